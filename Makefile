@@ -13,6 +13,8 @@
 #   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
+#   make gpu-pack what a GPU machine without a network needs: libraries for sm_90, commit, wheel of pycocotools (after make setup)
+#   make gpu-dry-run      the GPU check without its GPU, in an environment like that machine's (PYTHON312=python3.12)
 #   make clean    remove what was built, keep .venv
 #
 # SYSTEM_SITE=1   let .venv see the packages of $(PYTHON): a machine whose torch, with CUDA, is to stay
@@ -45,7 +47,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test fuzz check bench report parity wheel release-check minimum docs clean
+.PHONY: setup demo pictures browser ray test fuzz check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -205,6 +207,13 @@ minimum: setup
 	@$(VENV)/minimum/bin/python tools/install_oracle.py $(VENV)/minimum/oracle
 	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-0} $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
 	@$(VENV)/minimum/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# Neither needs the target setup, which would build for all architectures where torch has CUDA.
+gpu-pack:
+	@$(PY) -m benchmarks.gpu_pack
+
+gpu-dry-run:
+	@$(PY) -m tools.gpu_dry_run $(ARGS)
 
 # mkdocs reads the sources and imports nothing of them; once its environment is there, it needs no network.
 $(VENV)/docs: pyproject.toml

@@ -23,9 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1, as a machine without a network may have it: it builds in place, no wheel
+    bdist_wheel = object
 
 ROOT = Path(__file__).parent
 ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "120")
@@ -228,4 +232,5 @@ def extensions():
 
 if __name__ == "__main__":
     os.chdir(ROOT)
-    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, "bdist_wheel": Wheel})
+    wheel = {} if bdist_wheel is object else {"bdist_wheel": Wheel}
+    setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative, **wheel})

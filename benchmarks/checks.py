@@ -60,12 +60,15 @@ class Checks:
         self._show, self._before, self._after = show, before, after
         self._known, self._chosen = known, chosen
 
+    def wants(self, name: str) -> bool:
+        """Whether :meth:`run` would make the check of this name."""
+        return name not in self._known and (self._chosen is None or name in self._chosen)
+
     def run(self, name: str, check: Callable[[], object], seconds: float = CHECK_SECONDS) -> Any:
         """Runs one check, which hangs after ``seconds``; returns its result, None when it fails or is not made."""
         if name in self._known:
             self.records.append(self._known[name])
-            return None
-        if self._chosen is not None and name not in self._chosen:
+        if not self.wants(name):
             return None
         start, outcome, detail, result = time.perf_counter(), "pass", "", None
         try:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from testing.datasets import ROOT
 
 SECONDS = 400
-"""A build may take so long; on 16 cores it takes a fraction of a minute."""
-_STAMP = Path("build", "gpu_check.json")
-_LIBRARIES = ("libvalor_cpu.so", "libvalor_cuda.so")
+"""A build for a check may take so long; on 16 cores it takes a fraction of a minute."""
+STAMP = Path("build", "gpu_check.json")
+"""What was built: digest of the sources, architecture and, by ``make gpu-pack``, commit and number of changed files."""
+LIBRARIES = (Path("valor_gpu", "libvalor_cpu.so"), Path("valor_gpu", "libvalor_cuda.so"))
 
 
 class BuildError(Exception):
     """What the compiler said."""
 
 
-def build(capability: tuple[int, int], root: Path = ROOT) -> str:
+def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECONDS) -> str:
     """Builds both libraries inside the checkout; returns one line about it.
 
     Warnings of the compilers are no errors: a compiler that nobody has tried yet must not stop the check.
@@ -30,37 +34,64 @@ def build(capability: tuple[int, int], root: Path = ROOT) -> str:
     Args:
         capability: of the device.
         root: the checkout.
+        seconds: after which a build is given up.
 
     Raises:
         BuildError: a library cannot be built.
     """
     architecture = "".join(map(str, capability))
     wanted = {"sources": _digest(root), "architecture": architecture}
-    stamp = root / _STAMP
-    if _read(stamp) == wanted and all((root / "valor_gpu" / name).exists() for name in _LIBRARIES):
+    if wanted.items() <= _read(root).items() and all((root / library).exists() for library in LIBRARIES):
         return f"libraries for sm_{architecture} are there"
     environment = {**os.environ, "VALOR_GPU_ARCHS": architecture, "VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": "1"}
     environment.pop("VALOR_GPU_WERROR", None)
     start = time.perf_counter()
-    try:
-        done = subprocess.run(
-            [sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=root, env=environment, timeout=SECONDS,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise BuildError(f"setup.py build_ext took more than {SECONDS} s") from None
-    if done.returncode:
-        raise BuildError(done.stdout[-6000:].strip())
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.write_text(json.dumps(wanted))
+    code, output = _setup(root, environment, seconds)
+    if code:
+        raise BuildError(output[-6000:].strip() or f"setup.py build_ext ended with exit code {code}")
+    _write(root, wanted)
     return f"built the libraries for sm_{architecture} in {time.perf_counter() - start:.0f} s"
 
 
-def _read(stamp: Path) -> object:
+def _setup(root: Path, environment: Mapping[str, str], seconds: float) -> tuple[int, str]:
+    """Runs setup.py; returns its exit code and output. Compilers that it has started end with it."""
+    process = subprocess.Popen(
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=root, env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
     try:
-        return json.loads(stamp.read_text())
+        output, _ = process.communicate(timeout=seconds)
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise BuildError(f"setup.py build_ext took more than {seconds:g} s") from None
+        raise
+    return process.returncode, output
+
+
+def note(facts: Mapping[str, Any], root: Path = ROOT) -> None:
+    """Adds facts to the stamp of the libraries that are there."""
+    _write(root, {**_read(root), **facts})
+
+
+def noted(root: Path = ROOT) -> dict[str, Any]:
+    """Returns the stamp if the sources are those that it was made for, else an empty dict."""
+    stamp = _read(root)
+    return stamp if stamp and stamp.get("sources") == _digest(root) else {}
+
+
+def _read(root: Path) -> dict[str, Any]:
+    try:
+        stamp = json.loads((root / STAMP).read_text())
     except (OSError, ValueError):
-        return None
+        return {}
+    return stamp if isinstance(stamp, dict) else {}
+
+
+def _write(root: Path, stamp: Mapping[str, Any]) -> None:
+    (root / STAMP).parent.mkdir(exist_ok=True)
+    (root / STAMP).write_text(json.dumps(stamp))
 
 
 def _digest(root: Path) -> str:

@@ -1,165 +1,247 @@
 """``python -m benchmarks.gpu_check``: is valor_gpu right on this GPU, does ``update`` ever wait, how fast is it?
 
-One command on a machine with its own torch and nvcc, without a network: it builds the libraries for the GPU, then
-runs the sections parity, waiting, graphs, timing, classification, masks, nccl and, unless ``--quick``, sanitizer. The
-record is written ahead of each check and after it, so that a kill loses nothing. A check that ends its process, or
-breaks the device's context, fails, and the others go on in a new process. Without a CUDA device it says so, runs
-nothing and exits 0. The exit code is 1 if a check failed or the libraries cannot be built.
+One command on a machine with its own torch, without a network: it builds the libraries for the GPU unless they are
+there, then runs the sections, the most valuable first. The record is written ahead of each check and after it, so that
+a kill loses nothing. Checks that the record of the same device and sources has as passed are not made again. A check
+that ends its process fails, and the others go on in a new one. Without a CUDA device it says so, runs nothing and exits
+0. Otherwise the exit code is 0 if every check passed, 1 if one failed or the libraries cannot be built, and 3 if one
+was not made.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import faulthandler
+import importlib.util
 import json
+import shutil
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from benchmarks import gpu_build, machine
-from benchmarks.gpu_record import record_path, store, summarise
+from benchmarks import gpu_build, gpu_process, gpu_sanitizer, machine
+from benchmarks.gpu_record import Record, earlier_record, record_path, sources, store
+from benchmarks.gpu_summary import INCOMPLETE, RED, summary
+from benchmarks.gpu_supervisor import GRACE, Programs, supervise
 from benchmarks.gpu_works import usual_works
 from testing.datasets import ROOT
 
 PACKAGES = ("valor_gpu", "torch", "triton", "numpy", "torchmetrics", "torchvision", "pycocotools", "faster-coco-eval")
-SECTIONS = ("parity", "waiting", "graphs", "timing", "classification", "masks", "nccl", "sanitizer")
-MOST_PROCESSES = 12
-"""So many processes are started for one record; each but the last was ended by a check."""
-SECONDS = {True: 170.0, False: 520.0}
-"""By ``--quick``: no check begins later than this after the start."""
+NEEDED = {
+    "pytest": "no test is run",
+    "xdist": "tests run in one process",
+    "pycocotools": "tests that compare with it skip themselves, and torchmetrics' average precision is not timed",
+    "torchmetrics": "valor_gpu needs it",
+    "triton": "count_logits is served by CUDA C++",
+}
+"""Module to the consequence if it is not installed."""
+SECTIONS = (
+    *("parity", "tests", "unseen", "waiting", "graphs", "nccl"), *("timing", "classification", "masks"), "sanitizer",
+)  # fmt: skip
+KEPT = ROOT / "build" / "gpu_check"
+"""Folder of copies of records and logs, from which a later part goes on where its own folder has none."""
+FINISH = 8.0
+"""Seconds of a part that are left for its summary."""
+RESERVE = 60.0
+"""Seconds that the tests leave to the sections behind them."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the check that fits into one loan of a machine.
+
+    Attributes:
+        sections: names.
+        quick: fewer and smaller examples.
+        seconds: from its start to its end.
+    """
+
+    sections: tuple[str, ...]
+    quick: bool
+    seconds: float
+
+
+PARTS = {
+    1: Part(SECTIONS[:6], True, 240.0),
+    2: Part(SECTIONS[6:9], False, 300.0),
+    3: Part(SECTIONS[9:], False, 120.0),
+}
+WHOLE = Part(SECTIONS, False, 580.0)
 
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
     made = argparse.ArgumentParser(prog="python -m benchmarks.gpu_check", description=__doc__.split("\n")[0])
     add = made.add_argument
+    add(
+        "--part", type=int, choices=PARTS, help="1: is it right, 2: how fast is it, 3: compute-sanitizer; in this order"
+    )
     add("--quick", action="store_true", help="fewer and smaller examples, 500 images, 50,000 rows of scores")
     add("--only", nargs="+", choices=SECTIONS, metavar="SECTION", help=f"sections to run: {', '.join(SECTIONS)}")
-    add("--seconds", type=float, help="no check begins later than this after the start; 170 if --quick, else 520")
-    add("--results", type=Path, default=machine.RESULTS, help="folder of the record")
-    add("--commit", help="of this checkout, where git cannot tell")
-    add("--small-case", action="store_true", help=argparse.SUPPRESS)
+    add("--check", nargs="+", default=[], metavar="NAME", help="of these sections, only the checks of these names")
+    add("--seconds", type=float, help="in all; 240, 300 and 120 for the parts, else 580")
+    add("--started", type=float, help="epoch of the start, where it was before this program's")
+    add(
+        "--device",
+        choices=("cuda", "cpu"),
+        default="cuda",
+        help="cpu: rehearse the check with tiny data, without a GPU",
+    )
+    add("--results", type=Path, help="folder of the record and of its logs; default: benchmarks/results")
+    add("--commit", help="of this checkout, where neither git nor the build can tell")
+    add("--small-case", choices=gpu_sanitizer.HALVES, help=argparse.SUPPRESS)
     add("--record", type=Path, help=argparse.SUPPRESS)  # of a process that this one has started
-    add("--ended", type=json.loads, default={}, help=argparse.SUPPRESS)
+    add("--alone", action="store_true", help=argparse.SUPPRESS)
     add("--deadline", type=float, help=argparse.SUPPRESS)
     return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Build, check, store; see the module."""
+    """Builds, checks, stores; see the module."""
     arguments = parser().parse_args(argv)
-    if not torch.cuda.is_available():
+    if arguments.device == "cuda" and not torch.cuda.is_available():
         print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
         return 0
-    if arguments.small_case or arguments.record:
+    if arguments.small_case:
+        return gpu_sanitizer.small_case(_device(arguments), arguments.small_case)
+    if arguments.record or arguments.alone:
         return _inner(arguments)
-    start = time.time()
-    usual = [name for name in SECTIONS if name != "sanitizer" or not arguments.quick]
-    names = [name for name in SECTIONS if name in (arguments.only or usual)]
-    head = {"kind": "gpu", **machine.describe(PACKAGES, arguments.commit), "quick": arguments.quick}
-    head |= {"device": device_facts(), "asked": names, "sections": {}, "running": None}
-    path = record_path(head, arguments.results)
+    arguments.results = arguments.results or (KEPT if arguments.device == "cpu" else machine.RESULTS)
+    started = arguments.started or time.time()
+    part = PARTS[arguments.part] if arguments.part else WHOLE
+    arguments.quick |= part.quick
+    names = [name for name in SECTIONS if name in (arguments.only or part.sections)]
+    deadline = started + (arguments.seconds or part.seconds) - FINISH
+    print(missing(), flush=True)
+    record, path = begin(arguments, names)
     try:
-        head["build"] = gpu_build.build(torch.cuda.get_device_capability())
+        record["build"] = build(arguments, deadline - time.time())
     except gpu_build.BuildError as error:
-        store({**head, "build": f"failed: {error}"}, path)
-        print(f"{error}\nfailed: build\nrecord: {path}", flush=True)
-        return 1
-    print(head["build"], flush=True)
-    store(head, path)
-    deadline = start + (arguments.seconds or SECONDS[arguments.quick])
-    result = supervise(path, names, lambda ended, rest: _start(arguments, path, deadline, ended, rest))
-    result["total_seconds"] = round(time.time() - start, 1)
-    store(result, path)
-    print(f"record: {path}")
-    return summarise(result)
+        store({**record, "build": f"failed: {error}"}, path)
+        print(f"{error}\nRED: the libraries cannot be built\nrecord: {path}", flush=True)
+        return RED
+    print(record["build"], flush=True)
+    store(record, path)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        record = supervise(path, names, programs(arguments, path), deadline)
+    except KeyboardInterrupt:
+        record = {**json.loads(path.read_text()), "stopped": "by an interrupt"}
+    return finish(record, path, started)
 
 
-def supervise(
-    path: Path, names: Sequence[str], start: Callable[[dict[str, str], Sequence[str]], int]
-) -> dict[str, Any]:
-    """Runs processes until one has gone through all sections, or none can; returns the record.
-
-    A section whose check ended the process begins again, without that check.
-
-    Args:
-        path: of the record, which processes write.
-        names: of the sections.
-        start: runs sections in a process: gets how each check ended one before, and names of sections; returns its exit
-            code.
-    """
-    ended: dict[str, str] = {}
-    rest = list(names)
-    for _ in range(MOST_PROCESSES):
-        code = start(ended, rest)
-        record: dict[str, Any] = json.loads(path.read_text())
-        running = record["running"]
-        if running is None and code == 0:
-            return record
-        section, check = (running["section"], running["check"]) if running else (rest[0], None)
-        how = _how(code, record, section, check)
-        if check is None or check in ended:  # it would end again
-            record.setdefault("sections", {}).setdefault(section, {"checks": []})
-            record["sections"][section]["checks"].append(
-                {"name": f"process of section {section}", "outcome": "fail", "detail": how, "seconds": 0.0}
-            )
-            rest = rest[rest.index(section) + 1 :]
-        else:
-            ended[check] = how
-            rest = rest[rest.index(section) :]
-        record["running"] = None
-        store(record, path)
-        if not rest:
-            return record
-    record["stopped"] = f"after {MOST_PROCESSES} processes, ahead of section {rest[0]}"
-    return record
+def build(arguments: argparse.Namespace, left: float) -> str:
+    """Builds the libraries for the GPU in the seconds that are left, unless they are there; returns a line about it."""
+    if arguments.device == "cpu":
+        return "a rehearsal on the CPU: nothing is built, and no time is one of a GPU"
+    return gpu_build.build(torch.cuda.get_device_capability(), seconds=max(1.0, min(gpu_build.SECONDS, left)))
 
 
-def _how(code: int, record: dict[str, Any], section: str, check: str | None) -> str:
-    """Why a process ended, with what the check had said if it came to that."""
-    signals = {item.value: item.name for item in signal.Signals}
-    text = f"ended the process: {signals.get(-code, 'signal') if code < 0 else f'exit code {code}'}"
-    checks = record.get("sections", {}).get(section, {}).get("checks", [])
-    said = [item["detail"] for item in checks if item["name"] == check and item["outcome"] == "fail"]
-    return "\n".join((text, *said))
+def missing() -> str:
+    """Returns one line about the packages that are not installed."""
+    found = [f"{name} ({why})" for name, why in NEEDED.items() if importlib.util.find_spec(name) is None]
+    return (
+        f"not installed: {', '.join(found)}" if found else "pytest, pycocotools, torchmetrics and triton are installed"
+    )
 
 
-def _start(
-    arguments: argparse.Namespace, path: Path, deadline: float, ended: dict[str, str], names: Sequence[str]
-) -> int:
-    command = [sys.executable, "-u", "-m", "benchmarks.gpu_check", "--record", str(path), "--deadline", str(deadline)]
-    command += ["--ended", json.dumps(ended), *(["--quick"] if arguments.quick else []), "--only", *names]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+def begin(arguments: argparse.Namespace, names: Sequence[str]) -> tuple[Record, Path]:
+    """Returns the record to go on with, and its path: the newest of this device and these sources, or a new one."""
+    head = {"kind": "gpu", **machine.describe(PACKAGES, arguments.commit), "sources": sources()}
+    head |= {"device": device_facts(arguments), "runs": [], "sections": {}, "running": None}
+    KEPT.mkdir(parents=True, exist_ok=True)
+    record = earlier_record(head, (arguments.results, KEPT, machine.RESULTS))
+    if record is not None:
+        print(f"goes on with the record of {record['date']}", flush=True)
+        head = {**record, "running": None}
+        head.pop("stopped", None)
+    path = record_path(head, arguments.results)
+    for log in KEPT.glob(f"{path.stem}.*"):
+        if log != path and not path.with_name(log.name).exists():
+            shutil.copy(log, path.parent)
+    run = {"date": machine.now(), "asked": list(names), "quick": arguments.quick, "part": arguments.part}
+    head["runs"] = [*head["runs"], {**run, "chosen": arguments.check}]
+    return head, path
+
+
+def finish(record: Record, path: Path, started: float) -> int:
+    """Stores the record, here and among the copies, and prints its summary; returns the exit code."""
+    record["runs"][-1]["seconds"] = round(time.time() - started, 1)
+    store(record, path)
+    for log in path.parent.glob(f"{path.stem}.*"):
+        if not log.stat().st_size:
+            log.unlink()
+    with contextlib.suppress(OSError):
+        for log in path.parent.glob(f"{path.stem}.*") if path.parent != KEPT else ():
+            shutil.copy(log, KEPT)
+    text, code = summary(record)
+    print(f"{text}\nrecord: {path}", flush=True)
+    return code
+
+
+def programs(arguments: argparse.Namespace, path: Path) -> Programs:
+    """Returns what a supervisor starts: this module again."""
+    head = [sys.executable, "-u", "-m", "benchmarks.gpu_check", "--device", arguments.device]
+    head += ["--quick"] if arguments.quick else []
+    head += ["--check", *arguments.check] if arguments.check else []
+    errors = path.with_name(f"{path.stem}.errors.log")
+
+    def sections(names: Sequence[str], seconds: float, give_up: Any) -> gpu_process.Ended:
+        end = time.time() + seconds - GRACE
+        command = [*head, "--record", str(path), "--deadline", str(end), "--only", *names]
+        return gpu_process.run(command, seconds, errors, show=True, give_up=give_up)
+
+    def diagnose(section: str, name: str, seconds: float) -> str:
+        seconds = min(seconds, gpu_sanitizer.DIAGNOSIS_SECONDS)
+        end = time.time() + seconds - GRACE
+        alone = [*head, "--alone", "--deadline", str(end), "--only", section, "--check", name]
+        return gpu_sanitizer.diagnose(alone, seconds, path.with_suffix(""))
+
+    return Programs(sections, diagnose, path.with_suffix(".stacks"))
 
 
 def _inner(arguments: argparse.Namespace) -> int:
-    """A process that runs sections into the record, or the small case of compute-sanitizer."""
-    from benchmarks import gpu_sanitizer, gpu_sections  # these load the libraries, which had to be built first
-    from benchmarks.gpu_classification import Load
+    """Runs sections into the record, or one check alone without any."""
+    from benchmarks import gpu_sections  # it loads the libraries, which had to be built first
+    from benchmarks.gpu_classification import load_for
     from valor_gpu.ops import backends
 
-    device = torch.device("cuda", torch.cuda.current_device())
-    if arguments.small_case:
-        return gpu_sanitizer.small_case(device)
-    path: Path = arguments.record
-    record: dict[str, Any] = json.loads(path.read_text())
+    faulthandler.enable()
+    path: Path | None = arguments.record
+    record: Record = json.loads(path.read_text()) if path else {"runs": [{}], "sections": {}}
     record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
-    load = Load(rows=50_000, repeats=5) if arguments.quick else Load()
+    behind, device = bool({"unseen", "waiting", "graphs", "nccl"} & set(arguments.only)), _device(arguments)
     setup = gpu_sections.Setup(
-        device, arguments.quick, lambda: usual_works(arguments.quick), load, deadline=arguments.deadline,
-        ended=arguments.ended, watched=True,
-    )  # fmt: skip
-    gpu_sections.run_sections(arguments.only, setup, record, lambda now: store(now, path))
-    return 0
+        device,
+        arguments.quick,
+        lambda: usual_works(device, arguments.quick),
+        load_for(device, arguments.quick),
+        deadline=arguments.deadline,
+        reserve=RESERVE if behind else 0.0,
+        watched=path.with_suffix(".stacks") if path else Path("/dev/stderr"),
+        logs=path.with_suffix("") if path else None,
+        chosen=frozenset(arguments.check) or None,
+    )
+    gpu_sections.run_sections(arguments.only, setup, record, lambda now: store(now, path) if path else None)
+    made = [check for section in record["sections"].values() for check in section["checks"]]
+    return 0 if path else INCOMPLETE if not made else int(any(check["outcome"] != "pass" for check in made))
 
 
-def device_facts() -> dict[str, Any]:
+def _device(arguments: argparse.Namespace) -> torch.device:
+    return torch.device("cpu") if arguments.device == "cpu" else torch.device("cuda", torch.cuda.current_device())
+
+
+def device_facts(arguments: argparse.Namespace) -> dict[str, Any]:
     """Name, driver and size of the CUDA device."""
+    if arguments.device == "cpu":
+        return {"name": "rehearsal", "driver": "none"}
     about = torch.cuda.get_device_properties(torch.cuda.current_device())
     driver = machine.run("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
     return {

@@ -60,6 +60,14 @@ class Load:
         return replace(self, rows=min(self.rows, room // 5), multilabel=min(self.multilabel, room // 12))
 
 
+REHEARSED = Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500, multilabel=300)
+
+
+def load_for(device: torch.device, quick: bool) -> Load:
+    """Returns the scores of a run; on the CPU those of a rehearsal."""
+    return REHEARSED if device.type == "cpu" else Load(rows=50_000, repeats=5) if quick else Load()
+
+
 def make(load: Load, device: torch.device) -> tuple[Tensor, Tensor]:
     """Seeded softmax scores and int64 targets on ``device``."""
     generator = torch.Generator(device).manual_seed(0)

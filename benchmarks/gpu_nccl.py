@@ -30,7 +30,7 @@ _BATCHES, _CLASSES = 5, 4
 
 
 def check_nccl(checks: Checks, device: torch.device, left: Callable[[], float]) -> None:
-    """Metrics of two processes, or of as many as there are devices, synchronise; ``left``: seconds before the deadline."""
+    """Metrics of two processes synchronise, or of one where there is one device; ``left``: seconds to the deadline."""
     processes = min(2, torch.cuda.device_count()) if device.type == "cuda" else 2
     name = f"metrics of {processes} processes, synchronised"
     checks.run(name, lambda: check_processes(device, processes, min(SECONDS, left())), SECONDS + gpu_process.PATIENCE)

@@ -7,8 +7,9 @@ import os
 import signal
 import subprocess
 import tempfile
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ def run(
     log: Path | None = None,
     environment: Mapping[str, str] | None = None,
     show: bool = False,
+    give_up: Callable[[], bool] = lambda: False,
 ) -> Ended:
     """Runs a program in the root of the checkout; afterwards nothing that it has started is alive.
 
@@ -46,27 +48,32 @@ def run(
         seconds: after which it is killed.
         log: file to which its output is appended as it comes, None for none.
         environment: variables beside those of this process.
-        show: the output goes where that of this process goes, and is not kept.
+        show: only errors are kept; the output goes where that of this process goes.
+        give_up: called again and again; the program is killed once it returns True.
     """
     mark = f"{os.environ.get(MARK, '')}/{uuid.uuid4().hex}"
     variables = {**os.environ, **(environment or {}), MARK: mark}
     with open(log, "ab+") if log else tempfile.TemporaryFile() as file:
         start = file.seek(0, os.SEEK_END)
         process = subprocess.Popen(
-            command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=None if show else file,
-            stderr=None if show else subprocess.STDOUT, start_new_session=True,
+            command, cwd=ROOT, env=variables, stdin=subprocess.DEVNULL, stdout=None if show else file, stderr=file,
+            start_new_session=True,
         )  # fmt: skip
         try:
-            process.wait(max(seconds, 0.0))
-            code: int | None = process.returncode
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _wait(process, time.monotonic() + seconds, give_up)
         finally:
             kill_marked(mark)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
         file.seek(start)
         return Ended(code, file.read().decode(errors="replace"))
+
+
+def _wait(process: subprocess.Popen[bytes], end: float, give_up: Callable[[], bool]) -> int | None:
+    while (left := end - time.monotonic()) > 0 and not give_up():
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(min(left, 0.5))
+    return process.poll()
 
 
 def kill_marked(mark: str) -> None:

@@ -1,18 +1,23 @@
 """The record of a GPU check: where it lies, how it is written, and which of its checks stand.
 
-A record is a dict of the machine and the sources, of ``runs``, of ``running``, and of ``sections``: name to ``seconds``,
-``ended`` and ``checks``. Each check has the keys of :class:`benchmarks.checks.Checks`, and the ``run`` that made it.
+A record is a dict of the machine and the sources, of ``runs``, of ``running``, and of ``sections``: name to
+``seconds``, ``ended`` and ``checks``. Each check has the keys of :class:`benchmarks.checks.Checks`, and the ``run``
+that made it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from testing.datasets import ROOT
+
 Record = dict[str, Any]
+SOURCES = ("csrc", "valor_gpu", "benchmarks", "testing", "tests")
 
 
 def record_path(head: Record, folder: Path) -> Path:
@@ -41,6 +46,16 @@ def _device(head: Record) -> str:
 
 def _passed(record: Record) -> int:
     return sum(check["outcome"] == "pass" for _, check in checks_of(record))
+
+
+def sources(root: Path = ROOT) -> str:
+    """Returns a digest of everything that a check runs: a check of other sources does not stand."""
+    digest = hashlib.sha256((root / "setup.py").read_bytes())
+    for folder in SOURCES:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in (".py", ".h", ".cpp", ".cu") and "__pycache__" not in path.parts:
+                digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def store(record: Record, path: Path) -> None:
@@ -72,10 +87,5 @@ def checks_of(record: Record) -> Iterator[tuple[str, Record]]:
 
 
 def rows_of(record: Record) -> list[Record]:
-    """Returns the timings of all checks: rows with ``work`` as a user sees it, ``op``, ``phase`` or ``kernel``."""
+    """Returns the timings of all checks that passed: rows of a work, op, phase or kernel."""
     return [row for _, check in checks_of(record) for row in check.get("rows", ()) if check["outcome"] == "pass"]
-
-
-def gpu_rows(record: Record) -> list[Record]:
-    """Returns the timings of works as a user sees them, without phases and single ops."""
-    return [row for row in rows_of(record) if "work" in row]

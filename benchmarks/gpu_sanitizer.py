@@ -10,7 +10,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
@@ -35,18 +35,20 @@ _REPORT = re.compile(r"^=========\s+(Invalid|Error|Race|Warning: Race|Program hi
 
 
 def check_sanitizers(checks: Checks, left: Callable[[], float], logs: Path | None) -> None:
-    """Each half of the ops under each tool.
+    """Each half of the ops under each tool, all at once: most of the time goes into importing torch under a tool.
 
     Args:
         checks: gets the outcomes.
         left: seconds before the deadline.
         logs: start of the paths of the tools' output, None: it is not kept.
     """
-    for half in HALVES:
-        for tool in TOOLS:
-            name = f"compute-sanitizer {tool}, ops {half}"
-            seconds = left()
-            checks.run(name, partial(sanitize, tool, half, seconds, logs), seconds + 2 * gpu_process.PATIENCE)
+    works = {f"compute-sanitizer {tool}, ops {half}": (tool, half) for half in HALVES for tool in TOOLS}
+    wanted = {name: work for name, work in works.items() if checks.wants(name)}
+    seconds = left()
+    with ThreadPoolExecutor(len(works)) as pool:
+        begun = {name: pool.submit(sanitize, *work, seconds, logs) for name, work in wanted.items()}
+        for name in works:
+            checks.run(name, lambda name=name: begun[name].result(), seconds + 2 * gpu_process.PATIENCE)
 
 
 def sanitize(tool: str, half: str, seconds: float, logs: Path | None = None) -> None:

@@ -25,12 +25,15 @@ from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_record import standing
 from benchmarks.gpu_streams import check_streams
 from benchmarks.gpu_timing import COPY_BYTES, copy_bytes_per_second
+from benchmarks.gpu_unseen import check_unseen
 from benchmarks.gpu_works import Sizes, Work, sizes_for
 from testing.datasets import CASES, make
 from valor_gpu.ops import backends
 
 DEVICE_LOST = 70
 """Exit code of a process after whose last check the device no longer answered."""
+MARGIN = 3.0
+"""Seconds between the end of a program and that of its check."""
 LEAST_SECONDS = 2.0
 """No check begins with less time than this before the deadline."""
 
@@ -46,6 +49,7 @@ class Setup:
         load: scores to time classification on.
         copy_size: bytes of the copy that measures the bandwidth.
         deadline: ``time.time()`` at which a check is stopped, and after which none begins.
+        reserve: seconds before the deadline that the tests leave to the sections behind them.
         watched: file that gets the stacks of a check that hangs. Such a check ends the process, which must hold
             nothing else. None: a check may take any time.
         logs: start of the paths of files with the output of other programs; None: they are not kept.
@@ -58,13 +62,14 @@ class Setup:
     load: Load
     copy_size: int = COPY_BYTES
     deadline: float = float("inf")
+    reserve: float = 0.0
     watched: Path | None = None
     logs: Path | None = None
     chosen: Collection[str] | None = None
 
     def left(self) -> float:
-        """Seconds before the deadline."""
-        return self.deadline - time.time()
+        """Seconds that a program may take which a check starts, so that the check ends before the deadline."""
+        return self.deadline - time.time() - MARGIN
 
     @cached_property
     def bandwidth(self) -> Later[float]:
@@ -85,7 +90,11 @@ def _parity(checks: Checks, setup: Setup) -> None:
 
 
 def _tests(checks: Checks, setup: Setup) -> None:
-    gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs)
+    gpu_tests.check_tests(checks, setup.device, setup.left, setup.logs, setup.reserve)
+
+
+def _unseen(checks: Checks, setup: Setup) -> None:
+    check_unseen(checks, setup.device)
 
 
 def _waiting(checks: Checks, setup: Setup) -> None:
@@ -136,6 +145,7 @@ def _sanitizer(checks: Checks, setup: Setup) -> None:
 SECTIONS: dict[str, Callable[[Checks, Setup], None]] = {
     "parity": _parity,
     "tests": _tests,
+    "unseen": _unseen,
     "waiting": _waiting,
     "graphs": _graphs,
     "nccl": _nccl,
@@ -202,7 +212,7 @@ class _Running:
         self._save(self._record)
 
     def _before(self, check: str, seconds: float) -> None:
-        left = self._setup.left()
+        left = self._setup.deadline - time.time()
         if left < LEAST_SECONDS:
             raise OutOfTime("no time was left")
         self._keep(check, since=time.time(), seconds=min(seconds, left), hangs_after=seconds)
@@ -229,4 +239,5 @@ class _Running:
             torch.cuda.synchronize(self._setup.device)
         except RuntimeError as error:
             print(f"the device no longer answers: {error}".splitlines()[0], flush=True)
+            self._keep(self._checks.records[-1]["name"], since=time.time(), seconds=0.0, hangs_after=0.0)
             os._exit(DEVICE_LOST)

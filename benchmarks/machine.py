@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from benchmarks import gpu_build
 from testing.datasets import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -29,9 +30,9 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
         commit: of the checkout, where git does not know it.
     """
     return {
-        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "commit": commit or _git("rev-parse", "HEAD") or "unknown",
-        "changed_files": len((_git("status", "--porcelain", "--untracked-files=no") or "").splitlines()),
+        "date": now(),
+        **checkout(),
+        **({"commit": commit} if commit else {}),
         "machine": {
             "processor": _processor(),
             "cpus": cpus(),
@@ -43,6 +44,11 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
     }
 
 
+def now() -> str:
+    """Date and time in UTC."""
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def run(*command: str) -> str | None:
     """What a command prints, None where it fails or does not exist."""
     try:
@@ -52,8 +58,20 @@ def run(*command: str) -> str | None:
     return done.stdout.strip()
 
 
-def _git(*arguments: str) -> str | None:
-    return run("git", *arguments)
+def checkout(root: Path = ROOT) -> dict[str, Any]:
+    """Returns commit and number of changed files of a checkout, by git, else by ``make gpu-pack``.
+
+    Where neither knows, they are "unknown" and None. A repository around a checkout that was copied without its own is
+    not asked.
+    """
+    git = ("git", "-C", str(root))
+    top = run(*git, "rev-parse", "--show-toplevel")
+    commit = run(*git, "rev-parse", "HEAD") if top and Path(top).resolve() == root.resolve() else None
+    if commit:
+        changed = run(*git, "status", "--porcelain", "--untracked-files=no") or ""
+        return {"commit": commit, "changed_files": len(changed.splitlines())}
+    stamp = gpu_build.noted(root)
+    return {"commit": stamp.get("commit", "unknown"), "changed_files": stamp.get("changed_files")}
 
 
 def _version(package: str) -> str | None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
+from testing.oracles import pycocotools
 from testing.scenes import Scene, random_scene
 
 FIRST_ID, ID_STEP = 3, 7
@@ -35,13 +34,13 @@ def dataset(scene: Scene, first_annotation: int = 1) -> tuple[dict[str, Any], li
     return {"images": images, "categories": categories, "annotations": gts, "info": {}}, results
 
 
-def evaluated(ground_truth: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> COCOeval:
+def evaluated(ground_truth: dict[str, Any], results: list[dict[str, Any]], **params: Any) -> Any:
     """pycocotools after evaluate, accumulate and, where the parameters allow it, summarize."""
     with contextlib.redirect_stdout(io.StringIO()):
-        coco = COCO()
+        coco = pycocotools("coco").COCO()
         coco.dataset = copy.deepcopy(ground_truth)
         coco.createIndex()
-        evaluator = COCOeval(coco, coco.loadRes(copy.deepcopy(results)), "bbox")
+        evaluator = pycocotools("cocoeval").COCOeval(coco, coco.loadRes(copy.deepcopy(results)), "bbox")
         for name, value in params.items():
             setattr(evaluator.params, name, value)
         evaluator.evaluate()

@@ -165,12 +165,13 @@ def images_table(detections: Tensor, ground_truths: Tensor, ids: Sequence[int | 
     return torch.from_numpy(table)
 
 
-def _accumulate_arguments(
+def accumulate_arguments(
     rng: np.random.Generator, count: int, ids: Sequence[int | None], sizes: tuple[int, int, int] = SMALL,
     *, ties: Sequence[int] = (0,), by_key: bool = True, agnostic: bool = False, full: bool = True,
-    wanted: Tensor | None = None, images: Tensor | None = None,
+    wanted: Tensor | None = None, images: Tensor | None = None, classes: int = CLASSES,
 ) -> Arguments:  # fmt: skip
-    rows, ground_truths = records(rng, count, sizes), _ground_truths(rng, count // 3, sizes[1])
+    """Arguments of ``accumulate`` for so many records of images with these ids (None: without)."""
+    rows, ground_truths = records(rng, count, sizes, classes), _ground_truths(rng, count // 3, sizes[1])
     grid = torch.tensor([0.0, 0.25, 0.5, 1.0], dtype=torch.float64)
     picks = torch.tensor([[0, 0, 0, 0, sizes[0]], [0, sizes[1] - 1, 0, 1, 1], [1, 0, sizes[2] - 1, 0, sizes[0]]])
     table = images_table(rows, ground_truths, ids)
@@ -182,16 +183,16 @@ def accumulate_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     """Arguments of ``accumulate``."""
     rng, ids = np.random.default_rng(23), [4, None, -3, 11, None, 0]
     for count in (0, 1, 31, 33, 1000):
-        yield f"{count} records", _accumulate_arguments(rng, count, ids)
-    yield "no image", _accumulate_arguments(rng, 0, [])
-    yield "images by arrival", _accumulate_arguments(rng, 1000, ids, by_key=False)
-    yield "orders of ties", _accumulate_arguments(rng, 1000, ids, ties=(2, 0, 1))
-    yield "last limit alone", _accumulate_arguments(rng, 1000, ids, full=False, ties=(0, 1))
-    yield "class-agnostic", _accumulate_arguments(rng, 1000, ids, agnostic=True)
-    yield "some labels wanted", _accumulate_arguments(rng, 1000, ids, wanted=labels()[[1, 3]])
-    yield "no label wanted", _accumulate_arguments(rng, 100, ids, wanted=labels()[:0], agnostic=True)
-    yield "some images wanted", _accumulate_arguments(rng, 1000, ids, images=torch.tensor([4, 0, 5]))
-    yield "COCO's settings", _accumulate_arguments(rng, 2000 if quick else 20_000, ids, COCO, full=False)
+        yield f"{count} records", accumulate_arguments(rng, count, ids)
+    yield "no image", accumulate_arguments(rng, 0, [])
+    yield "images by arrival", accumulate_arguments(rng, 1000, ids, by_key=False)
+    yield "orders of ties", accumulate_arguments(rng, 1000, ids, ties=(2, 0, 1))
+    yield "last limit alone", accumulate_arguments(rng, 1000, ids, full=False, ties=(0, 1))
+    yield "class-agnostic", accumulate_arguments(rng, 1000, ids, agnostic=True)
+    yield "some labels wanted", accumulate_arguments(rng, 1000, ids, wanted=labels()[[1, 3]])
+    yield "no label wanted", accumulate_arguments(rng, 100, ids, wanted=labels()[:0], agnostic=True)
+    yield "some images wanted", accumulate_arguments(rng, 1000, ids, images=torch.tensor([4, 0, 5]))
+    yield "COCO's settings", accumulate_arguments(rng, 2000 if quick else 20_000, ids, COCO, full=False)
 
 
 # ------------------------------------------------------------------------------------------- at the scale of a dataset

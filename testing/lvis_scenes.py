@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from pycocotools import mask as mask_utils
+
+from testing.oracles import pycocotools
 
 Objects = tuple[dict[str, Any], list[dict[str, Any]]]
 Random = np.random.Generator
@@ -30,6 +31,7 @@ def _octagon(x: float, y: float, w: float, h: float) -> list[float]:
 
 def encoded(polygons: list[list[float]], height: int, width: int) -> dict[str, Any]:
     """Polygons as run lengths, whose counts are text."""
+    mask_utils = pycocotools("mask")
     rle = mask_utils.merge(mask_utils.frPyObjects(polygons, height, width))
     return {"size": rle["size"], "counts": rle["counts"].decode()}
 

@@ -87,6 +87,17 @@ def test_without_compilers_the_package_works_and_says_why_once(checkout: Path, t
     assert found["libraries"]["valor_cpu"]["build"] == record["valor_cpu"]
 
 
+def test_a_setuptools_that_makes_no_wheels_builds_in_place(checkout: Path) -> None:
+    """Before 70.1 it had no ``bdist_wheel``."""
+    program = (
+        "import runpy, sys; sys.modules['setuptools.command.bdist_wheel'] = None;"
+        "sys.argv = ['setup.py', '-q', 'build_ext', '--inplace']; runpy.run_path('setup.py', run_name='__main__')"
+    )
+    (checkout / "valor_gpu/_build.json").unlink(missing_ok=True)
+    run(sys.executable, "-c", program, cwd=checkout, VALOR_GPU_CPU="0")
+    assert "VALOR_GPU_CPU was 0" in (checkout / "valor_gpu/_build.json").read_text()
+
+
 def test_without_libraries_the_wheel_fits_every_machine(checkout: Path, tmp_path: Path) -> None:
     run(sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path, cwd=checkout, **NO_COMPILER)
     [wheel] = tmp_path.glob("*.whl")

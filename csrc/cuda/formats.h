@@ -48,7 +48,6 @@ struct Vector {
   T values[N];
   __device__ __forceinline__ void load(const T* from) {
     constexpr int kBytes = static_cast<int>(sizeof values);
-#ifdef __CUDA_ARCH__
     if constexpr (sizeof(T) == 2 && kBytes % 16 == 0) {
       const uint4* parts = reinterpret_cast<const uint4*>(from);
       VALOR_UNROLLED
@@ -58,7 +57,6 @@ struct Vector {
       }
       return;
     }
-#endif
     memcpy(values, __builtin_assume_aligned(from, kBytes < 16 ? kBytes : 16), sizeof values);
   }
 };

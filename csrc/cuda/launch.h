@@ -11,8 +11,8 @@
 
 #define VALOR_LAUNCH(kernel, ...) ::valor_sim::launch(#kernel, kernel, __VA_ARGS__)
 #define VALOR_DYNAMIC_SHARED(Type, name) Type* const name = static_cast<Type*>(::valor_sim::dynamic_shared())
-#define VALOR_SHARED(Type, name, ...)                                    \
-  static __attribute__((section("valor_shared"))) Type name __VA_ARGS__; \
+#define VALOR_SHARED(Type, name, ...)              \
+  VALOR_SIM_PLACE_SHARED(Type, name, __VA_ARGS__); \
   ::valor_sim::Machine::instance().declare_shared(&name, sizeof name)
 
 namespace valor {

@@ -1,7 +1,5 @@
 // The part of CUDA C++ that csrc/cuda uses, for g++: compile a .cu with `-x c++ -include cuda_sim.h`.
-// Test-only. Shows: wrong results, reads of unset shared memory, divergent collectives, limits of a launch
-// (grid, block, shared memory, parameters),
-// and with sanitizers out-of-bounds accesses. Does not show: the memory model, true concurrency, speed.
+// Test-only. README.md says what it shows, and what a GPU alone can.
 #pragma once
 #include <type_traits>
 
@@ -17,6 +15,20 @@
 #define __shared__ declare_it_by_VALOR_SHARED
 #define __restrict__
 #define __launch_bounds__(...)
+
+// A device aligns a shared variable as its type asks and no better. So does this, by odd bytes ahead of it,
+// but where AddressSanitizer puts bytes of its own there.
+#if VALOR_SIM_ASAN
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...) \
+  static __attribute__((section("valor_shared"))) Type name __VA_ARGS__
+#else
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...)                         \
+  static __attribute__((section("valor_shared"), aligned(64))) struct { \
+    char odd[alignof(Type)];                                            \
+    Type value __VA_ARGS__;                                             \
+  } name##_placed;                                                      \
+  auto& name = name##_placed.value
+#endif
 
 typedef void* cudaStream_t;
 
@@ -50,13 +62,26 @@ inline uint32_t vote(const Place& place, uint32_t mask, bool yes) {
   return votes;
 }
 
+// A CPU reads at any address, a GPU only where the address is a multiple of the bytes that it reads.
+inline void check_aligned(const Place& place, const void* address, size_t bytes) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes != 0)
+    Machine::instance().misaligned(place, address, bytes);
+}
+
+// What __builtin_assume_aligned promises, and a device takes as 16 or 8 bytes in one access.
+inline void* assume_aligned(const void* address, size_t bytes, VALOR_SIM_HERE) {
+  check_aligned({"__builtin_assume_aligned", file, line}, address, bytes);
+  return const_cast<void*>(address);
+}
+
 // An argument that converts to T, as for CUDA's overloads, and takes no part in deducing it.
 template <class T>
 using Given = std::common_type_t<T>;
 
 // Fibres switch at collectives alone, so that a plain read and write is atomic.
 template <class T, class Operation>
-T update(T* address, Operation operation) {
+T update(const Place& place, T* address, Operation operation) {
+  check_aligned(place, address, sizeof(T));
   const T old = *address;
   *address = operation(old);
   return old;
@@ -115,43 +140,63 @@ inline void __threadfence_block() {}
 
 // The types that CUDA has each atomic for; uint64_t is unsigned long on Linux and needs a cast there as well.
 template <class T>
-T atomicAdd(T* address, valor_sim::Given<T> value) {
+T atomicAdd(T* address, valor_sim::Given<T> value, VALOR_SIM_HERE) {
   static_assert(valor_sim::one_of<T, int, unsigned, unsigned long long, float, double>,
                 "CUDA has no atomicAdd of this type");
-  return valor_sim::update(address, [=](T old) { return old + value; });
+  return valor_sim::update({"atomicAdd", file, line}, address, [=](T old) { return old + value; });
 }
 
 template <class T>
-T atomicMax(T* address, valor_sim::Given<T> value) {
+T atomicMax(T* address, valor_sim::Given<T> value, VALOR_SIM_HERE) {
   static_assert(valor_sim::one_of<T, int, unsigned, long long, unsigned long long>,
                 "CUDA has no atomicMax of this type");
-  return valor_sim::update(address, [=](T old) { return std::max(old, value); });
+  return valor_sim::update({"atomicMax", file, line}, address, [=](T old) { return std::max(old, value); });
 }
 
 template <class T>
-T atomicMin(T* address, valor_sim::Given<T> value) {
+T atomicMin(T* address, valor_sim::Given<T> value, VALOR_SIM_HERE) {
   static_assert(valor_sim::one_of<T, int, unsigned, long long, unsigned long long>,
                 "CUDA has no atomicMin of this type");
-  return valor_sim::update(address, [=](T old) { return std::min(old, value); });
+  return valor_sim::update({"atomicMin", file, line}, address, [=](T old) { return std::min(old, value); });
 }
 
 template <class T>
-T atomicCAS(T* address, valor_sim::Given<T> expected, valor_sim::Given<T> value) {
+T atomicCAS(T* address, valor_sim::Given<T> expected, valor_sim::Given<T> value, VALOR_SIM_HERE) {
   static_assert(valor_sim::one_of<T, int, unsigned, unsigned long long, unsigned short>,
                 "CUDA has no atomicCAS of this type");
-  return valor_sim::update(address, [=](T old) { return old == expected ? value : old; });
+  return valor_sim::update({"atomicCAS", file, line}, address,
+                           [=](T old) { return old == expected ? value : old; });
 }
 
 template <class T>
-T atomicOr(T* address, valor_sim::Given<T> value) {
+T atomicOr(T* address, valor_sim::Given<T> value, VALOR_SIM_HERE) {
   static_assert(valor_sim::one_of<T, int, unsigned, unsigned long long>, "CUDA has no atomicOr of this type");
-  return valor_sim::update(address, [=](T old) { return old | value; });
+  return valor_sim::update({"atomicOr", file, line}, address, [=](T old) { return old | value; });
 }
 
 template <class T>
-T __ldg(const T* address) {
+T __ldg(const T* address, VALOR_SIM_HERE) {
+  valor_sim::check_aligned({"__ldg", file, line}, address, alignof(T));
   return *address;
 }
+
+#define __builtin_assume_aligned(address, bytes) ::valor_sim::assume_aligned(address, bytes)
+
+// CUDA's vectors with their alignment; -fsanitize=alignment checks every access to one, as to any other type.
+#define VALOR_SIM_VECTORS(Name, Type)                      \
+  struct alignas(2 * sizeof(Type)) Name##2 { Type x, y; }; \
+  struct alignas(sizeof(Type) > 4 ? 16 : 4 * sizeof(Type)) Name##4 { Type x, y, z, w; }
+VALOR_SIM_VECTORS(char, signed char);
+VALOR_SIM_VECTORS(uchar, unsigned char);
+VALOR_SIM_VECTORS(short, short);
+VALOR_SIM_VECTORS(ushort, unsigned short);
+VALOR_SIM_VECTORS(int, int);
+VALOR_SIM_VECTORS(uint, unsigned);
+VALOR_SIM_VECTORS(float, float);
+VALOR_SIM_VECTORS(double, double);
+VALOR_SIM_VECTORS(longlong, long long);
+VALOR_SIM_VECTORS(ulonglong, unsigned long long);
+#undef VALOR_SIM_VECTORS
 
 inline int __popc(unsigned x) { return __builtin_popcount(x); }
 inline int __popcll(unsigned long long x) { return __builtin_popcountll(x); }

@@ -30,9 +30,15 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace valor_sim {
 
 constexpr int kWarpSize = 32;
-enum Status : int32_t { kSuccess = 0, kInvalidValue = 1, kInvalidConfiguration = 9, kLaunchFailure = 719 };
+enum Status : int32_t {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kInvalidConfiguration = 9,
+  kMisalignedAddress = 716,
+  kLaunchFailure = 719
+};
 
-// A collective call in the source.
+// A call in the source, or an access to memory.
 struct Place {
   const char* what;
   const char* file;
@@ -88,11 +94,15 @@ class Machine {
   // declarations that a thread reaches are known.
   void declare_shared(const void* variable, size_t bytes);
 
+  // Called where a kernel reads or writes `bytes` at an address that is no multiple of them.
+  [[noreturn]] void misaligned(const Place& place, const void* address, size_t bytes);
+
  private:
   [[noreturn]] void fail(Lane& lane, const std::string& what, int32_t status = kLaunchFailure);
   int32_t reject(int32_t status, const std::string& why);
   void seed();
   std::vector<uint64_t> order_of(uint64_t count);
+  std::vector<uint64_t> order_of_blocks(uint64_t count);
   static void entry();
   void run_block(const dim3& block);
   void spoil_shared();
@@ -116,6 +126,7 @@ class Machine {
   Lane* current_ = nullptr;
   int count_ = 0;
   bool shuffled_ = false;
+  uint64_t seed_ = 0;
   std::mt19937_64 random_;
 };
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -25,15 +25,18 @@ from benchmarks import (
     gpu_record,
     gpu_sanitizer,
     gpu_sections,
+    gpu_summary,
+    gpu_tests,
 )
 from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
 from benchmarks.gpu_sections import Setup
 from testing import datasets
 from testing.registry import ROWS, Row
 from valor_gpu.ops import backends
+from valor_gpu.ops._library import by_reference
 
 CPU = torch.device("cpu")
-SMALL = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500)
+SMALL = gpu_classification.REHEARSED
 
 
 def setup(**changes: Any) -> Setup:
@@ -67,23 +70,11 @@ def few(row: Row) -> Row:
 
 def test_parity_waiting_and_graphs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_parity, "ROWS", {name: few(row) for name, row in ROWS.items()})
-    found = sections("graphs", "waiting", "parity")
-    assert list(found) == ["parity", "waiting", "graphs"]
+    found = sections("graphs", "waiting", "tests", "parity")
+    assert list(found) == ["parity", "tests", "waiting", "graphs"]
     assert [name for section in found.values() for name in outcomes(section, "fail")] == []
-    assert outcomes(found["parity"], "unavailable") == ["tests/test_contract.py on the device"]
+    assert outcomes(found["tests"], "unavailable") == [gpu_tests.CHECK] and not outcomes(found["parity"], "unavailable")
     assert outcomes(found["graphs"], "pass") == ["a process that was forked"]
-
-
-def test_the_tests_of_the_device_are_run_apart(tmp_path: Path) -> None:
-    tests, options = tmp_path / "test_here.py", ("-o", "addopts=")
-    tests.write_text("import pytest, warnings\n@pytest.mark.gpu\ndef test_warns():\n    warnings.warn('new torch')\n")
-    gpu_parity.run_tests(str(tests), "gpu", options)
-    tests.write_text("import pytest\n@pytest.mark.gpu\ndef test_wrong():\n    assert 1 == 2\n")
-    with pytest.raises(Disagreement, match="test_wrong"):
-        gpu_parity.run_tests(str(tests), "gpu", options)
-    tests.write_text("def test_of_the_cpu():\n    pass\n")
-    with pytest.raises(Disagreement, match="1 deselected"):
-        gpu_parity.run_tests(str(tests), "gpu", options)
 
 
 def test_processes_synchronise() -> None:
@@ -91,63 +82,9 @@ def test_processes_synchronise() -> None:
     assert outcomes(found, "pass") == ["metrics of 2 processes, synchronised"], found
 
 
-def test_the_record_is_kept_ahead_of_every_check_and_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    saved: list[dict[str, Any]] = []
-    record: dict[str, Any] = {}
-    monkeypatch.setitem(gpu_sections.SECTIONS, "graphs", lambda checks, setup, rows: checks.run("a", lambda: 1))
-    gpu_sections.run_sections(["graphs"], setup(), record, lambda now: saved.append(json.loads(json.dumps(now))))
-    assert [now["running"] for now in saved] == [
-        {"section": "graphs", "check": None}, {"section": "graphs", "check": "a"}, {"section": "graphs", "check": "a"},
-        None,
-    ]  # fmt: skip
-    assert [len(now["sections"]["graphs"]["checks"]) for now in saved] == [0, 0, 1, 1]
-
-
-def test_late_checks_are_skipped_and_those_that_ended_a_process_fail() -> None:
+def test_late_checks_are_skipped() -> None:
     late = sections("graphs", deadline=time.time() - 1)["graphs"]
     assert outcomes(late, "skipped") == [check["name"] for check in late["checks"]] and late["checks"]
-    name = late["checks"][0]["name"]
-    assert outcomes(sections("graphs", ended={name: "ended the process: SIGSEGV"})["graphs"], "fail") == [name]
-
-
-PROCESS = """
-import json, os, signal, sys
-from benchmarks import gpu_sections as s
-import torch
-path, ended, names = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3:]
-def parity(checks, setup, rows):
-    checks.run("good", lambda: 1)
-    checks.run("bad", lambda: os.kill(os.getpid(), signal.SIGSEGV))
-    checks.run("after", lambda: 1)
-def graphs(checks, setup, rows):
-    os._exit(3)
-s.SECTIONS |= {"parity": parity, "waiting": lambda c, _, r: c.run("waits", lambda: 1), "graphs": graphs}
-record = json.load(open(path))
-def save(now):
-    json.dump(now, open(path, "w"))
-s.run_sections(names, s.Setup(torch.device("cpu"), True, lambda: [], s.Load(), ended=ended), record, save)
-"""
-
-
-def test_a_check_that_ends_its_process_fails_and_the_rest_goes_on(tmp_path: Path) -> None:
-    path, runs = tmp_path / "record.json", []
-    path.write_text(json.dumps({"asked": ["parity", "waiting", "graphs", "nccl"], "running": None}))
-
-    def start(ended: dict[str, str], names: Sequence[str]) -> int:
-        runs.append(list(names))
-        names = [name for name in names if name != "nccl"]
-        command = [sys.executable, "-c", PROCESS, str(path), json.dumps(ended), *names]
-        return subprocess.run(command, cwd=datasets.ROOT, env=dict(os.environ), check=False).returncode
-
-    record = gpu_check.supervise(path, ["parity", "waiting", "graphs", "nccl"], start)
-    assert [(c["name"], c["outcome"]) for c in record["sections"]["parity"]["checks"]] == [
-        ("good", "pass"), ("bad", "fail"), ("after", "pass"),
-    ]  # fmt: skip
-    assert "SIGSEGV" in record["sections"]["parity"]["checks"][1]["detail"]
-    assert outcomes(record["sections"]["waiting"], "pass") == ["waits"]
-    assert outcomes(record["sections"]["graphs"], "fail") == ["process of section graphs"]
-    assert [names[0] for names in runs] == ["parity", "parity", "nccl"]
-    assert gpu_record.summarise(record) == 1
 
 
 def test_sections_have_one_list() -> None:
@@ -177,21 +114,23 @@ def test_an_op_without_a_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_op_that_its_definition_serves_for_want_of_a_library_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Here no CUDA library is built; ops that have no kernel by choice are not named."""
-    ops = [op if op.cuda.warning else replace(op, cuda=replace(op.cuda, kind="CUDA")) for op in backends()]
-    assert any(op.cuda.warning for op in ops) and any(not op.cuda.warning for op in ops)
+    """Whether or not a CUDA library is built here; ops that have no kernel by choice are not named."""
+    missing = by_reference("libvalor_cuda.so was not built", "slow")
+    has_kernel = {op.name for op in backends() if op.cuda.kernel or op.cuda.warning}
+    ops = [replace(op, cuda=missing) if op.name in has_kernel else op for op in backends()]
     checks = Checks(show=lambda _: None)
-    gpu_parity.check_served(checks)
-    assert "box_iou" in checks.records[0]["detail"] and "order_records" not in checks.records[0]["detail"]
-    monkeypatch.setattr(gpu_parity, "backends", lambda: [op for op in ops if not op.cuda.warning])
-    gpu_parity.check_served(checks)
+    for listed in (ops, [op for op in ops if op.name not in has_kernel]):
+        monkeypatch.setattr(gpu_parity, "backends", lambda listed=listed: listed)
+        gpu_parity.check_served(checks)
+    assert "box_iou: libvalor_cuda.so was not" in checks.records[0]["detail"]
+    assert "order_records" not in checks.records[0]["detail"]
     assert [record["outcome"] for record in checks.records] == ["fail", "pass"]
 
 
 def test_what_compute_sanitizer_says() -> None:
     gpu_sanitizer.judge(0, "ERROR SUMMARY: 0 errors")
-    with pytest.raises(Disagreement, match="Invalid __global__ read"):
-        gpu_sanitizer.judge(gpu_sanitizer.FOUND, "Invalid __global__ read of size 4")
+    with pytest.raises(Disagreement, match=r"^Invalid __global__ read of size 4$"):
+        gpu_sanitizer.judge(gpu_sanitizer.FOUND, "hello\n========= Invalid __global__ read of size 4\n=========\n")
     with pytest.raises(Unavailable, match="Device not supported"):
         gpu_sanitizer.judge(1, "Error: Device not supported")
     with pytest.raises(Disagreement, match="exit code 1"):
@@ -210,75 +149,179 @@ def test_compute_sanitizer_looks_at_our_kernels_alone(tmp_path: Path, monkeypatc
     tool.write_text(SANITIZER.format(python=sys.executable))
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    options = "--kernel-regex kns=valor .*--report-api-errors no .*--small-case"
+    options = "--kernel-regex kns=valor .*--report-api-errors no .*--small-case 1/2"
     with pytest.raises(Disagreement, match=options):
-        gpu_sanitizer.sanitize("memcheck")
+        gpu_sanitizer.sanitize("memcheck", "1/2", 60.0)
     tool.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
-    with pytest.raises(Unavailable, match=r"more than 0 s"):
-        gpu_sanitizer.sanitize("racecheck", 0.1)
+    checks = Checks(show=lambda _: None)
+    gpu_sanitizer.check_sanitizers(checks, lambda: 0.1, tmp_path / "gpu")
+    assert [check["name"] for check in checks.records][:2] == [
+        "compute-sanitizer memcheck, ops 1/2", "compute-sanitizer racecheck, ops 1/2",
+    ]  # fmt: skip
+    assert {check["outcome"] for check in checks.records} == {"skipped"} and len(checks.records) == 4
 
 
-def test_the_small_case_passes_on_the_cpu(capsys: pytest.CaptureFixture[str]) -> None:
-    assert gpu_sanitizer.small_case(CPU) == 0
-    assert "fail" not in capsys.readouterr().out
+def test_the_kernels_of_triton_have_our_name_too() -> None:
+    """Otherwise compute-sanitizer would look at none of them."""
+    sources = [path.read_text() for path in (datasets.ROOT / "csrc" / "triton").glob("*.py")]
+    launched = [name for text in sources for name in re.findall(r"(\w+)\[\(", text)]
+    assert launched and all("valor" in name for name in launched)
 
 
-def record_of(outcome: str) -> dict[str, Any]:
-    compute = {"work": "compute", "seconds": {"median": 0.004}, "host_seconds": {"median": 0.001},
-               "device_seconds": {"median": 0.002}, "met": False}  # fmt: skip
-    sweep = {"work": "sweep", "seconds": {"median": 0.003}, "share_of_copy": 0.625, "met": False}
-    peer = {"work": "AUC", "seconds": {"median": 1.0}, "torchmetrics": {"median": 4.0}, "times_torchmetrics": 4.0}
-    whole = {"work": "val2017", "seconds": {"median": 0.002}, "target_seconds": 0.001, "met": False}
-    return {
-        "parity": {"checks": [{"name": "op x", "outcome": outcome, "detail": "", "seconds": 0.0}], "seconds": 1},
-        "timing": {"checks": [], "timings": [whole], "budgets": [compute]},
-        "classification": {"checks": [], "classification": [sweep, peer]},
-    }
+@pytest.mark.parametrize("half", gpu_sanitizer.HALVES)
+def test_the_small_case_passes_on_the_cpu(half: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_sanitizer.small_case(CPU, half) == 0
+    printed = capsys.readouterr().out
+    assert "fail" not in printed and printed.count("pass  ") >= len(ROWS) // 2
 
 
 @pytest.fixture
-def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """What a machine with a GPU says of it."""
+def gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """Pretends a machine with a GPU on which everything is built."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (9, 0))
-    monkeypatch.setattr(gpu_check, "device_facts", lambda: {"name": "NVIDIA H200", "driver": "580"})
+    monkeypatch.setattr(gpu_check, "device_facts", lambda _: {"name": "NVIDIA H200", "driver": "580"})
+    monkeypatch.setattr(gpu_check, "KEPT", tmp_path / "kept")
+    monkeypatch.setattr(gpu_build, "build", lambda capability, seconds: f"built for {capability}")
     return monkeypatch
 
 
-@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1), ("skipped", 0)])
-def test_a_record_is_stored(
+def entry(name: str, outcome: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "outcome": outcome, "detail": "", "seconds": 0.0, "run": 1, "quick": True, **more}
+
+
+@pytest.mark.parametrize(("outcome", "code"), [("pass", 0), ("fail", 1), ("skipped", 3), ("unavailable", 3)])
+def test_a_record_is_stored_and_its_end_says_what_it_came_to(
     outcome: str, code: int, tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def start(arguments: Any, path: Path, deadline: float, ended: dict[str, str], names: Sequence[str]) -> int:
-        assert list(names) == ["parity", "timing", "classification"] and deadline - time.time() < 171
-        path.write_text(json.dumps({**json.loads(path.read_text()), "sections": record_of(outcome)}))
-        return 0
+    row = {"work": "val2017", "seconds": {"median": 0.002}, "met": False}
 
-    gpu.setattr(gpu_build, "build", lambda capability: f"built for {capability}")
-    gpu.setattr(gpu_check, "_start", start)
-    only = ["--only", "classification", "parity", "timing"]
-    assert gpu_check.main(["--quick", "--results", str(tmp_path), "--commit", "abc", *only]) == code
-    (path,) = tmp_path.iterdir()
+    def supervise(path: Path, names: Sequence[str], programs: Any, deadline: float) -> dict[str, Any]:
+        assert list(names) == list(gpu_check.PARTS[1].sections) and deadline == 1000 + 240 - gpu_check.FINISH
+        record: dict[str, Any] = json.loads(path.read_text())
+        checks = [entry("op x", outcome, detail="3 values differ"), entry("op y", "pass", rows=[row])]
+        record["sections"] = {name: {"seconds": 1.0, "ended": True, "checks": []} for name in names}
+        record["sections"]["parity"]["checks"] = checks
+        return record
+
+    gpu.setattr(gpu_check, "supervise", supervise)
+    folder = tmp_path / "results"
+    arguments = ["--part", "1", "--results", str(folder), "--commit", "abc", "--started", "1000"]
+    assert gpu_check.main(arguments) == code
+    (path,) = folder.glob("*.json")
     record = json.loads(path.read_text())
-    assert path.name.startswith("gpu_nvidia-h200_") and record["commit"] == "abc" and "(9, 0)" in record["build"]
+    assert path.name.startswith("gpu_nvidia-h200_") and "(9, 0)" in record["build"]
+    assert record["runs"][0]["part"] == 1 and record["runs"][0]["quick"]
+    assert json.loads((tmp_path / "kept" / path.name).read_text()) == record
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("not installed: ") or "are installed" in printed[0]
+    assert printed[-1] == f"record: {path}"
+    words = {"pass": "GREEN: all 2", "fail": "RED: 1 of 2", "skipped": "INCOMPLETE: none of 2 checks failed, but 1"}
+    assert printed[-2].startswith(words.get(outcome, words["skipped"]))
+    alone = "python3 -m benchmarks.gpu_check --quick --only parity --check 'op x'"
+    assert (f"failed: 3 values differ | {alone}" in printed) == (outcome == "fail")
+
+
+def test_a_part_goes_on_where_the_record_of_another_folder_ends(
+    tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the same sources: a record of others is left alone."""
+    seen: list[Any] = []
+
+    def supervise(path: Path, names: Sequence[str], programs: Any, deadline: float) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(path.read_text())
+        seen.append([list(record["sections"]), len(record["runs"]), path.parent, path.with_suffix(".log").exists()])
+        record["sections"]["masks"] = {"seconds": 1.0, "ended": True, "checks": [entry("a", "pass")]}
+        path.with_suffix(".log").write_text("said")
+        return record
+
+    gpu.setattr(gpu_check, "supervise", supervise)
+    for number, folder in enumerate("aab"):
+        assert gpu_check.main(["--only", "masks", "--results", str(tmp_path / folder)]) == 0
+        assert ("goes on with the record" in capsys.readouterr().out) == bool(number)
+    gpu.setattr(gpu_check, "sources", lambda: "f" * 64)
+    assert gpu_check.main(["--only", "masks", "--results", str(tmp_path / "b")]) == 0
+    assert seen == [
+        [[], 1, tmp_path / "a", False], [["masks"], 2, tmp_path / "a", True], [["masks"], 3, tmp_path / "b", True],
+        [[], 1, tmp_path / "b", False],
+    ]  # fmt: skip
+
+
+def test_an_interrupt_leaves_a_summary(
+    tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def supervise(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    gpu.setattr(gpu_check, "supervise", supervise)
+    assert gpu_check.main(["--part", "3", "--results", str(tmp_path)]) == gpu_summary.INCOMPLETE
     printed = capsys.readouterr().out
-    for work in ("val2017", "sweep", "compute"):
-        assert f"over its target: {work}" in printed
-    assert ("failed: op x" in printed) == bool(code)
-    assert ("no time was left: op x" in printed) == (outcome == "skipped")
+    assert "stopped by an interrupt" in printed and "not ended: section sanitizer" in printed
+
+
+def test_the_sources_of_a_record_are_all_that_it_runs(tmp_path: Path) -> None:
+    for folder in gpu_record.SOURCES:
+        (tmp_path / folder / "__pycache__").mkdir(parents=True)
+    (tmp_path / "setup.py").touch()
+    found = {gpu_record.sources(tmp_path)}
+    for path in ("csrc/a.cu", "valor_gpu/b.py", "tests/c.py", "benchmarks/d.py", "setup.py"):
+        (tmp_path / path).write_text("1")
+        found.add(gpu_record.sources(tmp_path))
+    assert len(found) == 6
+    for path in ("tests/data.json", "valor_gpu/__pycache__/b.py", "README.md"):
+        (tmp_path / path).write_text("1")
+    assert gpu_record.sources(tmp_path) in found
+
+
+def many(count: int) -> dict[str, Any]:
+    checks = [entry(f"op {i} {'x' * 60}", ("fail", "skipped", "unavailable")[i % 3]) for i in range(count)]
+    for check in checks:
+        check |= {"detail": "Traceback (most recent call last):\n  File\nValueError: bad " + "y" * 300}
+        check |= {"diagnosis": "Invalid __global__ read\nat valor::kernel\n" + "z" * 300}
+    sections = {"parity": checks, "nccl": [entry("nccl", "pass")]}
+    return {
+        "runs": [{"asked": ["parity", "nccl"], "quick": True, "chosen": []}],
+        "sections": {name: {"seconds": 1.0, "ended": True, "checks": found} for name, found in sections.items()},
+    }
+
+
+@pytest.mark.parametrize("count", [1, 30, 3000])
+def test_a_summary_has_at_most_100_lines_and_ends_in_the_verdict(count: int) -> None:
+    text, code = gpu_summary.summary(many(count))
+    lines = text.splitlines()
+    assert len(lines) < gpu_summary.LINES and len(text) <= gpu_summary.CHARACTERS and code == 1
+    assert lines[-1] == f"RED: {-(-count // 3)} of {count + 1} checks failed"
+    assert lines[2].startswith("failed: ValueError: bad y") and lines[2].endswith(f"--check 'op 0 {'x' * 60}'")
+    assert lines[3].startswith("  Invalid __global__ read at valor::kernel")
+    assert ("(more in the record)" in lines) == (count == 3000)
+
+
+def test_nothing_is_green_that_was_not_run() -> None:
+    record = {"runs": [{"asked": ["nccl"], "quick": True, "chosen": []}], "sections": {}}
+    assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
+    record["sections"] = {"nccl": {"seconds": 0.0, "ended": False, "checks": [entry("a", "pass")]}}
+    assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
+    record["sections"]["nccl"]["ended"] = True  # type: ignore[index]
+    assert gpu_summary.summary(record)[1] == gpu_summary.GREEN
+    record["sections"]["parity"] = {"seconds": 0.0, "ended": True, "checks": [entry("b", "fail")]}  # type: ignore[index]
+    text, code = gpu_summary.summary(record)
+    assert code == gpu_summary.GREEN and "in other sections of this record 1 checks failed" in text
+    record["runs"][0]["chosen"] = ["c"]  # type: ignore[index]
+    assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
 
 
 def test_a_build_that_fails_is_recorded_with_what_the_compiler_said(
     tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(capability: tuple[int, int]) -> str:
+    def fail(capability: tuple[int, int], seconds: float) -> str:
         raise gpu_build.BuildError("nvcc failed: no such option")
 
     gpu.setattr(gpu_build, "build", fail)
     gpu.setattr(gpu_check, "supervise", lambda *_: pytest.fail("something ran"))
-    assert gpu_check.main(["--results", str(tmp_path)]) == 1
-    (path,) = tmp_path.iterdir()
-    assert "no such option" in json.loads(path.read_text())["build"] and "failed: build" in capsys.readouterr().out
+    assert gpu_check.main(["--results", str(tmp_path / "results")]) == gpu_summary.RED
+    (path,) = (tmp_path / "results").iterdir()
+    assert "no such option" in json.loads(path.read_text())["build"]
+    assert "RED: the libraries cannot be built" in capsys.readouterr().out
 
 
 SETUP = """

@@ -35,7 +35,7 @@ from benchmarks.gpu_works import Work
 from testing import datasets
 from testing.registry import ROWS
 
-SMALL = gpu_classification.Load(rows=600, classes=20, batch=256, repeats=2, most_exact=500, multilabel=300)
+SMALL = gpu_classification.REHEARSED
 SECTIONS = ("timing", "classification", "masks")
 SCORES = 1_000_000 * (1_000 * 4 + 8)
 
@@ -293,7 +293,7 @@ def test_ratios_and_memory_are_judged() -> None:
 
 
 def test_keys_of_all_works_have_targets(scene: datasets.BoxDataset) -> None:
-    jobs = [job for work in gpu_works.usual_works(False) for job in gpu_timing.whole_jobs(work)]
+    jobs = [job for work in gpu_works.usual_works(torch.device("cuda"), False) for job in gpu_timing.whole_jobs(work)]
     jobs += [*gpu_masks.mask_jobs(gpu_works.WHOLE), gpu_timing.box_pairs_job(gpu_works.WHOLE)]
     scores = Later("scores", never)
     load = gpu_classification.Load()
@@ -302,7 +302,12 @@ def test_keys_of_all_works_have_targets(scene: datasets.BoxDataset) -> None:
     budgets = {"update of 16 images, lists", "update of 16 images, padded", "val2017, compute"}
     assert used | budgets == set(TARGETS) and len(jobs) == len({job.name for job in jobs}) == 22
     assert max(len(job.name) for job in jobs) <= gpu_table.NAME_WIDTH
-    assert [job for work in gpu_works.usual_works(True) for job in gpu_timing.whole_jobs(work) if job.keys] == []
+    assert [
+        job
+        for work in gpu_works.usual_works(torch.device("cuda"), True)
+        for job in gpu_timing.whole_jobs(work)
+        if job.keys
+    ] == []
 
 
 # --------------------------------------------------------------------------------------------------------------- table

@@ -12,13 +12,25 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pycocotools.coco
-import pycocotools.cocoeval
 
+from testing.oracles import pycocotools
 from testing.scenes import random_scene
 from valor_gpu.coco import COCO, COCOeval
 
-THEIRS = SimpleNamespace(COCO=pycocotools.coco.COCO, COCOeval=pycocotools.cocoeval.COCOeval)
+
+class _Pycocotools:
+    """Both classes of pycocotools, loaded by the first test that needs them."""
+
+    @property
+    def COCO(self) -> Any:
+        return pycocotools("coco").COCO
+
+    @property
+    def COCOeval(self) -> Any:
+        return pycocotools("cocoeval").COCOeval
+
+
+THEIRS = _Pycocotools()
 OURS = SimpleNamespace(COCO=COCO, COCOeval=COCOeval)
 ARRAYS = ("precision", "recall", "scores")
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pycocotools.coco import COCO as Reference
 
+from testing.oracles import pycocotools
 from valor_gpu.coco import COCO
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import columns_from_dataset
@@ -40,8 +40,8 @@ def unpacked(tmp_path_factory):
     return unpack
 
 
-def both(path):
-    return COCO(path), Reference(path)
+def both(*path):
+    return COCO(*path), pycocotools("coco").COCO(*path)
 
 
 def looks_untouched(coco):
@@ -119,7 +119,7 @@ def test_what_results_describe(first):
     dataset = {"images": [{"id": 1}, {"id": 2}], "categories": [{"id": 1}], "annotations": [], "info": {"year": 2017}}
     results = [{"image_id": 2, "category_id": 1, "score": 0.5, **{name: _BODY[name] for name in _KEPT[first]}}]
     results.append({**_BODY, **results[0], "bbox": [2, 3, 4, 5]})
-    ours, theirs = COCO(), Reference()
+    ours, theirs = both()
     ours.dataset, theirs.dataset = dataset, dataset
     ours.createIndex()
     theirs.createIndex()
@@ -155,7 +155,7 @@ def test_results_without_boxes(unpacked, tmp_path, name):
 def test_prints_what_pycocotools_prints(capsys):
     array = np.array([[42, 0, 0, 4, 5, 0.5, 1]])
     printed = []
-    for kind in (COCO, Reference):
+    for kind in (COCO, pycocotools("coco").COCO):
         coco = kind(str(TRUTH))
         coco.loadRes(str(RESULTS))
         coco.loadRes(array)
@@ -235,7 +235,7 @@ def test_queries_answer_as_pycocotools(pair, method, arguments):
 
 
 def test_repeated_image_ids_count_once():
-    ours, theirs = COCO(), Reference()
+    ours, theirs = both()
     for coco in (ours, theirs):
         coco.dataset = {"images": [{"id": 5}, {"id": 3}, {"id": 5}], "annotations": [], "categories": []}
         coco.createIndex()

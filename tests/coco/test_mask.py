@@ -8,14 +8,16 @@ import sys
 from typing import Any
 
 import numpy as np
-import pycocotools.mask as oracle
 import pytest
 
 from testing.masks import SHAPES, random_counts, random_mask
+from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from tests.ops.test_runs_codec import canonical, random_rles
 from valor_gpu.coco import mask
 from valor_gpu.errors import InputError, InputTypeError
+
+oracle = pycocotools("mask")
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools.decode
 

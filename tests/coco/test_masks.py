@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools import mask as codec
 
+from testing.oracles import pycocotools
 from tests.coco.comparison import OURS, THEIRS, Objects, Run, load, quietly, run, same_arrays, same_runs
 from tests.fuzz import seeds
 from valor_gpu import native
@@ -31,6 +31,10 @@ pytestmark = [
 
 def unpacked(name: str) -> Any:
     return json.loads(gzip.decompress(((DATA if (DATA / name).exists() else EXAMPLES) / name).read_bytes()))
+
+
+def codec() -> Any:
+    return pycocotools("mask")
 
 
 def evaluator(side: Any, objects: Objects, kind: str = "segm", **options: Any) -> Any:
@@ -77,11 +81,11 @@ def test_masks_of_a_detector() -> None:
     rng, annotations = np.random.default_rng(0), []
     for result in results:
         if result["score"] > 0.4:
-            mask = np.roll(codec.decode(result["segmentation"]), rng.integers(-3, 4, 2), (0, 1))
-            rle = codec.encode(np.asfortranarray(mask))
+            mask = np.roll(codec().decode(result["segmentation"]), rng.integers(-3, 4, 2), (0, 1))
+            rle = codec().encode(np.asfortranarray(mask))
             annotations.append({"id": len(annotations) + 1, "image_id": result["image_id"],
                                 "category_id": result["category_id"], "iscrowd": int(rng.random() < 0.1),
-                                "area": float(codec.area(rle)), "segmentation": rle})  # fmt: skip
+                                "area": float(codec().area(rle)), "segmentation": rle})  # fmt: skip
     dataset = {
         "images": [{"id": i, "height": h, "width": w} for i, (h, w) in images.items()],
         "categories": [{"id": k} for k in sorted({a["category_id"] for a in annotations})],
@@ -116,7 +120,7 @@ def written(rng: np.random.Generator, mask: Any, image: dict[str, Any]) -> Any:
         if len(rows):
             x0, y0, x1, y1 = columns.min(), rows.min(), columns.max() + 0.5, rows.max() + 1
             return [[float(v) for v in (x0, y0, x1, y0, x1, y1, x0, y1)]]
-    rle = codec.encode(np.asfortranarray(mask, np.uint8))
+    rle = codec().encode(np.asfortranarray(mask, np.uint8))
     return {"size": rle["size"], "counts": rle["counts"].decode()}
 
 
@@ -307,39 +311,39 @@ def test_results_tell_of_masks_alone() -> None:
 
 def boundary(rle: dict[str, Any], ratio: float = 0.02) -> dict[str, Any]:
     """A mask without its erosion by 3 x 3 pixels, as often as the part of the diagonal says."""
-    mask = codec.decode(rle)
+    mask = codec().decode(rle)
     inside = np.pad(mask, 1)
     for _ in range(max(1, round(ratio * float(np.hypot(*mask.shape))))):
         core = np.pad(inside[1:-1, 1:-1], 1)
         height, width = mask.shape
         shifted = [core[y : y + height, x : x + width] for y in range(3) for x in range(3)]
         inside = np.pad(np.min(shifted, 0), 1)
-    return codec.encode(np.asfortranarray(mask - inside[1:-1, 1:-1]))
+    return codec().encode(np.asfortranarray(mask - inside[1:-1, 1:-1]))
 
 
-class BoundaryReference(THEIRS.COCOeval):  # type: ignore[name-defined,misc]
+def boundary_evaluator(truth: Any, found: Any, ratio: float) -> Any:
     """pycocotools with the similarity of Cheng et al. 2021."""
 
-    ratio = 0.02
+    class BoundaryReference(THEIRS.COCOeval):  # type: ignore[name-defined,misc]
+        def computeIoU(self, imgId: Any, catId: Any) -> Any:
+            values = super().computeIoU(imgId, catId)
+            truths, found = self._gts[imgId, catId], self._dts[imgId, catId]
+            if len(values) == 0:
+                return values
+            order = np.argsort([-d["score"] for d in found], kind="mergesort")[: self.params.maxDets[-1]]
+            crowd = [int(t["iscrowd"]) for t in truths]
+            sides = [[boundary(a["segmentation"], ratio) for a in s] for s in ([found[i] for i in order], truths)]
+            around = codec().iou(*sides, crowd)
+            return np.where(np.array(crowd, bool), values, np.minimum(values, around))
 
-    def computeIoU(self, imgId: Any, catId: Any) -> Any:
-        values = super().computeIoU(imgId, catId)
-        truths, found = self._gts[imgId, catId], self._dts[imgId, catId]
-        if len(values) == 0:
-            return values
-        order = np.argsort([-d["score"] for d in found], kind="mergesort")[: self.params.maxDets[-1]]
-        crowd = [int(t["iscrowd"]) for t in truths]
-        sides = [[boundary(a["segmentation"], self.ratio) for a in s] for s in ([found[i] for i in order], truths)]
-        around = codec.iou(*sides, crowd)
-        return np.where(np.array(crowd, bool), values, np.minimum(values, around))
+    return BoundaryReference(truth, found, "segm")
 
 
 @pytest.mark.parametrize(("seed", "ratio"), [(0, 0.02), (1, 0.02), (2, 0.1)])
 def test_boundaries(seed: int, ratio: float) -> None:
     objects = random_objects(seed)
     e = evaluator(THEIRS, objects)
-    reference = BoundaryReference(e.cocoGt, e.cocoDt, "segm")
-    reference.ratio = ratio
+    reference = boundary_evaluator(e.cocoGt, e.cocoDt, ratio)
     theirs, ours = run(reference), run(evaluator(OURS, objects, "boundary"), boundary_dilation_ratio=ratio)
     for name in ("precision", "recall", "scores"):
         assert theirs[name].tobytes() == ours[name].tobytes()

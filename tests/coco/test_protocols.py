@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pycocotools.cocoeval
 import pytest
 
+from testing.oracles import pycocotools
 from tests.coco.comparison import quietly, same
 from valor_gpu.coco import Params
 from valor_gpu.coco.protocols import PROTOCOLS
@@ -16,7 +16,7 @@ SHARED = ("bbox", "segm", "keypoints")
 
 @pytest.mark.parametrize("kind", SHARED)
 def test_params_are_those_of_pycocotools(kind):
-    theirs, ours = pycocotools.cocoeval.Params(kind), Params(kind)
+    theirs, ours = pycocotools("cocoeval").Params(kind), Params(kind)
     for name, value in vars(theirs).items():
         same(value, getattr(ours, name), name)
 
@@ -32,7 +32,7 @@ def random_arrays(params, rng):
 @pytest.mark.parametrize("limits", [None, [7], [1, 5, 20, 100], [20, 100, 300]])
 @pytest.mark.parametrize("kind", SHARED)
 def test_summaries_are_those_of_pycocotools(kind, limits):
-    theirs = pycocotools.cocoeval.COCOeval(iouType=kind)
+    theirs = pycocotools("cocoeval").COCOeval(iouType=kind)
     theirs.params.maxDets = limits or theirs.params.maxDets
     theirs.eval = random_arrays(theirs.params, np.random.default_rng(len(kind)))
     if limits == [7] and kind != "keypoints":

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
+from testing.oracles import pycocotools
 from testing.scenes import random_scene
 from tests.contract_boxes import boxes_batch, drawn_batch
 from valor_gpu.detection import MeanAveragePrecision
@@ -54,8 +53,8 @@ def test_pycocotools_reads_the_numbers_of_the_metric(
     tmp_path: Path, ids: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
     metric, name = written(tmp_path, ids, tie_order="image" if ids else "arrival")
-    truth = COCO(f"{name}_target.json")
-    evaluation = COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
+    truth = pycocotools("coco").COCO(f"{name}_target.json")
+    evaluation = pycocotools("cocoeval").COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
     evaluation.evaluate()
     evaluation.accumulate()
     evaluation.summarize()

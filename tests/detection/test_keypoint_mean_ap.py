@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools.coco import COCO
-from pycocotools.cocoeval import COCOeval
 
 from testing.keypoint_scenes import random_keypoints
+from testing.oracles import pycocotools
 from tests.coco.comparison import quietly
 from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
@@ -22,15 +21,15 @@ from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS
 STATS = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", "mar_medium", "mar_large")
 
 
-def peer(data: Any, results: Any) -> COCOeval:
+def peer(data: Any, results: Any) -> Any:
     """pycocotools on the same objects, whose ``num_keypoints`` are those that are visible."""
-    ground_truth = COCO()
+    ground_truth = pycocotools("coco").COCO()
     ground_truth.dataset = copy.deepcopy(data)
     for at, row in enumerate(ground_truth.dataset["annotations"], 1):
         row.update(id=at, num_keypoints=sum(v > 0 for v in row["keypoints"][2::3]))
     quietly(ground_truth.createIndex)
     found = quietly(ground_truth.loadRes, copy.deepcopy(results))[0]
-    evaluation = COCOeval(ground_truth, found, "keypoints")
+    evaluation = pycocotools("cocoeval").COCOeval(ground_truth, found, "keypoints")
     for step in (evaluation.evaluate, evaluation.accumulate, evaluation.summarize):
         quietly(step)
     return evaluation

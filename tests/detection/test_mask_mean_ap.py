@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools import mask as coco_mask
 from torch import Tensor
 from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
+from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.masks import BoundaryRows
@@ -25,6 +25,10 @@ from valor_gpu.ops.match_batch import MatchRule
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 GRIDS = dict(iou_thresholds=np.linspace(0.5, 0.95, 10).tolist(), rec_thresholds=np.linspace(0, 1, 101).tolist())
 BOTH = ("bbox", "segm")
+
+
+def coco_mask() -> Any:
+    return pycocotools("mask")
 
 
 def _masks(rng: np.random.Generator, count: int, size: tuple[int, int]) -> Tensor:
@@ -77,7 +81,7 @@ def coded(batch: Batch, form: str) -> Batch:
     """The masks as run lengths."""
 
     def encode(mask: Tensor) -> dict[str, Any]:
-        rle = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+        rle = coco_mask().encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
         if form == "list":
             flat = mask.numpy().T.reshape(-1)
             edges = np.flatnonzero(np.diff(np.concatenate(([False], flat)).astype(np.int8)))
@@ -151,7 +155,7 @@ def _read_only(masks: Tensor) -> Masks:
 
 FORMS: dict[str, Any] = {
     "dense": lambda masks: masks,
-    "bytes": lambda masks: [coco_mask.encode(np.asfortranarray(mask)) for mask in masks.numpy().astype(np.uint8)],
+    "bytes": lambda masks: [coco_mask().encode(np.asfortranarray(mask)) for mask in masks.numpy().astype(np.uint8)],
     "Masks of a tensor": Masks.of,
     "Masks of an array": lambda masks: Masks.of(masks.numpy().transpose(0, 2, 1).copy().transpose(0, 2, 1)),
     "Masks of a read-only array": _read_only,
@@ -197,7 +201,7 @@ POLYGONS: dict[str, Any] = {
     "multipolygons": lambda masks, size: {"masks": tuple([rings] for rings in masks), "size": np.array(size)},
     "Masks": lambda masks, size: {"masks": Masks.of(masks, size)},
     "beside run lengths": lambda masks, size: {
-        "masks": [coco_mask.merge(coco_mask.frPyObjects(m, *size)) if i % 2 else m for i, m in enumerate(masks)],
+        "masks": [coco_mask().merge(coco_mask().frPyObjects(m, *size)) if i % 2 else m for i, m in enumerate(masks)],
         "size": size,
     },
 }
@@ -211,7 +215,7 @@ def test_polygons_give_what_pycocotools_draws(form: str) -> None:
     for size in ((60, 70), (31, 90), (64, 20)):
         gts = _polygons(rng, 5, size)
         for side, masks in enumerate((_polygons(rng, 3, size) + gts[:4], gts)):
-            drawn = [coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(rings, *size))) for rings in masks]
+            drawn = [coco_mask().decode(coco_mask().merge(coco_mask().frPyObjects(rings, *size))) for rings in masks]
             labels = [0, 1, 0, 1, 0] if side else [0, 1, 0, 0, 1, 0, 1]
             item = {"labels": torch.tensor(labels), "scores": torch.linspace(0.1, 0.9, len(masks))}
             sides[0][side].append({**item, "masks": torch.from_numpy(np.stack(drawn))})

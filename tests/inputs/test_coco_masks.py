@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pycocotools import mask as theirs
 
+from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
@@ -39,12 +39,16 @@ def of(segmentations, **image):
     return {"images": [{"id": 7, **size}], "annotations": annotations}
 
 
+def theirs():
+    return pycocotools("mask")
+
+
 def expected(segmentation, height, width):
     """The run lengths of pycocotools' annToRLE."""
     if isinstance(segmentation, list):
-        return theirs.merge(theirs.frPyObjects(segmentation, height, width))
+        return theirs().merge(theirs().frPyObjects(segmentation, height, width))
     if isinstance(segmentation["counts"], (list, np.ndarray)):
-        return theirs.frPyObjects(segmentation, height, width)
+        return theirs().frPyObjects(segmentation, height, width)
     return segmentation
 
 
@@ -60,9 +64,9 @@ def check(read, rles):
     rows = np.arange(len(rles))
     runs, measures = read_masks(read.annotations, rows), measure_masks(read.annotations, rows)
     for index, rle in enumerate(rles):
-        assert (dense(runs, index) == theirs.decode(rle)).all(), index
-    assert measures.areas.tolist() == [int(theirs.area(rle)) for rle in rles]
-    assert measures.boxes.tolist() == [theirs.toBbox(rle).tolist() for rle in rles]
+        assert (dense(runs, index) == theirs().decode(rle)).all(), index
+    assert measures.areas.tolist() == [int(theirs().area(rle)) for rle in rles]
+    assert measures.boxes.tolist() == [theirs().toBbox(rle).tolist() for rle in rles]
 
 
 def test_real_annotations(tmp_path):
@@ -104,7 +108,7 @@ def random_segmentation(rng):
     mask = random_mask(rng)
     if kind == 1:
         return {"counts": uncompressed(mask), "size": [HEIGHT, WIDTH]}
-    rle = theirs.encode(mask)
+    rle = theirs().encode(mask)
     return {**rle, "counts": rle["counts"].decode()} if kind == 2 else {"id": [{}], **rle}
 
 
@@ -120,7 +124,7 @@ def test_random_segmentations(tmp_path, seed):
 
 @pytest.mark.smoke
 def test_escapes_spaces_and_order_of_keys(tmp_path):
-    rle = theirs.encode((np.arange(8100) >= 44).astype(np.uint8).reshape(90, 90, order="F"))
+    rle = theirs().encode((np.arange(8100) >= 44).astype(np.uint8).reshape(90, 90, order="F"))
     counts = rle["counts"].decode()
     assert "\\" in counts
     texts = [
@@ -140,11 +144,11 @@ def test_results_without_masks_have_those_of_their_boxes():
     rows = coco.detections(coco.result_rows(results))
     rows = coco.replace(rows, images=coco.columns_from_dataset(of([])).annotations.images)
     runs = read_masks(rows, np.array([0, 1]))
-    corners = theirs.frPyObjects([[1.5, 2, 1.5, 7, 5.75, 7, 5.75, 2]], HEIGHT, WIDTH)[0]
-    assert (dense(runs, 0) == theirs.decode(corners)).all() and runs.sizes[1].tolist() == [5, 5]
+    corners = theirs().frPyObjects([[1.5, 2, 1.5, 7, 5.75, 7, 5.75, 2]], HEIGHT, WIDTH)[0]
+    assert (dense(runs, 0) == theirs().decode(corners)).all() and runs.sizes[1].tolist() == [5, 5]
     array = coco.detections(coco.result_rows(np.array([[7, 1.5, 2, 4.25, 5, 1, 1]])))
     array = coco.replace(array, images=rows.images)
-    assert (dense(read_masks(array, np.array([0])), 0) == theirs.decode(corners)).all()
+    assert (dense(read_masks(array, np.array([0])), 0) == theirs().decode(corners)).all()
 
 
 SIZE = [HEIGHT, WIDTH]

@@ -136,6 +136,27 @@ __global__ void absent_lane_kernel(int* out) {
 
 __global__ void foreign_mask_kernel() { __syncwarp(0xfffffffeu); }
 
+// One access of each kind that needs an aligned address.
+__global__ void vector_kernel(const char* in, char* out, int32_t which) {
+  if (which == 0) *reinterpret_cast<uint4*>(out) = *reinterpret_cast<const uint4*>(in);
+  if (which == 1) *reinterpret_cast<uint2*>(out) = *reinterpret_cast<const uint2*>(in);
+  if (which == 2) *out = static_cast<char>(__ldg(reinterpret_cast<const uint4*>(in)).x);
+  if (which == 3) reinterpret_cast<float4*>(out)->x = reinterpret_cast<const float4*>(in)->w;
+  if (which == 4) *reinterpret_cast<uint64_t*>(out) = *reinterpret_cast<const uint64_t*>(in);
+  if (which == 5) memcpy(__builtin_assume_aligned(out, 16), __builtin_assume_aligned(in, 16), 16);
+  if (which == 6) atomicAdd(reinterpret_cast<unsigned long long*>(out), 1ull);
+}
+
+// Shared bytes have no alignment, words theirs.
+template <class T>
+__global__ void shared_vector_kernel() {
+  VALOR_SHARED(T, values, [16 / sizeof(T)]);
+  memset(__builtin_assume_aligned(values, 8), 0, 8);
+}
+
+// The last block to run decides.
+__global__ void last_block_kernel(int* out) { *out = static_cast<int>(blockIdx.x); }
+
 __global__ void overflow_kernel(int* out, int count) {
   if (static_cast<int>(threadIdx.x) < count) out[threadIdx.x] = 1;
 }
@@ -179,6 +200,16 @@ VALOR_API int32_t probe_absent_lane(int* out) {
 VALOR_API int32_t probe_foreign_mask() { return VALOR_LAUNCH(foreign_mask_kernel, 1, 32, 0, nullptr); }
 VALOR_API int32_t probe_limits(int32_t threads, int64_t shared) {
   return VALOR_LAUNCH(divergent_barrier_kernel, 1, threads, static_cast<size_t>(shared), nullptr);
+}
+VALOR_API int32_t probe_vector(const char* in, char* out, int32_t which) {
+  return VALOR_LAUNCH(vector_kernel, 1, 1, 0, nullptr, in, out, which);
+}
+VALOR_API int32_t probe_shared_vector(int32_t words) {
+  if (words) return VALOR_LAUNCH(shared_vector_kernel<uint64_t>, 1, 1, 0, nullptr);
+  return VALOR_LAUNCH(shared_vector_kernel<uint8_t>, 1, 1, 0, nullptr);
+}
+VALOR_API int32_t probe_last_block(int* out, int32_t blocks) {
+  return VALOR_LAUNCH(last_block_kernel, blocks, 1, 0, nullptr, out);
 }
 VALOR_API int32_t probe_overflow(int* out, int32_t count) {
   return VALOR_LAUNCH(overflow_kernel, 1, 64, 0, nullptr, out, count);

@@ -31,6 +31,8 @@ SANITIZE = ["-O0", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-
 # What is left out makes half of the code: an access through a null or far pointer, which AddressSanitizer finds, and
 # objects with virtual functions, which nothing here has.
 SANITIZE += ["-fsanitize=float-cast-overflow", "-fno-sanitize=null,vptr,object-size,pointer-overflow"]
+# csrc/sim reports itself what the check of alignment finds, so that nothing is linked for it.
+OPTIMISED = ["-O1", "-fsanitize=alignment"]
 # A GPU reads aligned words alone; a CPU, any, and its code says where it does.
 SANITIZE_CPU = [*SANITIZE, "-fno-sanitize=alignment"]
 SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
@@ -124,14 +126,15 @@ def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str], rea
     command = [COMPILER, *COMMON, *flags, "-c"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [*pool.map(lambda s: compiled(command, s, f"{name}-{s.stem}"), sources), *ready]
-    link = [COMPILER, "-shared", "-pthread", *[f for f in flags if f.startswith("-fsanitize")]]
+    sanitizers = [flag for flag in flags if flag.startswith("-fsanitize") and flag not in OPTIMISED]
+    link = [COMPILER, "-shared", "-pthread", *sanitizers]
     parts = [" ".join(map(str, [*link, *objects])).encode()]
     return _cached(name, ".so", parts, lambda out: subprocess.check_call([*link, *map(str, objects), "-o", str(out)]))
 
 
 def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> ctypes.CDLL:
     """Load .cu files that run on the CPU, one fibre a CUDA thread."""
-    flags = [*(SANITIZE if sanitize else ["-O1"]), "-I", str(CSRC / "cuda")]
+    flags = [*(SANITIZE if sanitize else OPTIMISED), "-I", str(CSRC / "cuda")]
     ending = "-sanitized" if sanitize else ""
     prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
     # Optimised in either case: it switches fibres millions of times, and is not what the sanitizers look at.

@@ -135,3 +135,48 @@ def test_parameters_of_a_kernel_have_a_limit() -> None:
     assert call("probe_parameters", out, 511) == (0, "") and out[0] == 0
     status, error = call("probe_parameters", out, 512)
     assert status == 1 and "4104 bytes of parameters, of which there is room for 4096" in error
+
+
+@pytest.mark.parametrize(
+    ("which", "size", "access"),
+    [(0, 16, "uint4"), (1, 8, "uint2"), (2, 16, "__ldg"), (3, 16, "float4"), (4, 8, "uint64_t"),
+     (5, 16, "__builtin_assume_aligned"), (6, 8, "atomicAdd")],
+)  # fmt: skip
+def test_a_misaligned_access_is_reported_with_kernel_and_place(which: int, size: int, access: str) -> None:
+    memory = np.zeros(128, np.uint8)
+    start = -memory.ctypes.data % 16
+    for at_in, at_out in ((0, 0), (size, 0), (0, size), (1, 0), (0, 1), (size // 2, 0), (0, size // 2)):
+        if (which == 2 and at_out) or (which == 6 and at_in):
+            continue  # __ldg only reads, and an atomic has one address
+        status, error = call("probe_vector", memory[start + at_in :], memory[start + 64 + at_out :], which)
+        if at_in % size == at_out % size == 0:
+            assert (status, error) == (0, "")
+            continue
+        assert status == 716 and error.startswith("vector_kernel: block (0, 0, 0) thread 0 needs an address")
+        assert f"a multiple of {size} in" in error and access in error
+        assert f"probes.cu:{_line_of(f'which == {which})')})" in error and f"is {at_in + at_out} more" in error
+
+
+def _line_of(which: str) -> int:
+    lines = (Path(__file__).parent / "probes.cu").read_text().splitlines()
+    begin = next(number for number, line in enumerate(lines, 1) if "void vector_kernel(" in line)
+    return next(number for number, line in enumerate(lines[begin:], begin + 1) if which in line)
+
+
+def test_shared_memory_is_aligned_as_its_type_asks_and_no_better() -> None:
+    assert call("probe_shared_vector", 1) == (0, "")
+    status, error = call("probe_shared_vector", 0)
+    assert status == 716 and "a multiple of 8 in __builtin_assume_aligned (" in error
+
+
+def test_seeds_expose_what_depends_on_the_order_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    last = {}
+    for seed in ["", *map(str, range(9))]:
+        monkeypatch.setenv("VALOR_SIM_SEED", seed)
+        out = np.zeros(1, np.int32)
+        assert call("probe_last_block", out, 2) == (0, "")
+        last[seed] = int(out[0])
+    assert [last[seed] for seed in ("", "0", "3", "6")] == [1] * 4  # forwards
+    assert [last[seed] for seed in ("1", "4", "7")] == [0] * 3  # backwards
+    monkeypatch.setenv("VALOR_SIM_SEED", "2")
+    assert call("probe_last_block", out, 1000) == (0, "") and out[0] not in (0, 999)  # shuffled

@@ -78,7 +78,7 @@ def test_arrays_and_means_equal_pycocotools_by_bytes(name: str, seed: int) -> No
 @pytest.mark.parametrize("name", ["default", "unsorted_recalls", "limits_unsorted", "recalls_outside_and_repeated"])
 def test_equals_its_steps(name: str, full: bool, ties: str) -> None:
     c = case(name, 7)
-    names = summary_picks(c.expected["params"].iouThrs.tolist(), [1] * c.shape.limits, ["all"] * c.shape.areas)
+    names = summary_picks(c.params.iouThrs.tolist(), [1] * c.shape.limits, ["all"] * c.shape.areas)
     picks = tuple(names.values())
     orders = (ties, *(order for order in TIE_ORDERS if order != ties))
     wanted = AccumulateChoices(c.shape, c.recalls.numpy(), picks, by_key=False, full=full, ties=orders,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +13,7 @@ import torch
 
 from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from tests.fuzz import seeds
+from valor_gpu.coco import Params
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _accumulate_cpu
 from valor_gpu.ops._library import reference
@@ -40,15 +44,20 @@ SETTINGS = {
 
 @dataclass
 class Case:
-    """A matched scene and what pycocotools makes of it."""
+    """A matched scene, and what pycocotools makes of it."""
 
     matched: Matched
     lengths: torch.Tensor
     labels: torch.Tensor
     recalls: torch.Tensor
     shape: RecordShape
-    expected: dict[str, np.ndarray]
+    params: Params
     agnostic: bool
+    by_pycocotools: Callable[[], Any]
+
+    @cached_property
+    def expected(self) -> dict[str, np.ndarray]:
+        return self.by_pycocotools().eval  # type: ignore[no-any-return]
 
     def ordered(self) -> Ordered:
         lengths = self.lengths
@@ -72,15 +81,17 @@ def case(name: str, seed: int) -> Case:
         first = 1
         for i, annotation in enumerate(truth["annotations"]):
             annotation["id"] = i + 1
-    evaluator = evaluated(truth, results, **SETTINGS[name])
-    p = evaluator.params
-    agnostic = not p.useCats
-    rule = MatchRule.make(p.iouThrs, p.areaRng, p.maxDets, AGNOSTIC if agnostic else 0)
+    p = Params("bbox")
+    for field, value in SETTINGS[name].items():
+        setattr(p, field, value)
+    limits, agnostic = sorted(p.maxDets), not p.useCats
+    rule = MatchRule.make(p.iouThrs, p.areaRng, limits, AGNOSTIC if agnostic else 0)
     batch = scene.batch(gt_flags=flags(scene, first))
     labels = torch.tensor(sorted({(c["id"] - 1) // 3 for c in truth["categories"]}))
-    shape = RecordShape(len(p.iouThrs), len(p.areaRng), len(p.maxDets))
+    shape = RecordShape(len(p.iouThrs), len(p.areaRng), len(limits))
     recalls = torch.tensor(np.asarray(p.recThrs, np.float64))
-    return Case(assign(batch, rule), batch.lengths[0], labels, recalls, shape, evaluator.eval, agnostic)
+    theirs = partial(evaluated, truth, results, **SETTINGS[name])
+    return Case(assign(batch, rule), batch.lengths[0], labels, recalls, shape, p, agnostic, theirs)
 
 
 def sorted_by_label(scene):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools import mask as coco_mask
 from torch import Tensor
 
+from testing.oracles import pycocotools
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, boxes
@@ -133,7 +133,7 @@ def test_values_that_are_not_finite(op: Op) -> None:
 
 def coco_mask_iou(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None = None) -> Tensor:
     flags = np.zeros(len(boxes2)) if crowd is None else crowd.numpy()
-    return torch.from_numpy(coco_mask.iou(boxes1.numpy(), boxes2.numpy(), flags.astype(np.uint8)))
+    return torch.from_numpy(pycocotools("mask").iou(boxes1.numpy(), boxes2.numpy(), flags.astype(np.uint8)))
 
 
 @pytest.mark.parametrize("crowds", [False, True])

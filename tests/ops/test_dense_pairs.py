@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from pycocotools import mask as coco_mask
 from torch import Tensor
 
+from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
@@ -168,6 +168,7 @@ def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.Monke
 
 
 def test_similarities_are_those_of_pycocotools() -> None:
+    coco_mask = pycocotools("mask")
     batch, sides = random_batch(11, [(9, 8, 37, 41)], labels=1)
     found, _ = dense_pairs(batch, *sides, rule((0.0,)))
     assert found.pairs is not None

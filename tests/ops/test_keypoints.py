@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from pycocotools import cocoeval
 
+from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, keypoint_pairs, keypoint_similarity
@@ -36,19 +36,14 @@ def people(rng: np.random.Generator, number: int, keypoints: int) -> tuple[Float
     return np.concatenate((points, seen), 2), boxes, areas
 
 
-class _Evaluation(cocoeval.COCOeval):  # type: ignore[misc]
+def oracle(points: Floats, gt_points: Floats, boxes: Floats, areas: Floats, sigmas: Floats) -> Floats:
     """computeOks of one image and category."""
-
-    def __init__(self, points: Floats, gt_points: Floats, boxes: Floats, areas: Floats, sigmas: Floats) -> None:
-        self.params = cocoeval.Params(iouType="keypoints")
-        self.params.kpt_oks_sigmas, self.params.maxDets = sigmas, [len(points)]
-        rows = zip(gt_points.reshape(len(gt_points), -1).tolist(), boxes.tolist(), areas.tolist())
-        self._gts = {(1, 1): [{"keypoints": k, "bbox": b, "area": a} for k, b, a in rows]}
-        self._dts = {(1, 1): [{"keypoints": k, "score": 1.0} for k in points.reshape(len(points), -1).tolist()]}
-
-
-def oracle(*arguments: Any) -> Floats:
-    return np.asarray(_Evaluation(*arguments).computeOks(1, 1)).reshape(len(arguments[0]), len(arguments[1]))
+    evaluation = pycocotools("cocoeval").COCOeval(iouType="keypoints")
+    evaluation.params.kpt_oks_sigmas, evaluation.params.maxDets = sigmas, [len(points)]
+    rows = zip(gt_points.reshape(len(gt_points), -1).tolist(), boxes.tolist(), areas.tolist())
+    evaluation._gts = {(1, 1): [{"keypoints": k, "bbox": b, "area": a} for k, b, a in rows]}
+    evaluation._dts = {(1, 1): [{"keypoints": k, "score": 1.0} for k in points.reshape(len(points), -1).tolist()]}
+    return np.asarray(evaluation.computeOks(1, 1)).reshape(len(points), len(gt_points))
 
 
 class _Numpy:
@@ -72,7 +67,7 @@ def test_similarities_are_those_of_pycocotools(keypoints: int, seed: int, monkey
     got = keypoint_similarity(points, gts, boxes, areas, sigmas.tolist())
     given = (points, gts, boxes, areas, sigmas)
     np.testing.assert_array_max_ulp(np.maximum(got, 1e-300), np.maximum(oracle(*given), 1e-300), 4)
-    monkeypatch.setattr(cocoeval, "np", _Numpy())
+    monkeypatch.setattr(pycocotools("cocoeval"), "np", _Numpy())
     assert np.array_equal(got, oracle(*given))
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pycocotools.mask as oracle
 import pytest
 import torch
 
 from testing.examples_runs import SIZES, ellipses, pair_arguments, tensors
+from testing.oracles import pycocotools
 from tests.fuzz import seeds, seeds_with_smoke
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
@@ -81,6 +81,7 @@ def test_sizes(op: Op, sizes: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("seed", seeds(5))
 def test_similarities_are_those_of_pycocotools(op: Op, seed: int) -> None:
+    oracle = pycocotools("mask")
     given = pair_arguments([(25, 20)], -1.0, seed=seed + 50, sizes=SIZES, agnostic=True)
     (flags,), masks, gt_masks = given[2], Runs(*given[6]), Runs(*given[7])
     sides = []

@@ -9,10 +9,10 @@ import tracemalloc
 from typing import Any
 
 import numpy as np
-import pycocotools.mask as oracle
 import pytest
 
 from testing.masks import SHAPES, random_counts, random_mask
+from testing.oracles import pycocotools
 from tests.checkout import ROOT
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
@@ -22,9 +22,13 @@ from valor_gpu.ops.runs import Runs
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools.decode
 
 
+def oracle() -> Any:
+    return pycocotools("mask")
+
+
 def encoded(masks: list[Any]) -> list[dict[str, Any]]:
     """What pycocotools makes of dense masks."""
-    return [oracle.encode(np.asfortranarray(mask)) for mask in masks]
+    return [oracle().encode(np.asfortranarray(mask)) for mask in masks]
 
 
 def decoded(rles: list[dict[str, Any]]) -> Runs:
@@ -41,7 +45,7 @@ def texts_of(runs: Runs) -> list[bytes]:
 
 def uncompressed(counts: list[int], size: list[int]) -> dict[str, Any]:
     """A dict with a string, by pycocotools."""
-    return oracle.frPyObjects({"counts": counts, "size": size}, *size)  # type: ignore[no-any-return]
+    return oracle().frPyObjects({"counts": counts, "size": size}, *size)  # type: ignore[no-any-return]
 
 
 def written(counts: list[int]) -> bytes:
@@ -60,7 +64,7 @@ def written(counts: list[int]) -> bytes:
 
 def canonical(rles: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same masks without runs of length 0: where two meet, pycocotools' walks end and leave out the rest."""
-    return [oracle.encode(np.asfortranarray(oracle.decode(rle))) for rle in rles]
+    return [oracle().encode(np.asfortranarray(oracle().decode(rle))) for rle in rles]
 
 
 def runs_of(counts: list[int], size: list[int]) -> Runs:
@@ -124,12 +128,12 @@ def test_random_rles(seed: int) -> None:
     rles = random_rles(seed)
     runs = decoded(rles)
     assert texts_of(runs) == [rle["counts"] for rle in rles]
-    same(native.areas(runs), np.array([oracle.area(rle) for rle in rles], np.int64))
+    same(native.areas(runs), np.array([oracle().area(rle) for rle in rles], np.int64))
     has_pixels = native.areas(runs) > 0
-    same(native.boxes(runs)[has_pixels], oracle.toBbox(rles)[has_pixels])
+    same(native.boxes(runs)[has_pixels], oracle().toBbox(rles)[has_pixels])
     assert not native.boxes(runs)[~has_pixels].any()
     for i, rle in enumerate(rles):
-        same(native.to_masks(runs.take([i]))[0], oracle.decode(rle))
+        same(native.to_masks(runs.take([i]))[0], oracle().decode(rle))
 
 
 def test_real_masks() -> None:
@@ -137,8 +141,8 @@ def test_real_masks() -> None:
         rles = [record["segmentation"] for record in json.load(file)]
     runs = decoded(rles)
     assert texts_of(runs) == [rle["counts"].encode() for rle in rles]
-    same(native.boxes(runs), oracle.toBbox(rles))
-    same(native.areas(runs), np.array([oracle.area(rle) for rle in rles], np.int64))
+    same(native.boxes(runs), oracle().toBbox(rles))
+    same(native.areas(runs), np.array([oracle().area(rle) for rle in rles], np.int64))
 
 
 @pytest.mark.smoke
@@ -164,9 +168,10 @@ def test_iou(seed: int) -> None:
     gts += rles[:2]
     crowd = np.random.default_rng(seed).integers(0, 2, len(gts))
     same(
-        native.iou(decoded(rles), decoded(gts), crowd.astype(bool)), np.ascontiguousarray(oracle.iou(rles, gts, crowd))
+        native.iou(decoded(rles), decoded(gts), crowd.astype(bool)),
+        np.ascontiguousarray(oracle().iou(rles, gts, crowd)),
     )
-    same(native.iou(decoded(rles), decoded(gts)), np.ascontiguousarray(oracle.iou(rles, gts, [0] * len(gts))))
+    same(native.iou(decoded(rles), decoded(gts)), np.ascontiguousarray(oracle().iou(rles, gts, [0] * len(gts))))
 
 
 def test_iou_of_nothing() -> None:
@@ -186,7 +191,7 @@ def test_merge(seed: int) -> None:
         groups.append(len(rles))
     for intersect in (False, True):
         merged = native.merge(decoded(rles), groups, intersect)
-        expected = [oracle.merge(rles[i:j], intersect) for i, j in itertools.pairwise(groups)]
+        expected = [oracle().merge(rles[i:j], intersect) for i, j in itertools.pairwise(groups)]
         assert texts_of(merged) == [rle["counts"] for rle in expected]
         assert merged.sizes.tolist() == [rle["size"] for rle in expected]
 
@@ -254,7 +259,7 @@ def test_random_bytes_are_masks_or_errors(seed: int) -> None:
         return
     assert runs.counts.min() >= 0 and runs.counts.sum(dtype=np.int64) == size[1]
     assert native.explain_string(text.tobytes(), *size) == "is a mask"
-    again = oracle.area({"counts": text.tobytes(), "size": size})
+    again = oracle().area({"counts": text.tobytes(), "size": size})
     assert native.areas(runs).tolist() == [again]
 
 

@@ -1,0 +1,223 @@
+"""The checks of what the simulator cannot show, run on the CPU as on a GPU; each is able to fail."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks import gpu_unseen, unseen_cases, unseen_streams
+from benchmarks.checks import Checks, Disagreement
+from benchmarks.unseen_cases import FULL, SMALL
+from testing.registry import ROWS, Example, Row, call
+from valor_gpu.classification import Accuracy
+from valor_gpu.ops import backends
+
+CPU = torch.device("cpu")
+BY_TORCH = {"order_records", "label_counts", "count_ground_truths"}
+"""Ops without a CUDA kernel."""
+
+
+@pytest.mark.slow
+def test_all_checks_pass_on_the_cpu() -> None:
+    checks = Checks(show=lambda _: None)
+    gpu_unseen.check_unseen(checks, CPU)
+    others = [(record["name"], record["outcome"]) for record in checks.records if record["outcome"] != "pass"]
+    assert others == [("first calls of ops, in a capture", "unavailable")], checks.records
+
+
+def test_every_op_with_a_kernel_has_arguments() -> None:
+    groups = [cases for cases, _ in gpu_unseen._GROUPS.values()]
+    named = {op for cases in groups for op, _, _ in cases(SMALL)}
+    named |= {"precision_recall"}  # within accumulate
+    assert named == set(ROWS) - BY_TORCH
+    assert {op.name for op in backends() if not op.cuda.kernel and not op.cuda.warning} == BY_TORCH
+    assert FULL.items > 65_535 and FULL.pairs**2 > 65_535 and max(FULL.sorts) > 1 << 20
+
+
+def wrong_in_call(number: int, op: str = "") -> Callable[[str], Callable[..., Any]]:
+    """A dispatcher whose call with this number, counted from 0, of ``op`` or of any, gives other values."""
+    made = []
+
+    def dispatch(name: str) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            result = call(name)(*arguments)
+            made.append(name)
+            if op in ("", name) and sum(op in ("", each) for each in made) == number + 1:
+                return result + 1 if isinstance(result, Tensor) else (result[0] + 1, *result[1:])
+            return result
+
+        return run
+
+    return dispatch
+
+
+@pytest.mark.parametrize("group", gpu_unseen._GROUPS)
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_wrong_call_is_found(group: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = next(each for each in gpu_unseen._GROUPS[group][0](SMALL) if call(each[0])(*each[2])[0].numel())
+    monkeypatch.setattr(gpu_unseen, "call", wrong_in_call(number))
+    with pytest.raises(Disagreement, match="repeat 1: output 0" if number == 2 else ": output 0"):
+        gpu_unseen._check_cases([case], CPU, 2)
+
+
+def test_other_bits_of_a_nan_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    results = iter((torch.nan, torch.nan, -torch.nan))
+    row = replace(ROWS["pack_masks"], defined=lambda result: (result,))
+    monkeypatch.setitem(ROWS, "pack_masks", row)
+    monkeypatch.setattr(gpu_unseen, "call", lambda _: lambda *_: torch.tensor([next(results)]))
+    said = gpu_unseen.repeated_difference("pack_masks", (torch.zeros(1, 2, 2, dtype=torch.bool),), CPU, 2)
+    assert said == "repeat 1: other bits of a NaN"
+
+
+# -------------------------------------------------------------------------------------------------------- contraction
+
+
+def test_a_fused_step_is_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b, c = rng.random((3, 500)) * [[40], [40], [-900]]
+    expected = [float(Fraction(x) * Fraction(y) + Fraction(z)) for x, y, z in zip(a, b, c)]
+    assert gpu_unseen._rounded_once(a, b, c).tolist() == expected
+    assert (a * b + c).tolist() != expected
+
+
+@pytest.mark.parametrize(("op", "said"), [("box_iou", "IoU on the CPU against numpy"), ("assign", "matches")])
+def test_contraction_is_found(op: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An IoU with a fused step, in place of that of the op, is noticed; and a match that follows from one."""
+    *_, plain, fused = gpu_unseen.contracted_pairs(2000)
+    assert len(plain) > 100 and (plain != fused).all() and abs(plain - fused).max() < 1e-15
+    gpu_unseen.check_contraction(CPU, 2000)
+    monkeypatch.setattr(gpu_unseen, "call", wrong_in_call(int(op == "assign"), op))
+    with pytest.raises(Disagreement, match=said):
+        gpu_unseen.check_contraction(CPU, 2000)
+    with pytest.raises(Disagreement, match="of 3 pairs depend on contraction, of which 16 are needed"):
+        gpu_unseen.check_contraction(CPU, 3)
+
+
+def test_the_fused_iou_on_a_device_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    *_, plain, fused = gpu_unseen.contracted_pairs(2000)
+    results = iter((plain, plain, fused, fused))
+
+    def dispatch(name: str) -> Callable[..., Any]:
+        return (lambda *_: torch.from_numpy(next(results))) if name == "box_iou" else call(name)
+
+    monkeypatch.setattr(gpu_unseen, "call", dispatch)
+    with pytest.raises(Disagreement, match=r"^IoU: output 0"):
+        gpu_unseen.check_contraction(CPU, 2000)
+
+
+# ------------------------------------------------------------------------------------------------- slices and Triton
+
+
+def test_a_kernel_that_takes_no_slice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dispatch(name: str) -> Callable[..., Any]:
+        def run(masks: Tensor) -> Any:
+            words, areas = call(name)(masks)
+            return words, areas + int(masks.data_ptr() % 16 != 0)
+
+        return run
+
+    monkeypatch.setattr(gpu_unseen, "ROWS", {"pack_masks": ROWS["pack_masks"]})
+    gpu_unseen.check_slices(CPU)
+    monkeypatch.setattr(gpu_unseen, "call", dispatch)
+    with pytest.raises(Disagreement, match=r"pack_masks, .*: output 1"):
+        gpu_unseen.check_slices(CPU)
+
+
+def test_a_wrong_count_of_logits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_unseen, "call", wrong_in_call(5))
+    with pytest.raises(Disagreement, match=r"served, torch.float32, 19 classes, 33 columns.*: output 0"):
+        gpu_unseen.check_triton(CPU)
+
+
+# ------------------------------------------------------------------------------------------- streams and first calls
+
+
+class Forgetful(Accuracy):
+    """Passes over its second update."""
+
+    def update(self, preds: Any, target: Any) -> None:
+        """Counts a batch."""
+        if self.update_count != 1:
+            super().update(preds, target)
+        else:
+            super().update(preds[:0], target[:0])
+
+
+def forgetful(number: int) -> unseen_streams.Work:
+    """Accuracy whose metric with this number, counted from 0, forgets."""
+    numbers = itertools.count()
+
+    def make() -> Any:
+        return (Forgetful if next(numbers) == number else Accuracy)(num_classes=7)
+
+    return unseen_streams.Work(make, unseen_streams._scores)
+
+
+@pytest.mark.parametrize("check", [unseen_streams.check_reuse, unseen_streams.check_queue])
+def test_a_lost_update_is_found(check: Callable[..., None]) -> None:
+    check(CPU, forgetful(-1), 3)
+    with pytest.raises(Disagreement, match="1 of 1 values"):
+        check(CPU, forgetful(1), 3)
+
+
+def test_a_thread_with_other_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unseen_streams, "WORKS", {"Accuracy": forgetful(2)})
+    with pytest.raises(Disagreement, match="Accuracy: output 0: 1 of 1 values"):
+        unseen_streams.check_threads(CPU, 3)
+    broken = unseen_streams.Work(partial(Accuracy, num_classes=2), unseen_streams._scores)
+    monkeypatch.setattr(unseen_streams, "expected_of", lambda *_: None)
+    monkeypatch.setattr(unseen_streams, "WORKS", {"Accuracy": broken})
+    with pytest.raises(Disagreement, match="InputError: "):
+        unseen_streams.check_threads(CPU, 3)
+
+
+def test_every_op_has_an_example_to_capture() -> None:
+    assert {name for name, row in ROWS.items() if unseen_streams.example_of(row) is None} == set()
+
+
+def test_first_calls_are_told_from_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    chosen = [op for op in backends() if op.name in ("box_iou", "count_top", "pack_masks", "order_records")]
+    served = [replace(op, cuda=replace(op.cuda, kernel=call(op.name))) for op in chosen if op.name != "order_records"]
+    monkeypatch.setattr(unseen_streams, "backends", lambda: [*served, next(o for o in chosen if o not in served)])
+    calls: list[str] = []
+
+    def capture(row: Row, example: Example, device: torch.device) -> str:
+        calls.append(row.op)
+        fails = {"box_iou": 1, "count_top": 2}.get(row.op, 0)
+        return "no" if calls.count(row.op) <= fails else ""
+
+    assert unseen_streams.first_calls(CPU, capture) == 1
+    said = capsys.readouterr().out.splitlines()
+    assert ["box_iou" in said[0], "in its first call: no" in said[0]] == [True, True]
+    assert ["count_top" in said[1], "always: no" in said[1]] == [True, True]
+    assert len(said) == 2 and "order_records" not in calls
+    assert unseen_streams.first_calls(CPU, lambda *_: "") == 0
+
+
+def test_a_process_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: list[str], **choices: Any) -> subprocess.CompletedProcess[str]:
+        assert command[-1] == "benchmarks.unseen_streams" and choices["env"]["CUDA_MODULE_LOADING"] == "LAZY"
+        return subprocess.CompletedProcess(command, code, "box_iou, always: no\n", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    code = 0
+    unseen_streams.check_first_calls(torch.device("cuda"))
+    code = 1
+    with pytest.raises(Disagreement, match="box_iou, always: no"):
+        unseen_streams.check_first_calls(torch.device("cuda"))
+
+
+def test_ids_are_extreme() -> None:
+    ids = unseen_cases._extreme_ids(1000)
+    assert {-(2**63), 2**63 - 1, None} <= set(ids) and len(set(ids)) == 1 + sum(key is not None for key in ids)
+    assert len(unseen_cases._extreme_ids(1)) == 1 and len(unseen_cases._extreme_ids(2)) == 2
