@@ -30,9 +30,10 @@ _ABOUT = (
 
 
 def newest(folder: Path = RESULTS) -> Record | None:
-    """Returns the newest record in ``folder`` with rows of a full run, None without any."""
+    """Returns the newest record in ``folder`` of a CUDA device with rows of a full run, None without any."""
     records = [json.loads(path.read_text()) for path in sorted(folder.glob("gpu_*.json"))]
-    return max((record for record in records if rows(record)), key=lambda record: str(record["date"]), default=None)
+    timed = [record for record in records if "capability" in record["device"] and rows(record)]  # not a rehearsal
+    return max(timed, key=lambda record: str(record["date"]), default=None)
 
 
 def rows(record: Record, quick: bool = False) -> list[Record]:

@@ -61,7 +61,10 @@ def scene() -> datasets.BoxDataset:
 def dry(scene: datasets.BoxDataset) -> dict[str, Any]:
     """The record of a dry run, as if it were that of an H100."""
     found: dict[str, Any] = {"kind": "gpu", "date": "2031-02-03T04:05:06Z", "commit": "0123456789abcdef"}
-    found |= {"device": {"name": "NVIDIA H100", "driver": "580.1"}, "versions": {"torch": "2.11.0"}}
+    found |= {
+        "device": {"name": "NVIDIA H100", "driver": "580.1", "capability": "9.0"},
+        "versions": {"torch": "2.11.0"},
+    }
     found |= {"machine": {"cpus": 16, "processor": "a processor"}, "runs": [{"asked": list(SECTIONS)}]}
     gpu_sections.run_sections(SECTIONS, setup(lambda: scene), found, lambda _: None)
     return found
@@ -411,6 +414,9 @@ def test_the_readme_shows_the_newest_full_record(record: dict[str, Any], tmp_pat
         (tmp_path / f"gpu_{name}.json").write_text(json.dumps(record))
     newest = gpu_table.newest(tmp_path)
     assert newest is not None and newest["date"] == "2031-02-03"
+    rehearsal = newest | {"date": "2033-01-01", "device": {"name": "rehearsal", "driver": "none"}}
+    (tmp_path / "gpu_rehearsal.json").write_text(json.dumps(rehearsal))
+    assert gpu_table.newest(tmp_path) == newest
     readme = (
         "top\n<!-- gpu:begin -->\nof before\n<!-- gpu:end -->\n<!-- benchmarks:begin -->\n<!-- benchmarks:end -->\n"
     )
