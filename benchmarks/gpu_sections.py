@@ -186,7 +186,7 @@ class _Running:
         known = standing(record, name, setup.quick, setup.chosen or ())
         self._checks = Checks(before=self._before, after=self._after, known=known, chosen=setup.chosen)
         self._start = time.perf_counter()
-        self._seconds = before.get("seconds", 0.0)
+        self._seconds, self._ended = before.get("seconds", 0.0), bool(before.get("ended"))
         self._stacks: Any = None
 
     def run(self) -> None:
@@ -194,7 +194,7 @@ class _Running:
         self._keep(None)
         SECTIONS[self._name](self._checks, self._setup)
         self._record["running"] = None
-        self._write(ended=self._setup.chosen is None)
+        self._write(ended=self._setup.chosen is None or self._ended)
 
     def _keep(self, check: str | None, **more: Any) -> None:
         self._record["running"] = {"section": self._name, "check": check, **more}
@@ -203,7 +203,8 @@ class _Running:
     def _write(self, ended: bool = False) -> None:
         """Those of earlier runs that this one has not come to yet stay in the record."""
         made = {check["name"]: check for check in self._checks.records}
-        kept = [] if ended else [check for name, check in self._earlier.items() if name not in made]
+        whole = ended and self._setup.chosen is None
+        kept = [] if whole else [check for name, check in self._earlier.items() if name not in made]
         self._record["sections"][self._name] = {
             "seconds": round(self._seconds + time.perf_counter() - self._start, 2),
             "ended": ended,

@@ -205,6 +205,7 @@ def test_only_chosen_checks_are_made_and_those_that_stand_stay(monkeypatch: pyte
     assert [(check["name"], check["run"]) for check in record["sections"]["graphs"]["checks"]] == [
         ("a", 1), ("b", 2), ("c", 1),
     ]  # fmt: skip
+        assert record["sections"]["graphs"]["ended"]
     record["runs"].append({})
     gpu_sections.run_sections(["graphs"], setup(quick=False), record, lambda _: None)
     assert made[4:] == ["a", "b", "c"]
