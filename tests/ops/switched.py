@@ -44,7 +44,7 @@ def noted() -> Iterator[list[str]]:
 
 
 def one_op(name: str, called: list[str]) -> dict[str, Any]:
-    """What serves CUDA tensors of an op: its words, what it calls and launches, warnings, differences."""
+    """Runs examples of an op by its CUDA key: who serves, C functions, kernels, warnings, differences from the CPU."""
     from testing import registry
 
     row, op, wrong = registry.ROWS[name], registry.find(name), []
@@ -67,7 +67,7 @@ def one_op(name: str, called: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Prints what serves CUDA tensors of each op."""
+    """Prints a row for each op."""
     from valor_gpu.ops import _launch
 
     # Triton kernels need a GPU: without Triton, CUDA C++ serves where both can.

@@ -37,7 +37,7 @@ def ended(variable: str, *command: str) -> subprocess.CompletedProcess[str]:
 
 @functools.cache
 def switched(variable: str, *options: str) -> Rows:
-    """What tests/ops/switched.py prints."""
+    """The rows that tests/ops/switched.py prints."""
     done = ended(variable, "-m", "tests.ops.switched", *options)
     assert done.returncode == 0, done.stderr
     found: Rows = json.loads(done.stdout)

@@ -69,7 +69,7 @@ def _warning_first(kernel: Kernel, message: str) -> Kernel:
 
 
 def _unless_disabled(name: str, launches: tuple[str, ...], cuda: Implementation) -> Implementation:
-    """What serves CUDA tensors: the reference where the variable names op ``name``, or one whose kernel it launches."""
+    """``cuda``, or the reference where the variable names op ``name`` or an op whose kernel it launches."""
     named = next((op for op in (name, *launches) if op in switched_off()), None)
     if named is None:
         return cuda
