@@ -203,7 +203,7 @@ def test_class_names_are_never_the_same() -> None:
     assert category_names(named) == ["dog (3) (3)", "dog (4)", "dog (3) (5)", "4"]
 
 
-STARS = {"categories", "reasons", "evaluators", "failed"}
+STARS = {"categories", "reasons", "evaluators", "failed", "provenance.kernels"}
 """Keys whose own keys are names from the data or the command line."""
 
 

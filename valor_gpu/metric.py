@@ -23,7 +23,7 @@ from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_u
 from valor_gpu.memory import Measured
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
-from valor_gpu.result import Result, Signature, require_matplotlib
+from valor_gpu.result import Result, Served, Signature, require_matplotlib
 from valor_gpu.state import Spec, State, merge_tensors, plain
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, Measured, Settable, torchmetrics.Metric, Generic[S]):
+class Metric(Graphable, Planned, Measured, Served, Settable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.exports.texts import is_array, is_scalar, needs_reason, value_text
+from valor_gpu.exports.leaves import json_value, leaves, plain, read_only
+from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
+from valor_gpu.provenance import Served as Served
+from valor_gpu.provenance import host_provenance
 
 if TYPE_CHECKING:
     import os
@@ -62,7 +65,7 @@ class Signature(Mapping[str, Any]):
 
     def __eq__(self, other: object) -> bool:
         # Choices that are read from a file are lists where they may have been tuples.
-        return isinstance(other, Mapping) and _json(self) == _json(other)
+        return isinstance(other, Mapping) and json_value(self) == json_value(other)
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -71,7 +74,7 @@ class Signature(Mapping[str, Any]):
         return f"Signature({self._choices!r})"
 
     def __str__(self) -> str:
-        return "|".join(f"{name}:{_choice_text(value)}" for name, value in self.items())
+        return "|".join(f"{name}:{choice_text(value)}" for name, value in self.items())
 
 
 def grid_choice(values: Iterable[float]) -> str | list[float]:
@@ -102,6 +105,10 @@ class Result:
             holds for everything in it.
         plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
 
+    Args:
+        provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: no op
+            had a part in the numbers.
+
     Raises:
         InputError: a value is of another kind, or a reason names no value.
 
@@ -131,21 +138,48 @@ class Result:
         counts: Mapping[str, int] | None = None,
         reasons: Mapping[str, str] | None = None,
         plotter: Callable[..., Any] | None = None,
+        provenance: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
     ) -> None:
         vars(self).update(
-            values=_read_only(values),
+            _provenance=provenance,
+            values=read_only(values),
             signature=signature,
-            counts=_read_only(counts or {}),
-            reasons=_read_only(reasons or {}),
+            counts=read_only(counts or {}),
+            reasons=read_only(reasons or {}),
             plotter=plotter,
         )
-        names = {name for name, _ in _leaves(self.values)}
+        names = {name for name, _ in leaves(self.values)}
         for reason in self.reasons:
             if reason not in names and not any(name.startswith(f"{reason}/") for name in names):
                 raise InputError(f"reasons must name values but got {reason!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Result, tuple(_plain(getattr(self, f.name)) for f in fields(self))
+        return Result, tuple(plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), "provenance"))
+
+    @property
+    def provenance(self) -> Mapping[str, Any]:
+        """Device and kernels that served the numbers, read-only; found at the first access.
+
+        It is no part of the signature: numbers of any device can be compared. It is that of the process that made the
+        result, and says nothing of other ranks or of states that were merged.
+
+        Returns:
+            ``device``: ``cpu``, the name of the CUDA device, or another device; ``version`` of this package;
+            ``kernels``: of each op that the metric may have called, ``C++``, ``CUDA``, ``Triton`` or ``reference``
+            (plain torch), as ``valor-gpu doctor`` says it; ``host`` stands for functions of the CPU beside the ops:
+            ``C++``, or ``Python`` without the C++ library. Empty for a result that an older version saved.
+
+        Example:
+            >>> from valor_gpu.segmentation import PanopticQuality
+            >>> made = PanopticQuality(things={0}, stuffs={1}).result().provenance
+            >>> made["device"], sorted(made["kernels"])
+            ('cpu', ['count_panoptic', 'host'])
+        """
+        own = vars(self)
+        if not isinstance(own["_provenance"], MappingProxyType):
+            given = host_provenance if own["_provenance"] is None else own["_provenance"]
+            own["_provenance"] = read_only(given() if callable(given) else given)
+        return own["_provenance"]  # type: ignore[no-any-return]
 
     def reason(self, name: str) -> str | None:
         """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""
@@ -160,7 +194,7 @@ class Result:
         """
         from valor_gpu.exports.logs import numbers_by_class
 
-        found = [(name, float(value)) for name, value in _leaves(self.values) if is_scalar(value)]
+        found = [(name, float(value)) for name, value in leaves(self.values) if is_scalar(value)]
         return {prefix + name: value for name, value in found or numbers_by_class(self.values, self.signature)}
 
     def log(self, logger: Any, step: int | None = None, prefix: str = "") -> None:
@@ -195,15 +229,17 @@ class Result:
             arrays: keep the arrays, as nested lists.
 
         Returns:
-            ``values``, ``signature``, ``counts`` and ``reasons``, the last with an entry for every number that is None.
+            ``values``, ``signature``, ``counts``, ``reasons`` with an entry for every number that is None, and
+            ``provenance``, which two results of the same numbers need not share.
         """
-        leaves = ((name, float(value)) for name, value in _leaves(self.values) if is_scalar(value))
-        missing = {name: value for name, value in leaves if not math.isfinite(value)}
+        numbers = ((name, float(value)) for name, value in leaves(self.values) if is_scalar(value))
+        missing = {name: value for name, value in numbers if not math.isfinite(value)}
         return {
-            "values": _json(self.values, arrays),
-            "signature": _json(self.signature),
+            "values": json_value(self.values, arrays),
+            "signature": json_value(self.signature),
             "counts": dict(self.counts),
             "reasons": {name: self.reason(name) or f"{value}, no reason known" for name, value in missing.items()},
+            "provenance": json_value(self.provenance),
         }
 
     def to_json(self, arrays: bool = True, indent: int | None = None) -> str:
@@ -214,8 +250,9 @@ class Result:
             indent: spaces of each level; None: all on one line.
 
         Example:
-            >>> Result({"ap": float("nan")}, Signature({"version": "1"}), reasons={"ap": "no truth"}).to_json()
-            '{"values": {"ap": null}, "signature": {"version": "1"}, "counts": {}, "reasons": {"ap": "no truth"}}'
+            >>> text = Result({"ap": float("nan")}, Signature({"version": "1"}), reasons={"ap": "no truth"}).to_json()
+            >>> text.partition(', "provenance": ')[0]
+            '{"values": {"ap": null}, "signature": {"version": "1"}, "counts": {}, "reasons": {"ap": "no truth"}'
         """
         import json
 
@@ -263,13 +300,13 @@ class Result:
         return result_html(self._entries(), self.counts, str(self.signature))
 
     def _choices(self) -> dict[str, Any]:
-        return {"signature": _json(self.signature), "counts": dict(self.counts)}
+        return {"signature": json_value(self.signature), "counts": dict(self.counts)}
 
     def _entries(self) -> Iterator[tuple[str, str | None, Any, str | None]]:
         """Name, key within it, number or array, reason."""
         for name, value in self.values.items():
             if isinstance(value, Mapping):
-                for key, part in _leaves(value):
+                for key, part in leaves(value):
                     yield name, key, part, self.reason(f"{name}/{key}")
             else:
                 yield name, None, value, self.reason(name)
@@ -286,7 +323,7 @@ class Result:
         from valor_gpu.exports.files import result_text, write_text
 
         document = self.to_dict() | {"reasons": dict(self.reasons)}
-        write_text(path, result_text(document, _leaves(self.values)))
+        write_text(path, result_text(document, leaves(self.values)))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -305,8 +342,8 @@ class Result:
         """
         from valor_gpu.exports.files import read_parts
 
-        values, signature, counts, reasons = read_parts(path)
-        return cls(values, Signature(signature), counts, reasons)
+        values, signature, counts, reasons, provenance = read_parts(path)
+        return cls(values, Signature(signature), counts, reasons, provenance=provenance)
 
     def to_run(self, kind: str | None = None, names: Sequence[str] | Mapping[str, str] | None = None) -> SavedRun:
         """This result as :meth:`valor_gpu.store.Store.save` keeps it.
@@ -359,42 +396,3 @@ class Result:
             shown = {name: count for name, count in self.counts.items() if count} or self.counts
             lines.append(", ".join(f"{name} {count}" for name, count in shown.items()))
         return "\n".join([*lines, str(self.signature)])
-
-
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping, its nested names joined by ``/``."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{name}/")
-        elif is_scalar(value) or is_array(value):
-            yield f"{prefix}{name}", value
-        else:
-            raise InputError(f"value {prefix}{name} must be a number, array or mapping but got {type(value).__name__}")
-
-
-def _read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return MappingProxyType({n: _read_only(v) if isinstance(v, Mapping) else v for n, v in values.items()})
-
-
-def _plain(value: Any) -> Any:
-    """Read-only views, which do not pickle, back to dicts."""
-    return {n: _plain(v) for n, v in value.items()} if isinstance(value, MappingProxyType) else value
-
-
-def _json(value: Any, arrays: bool = True) -> Any:
-    if isinstance(value, Mapping):
-        kept = {name: part for name, part in value.items() if arrays or not is_array(part)}
-        return {str(name): _json(part, arrays) for name, part in kept.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json(part) for part in value]
-    if hasattr(value, "tolist"):
-        return _json(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _choice_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(_choice_text, value))
-    return "none" if value is None else str(value).replace("|", "\\|")

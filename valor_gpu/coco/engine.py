@@ -5,6 +5,7 @@ Importing this loads no torch, nor does evaluating on the CPU with the C++ libra
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from valor_gpu.ops._assign_cpu import NUMPY, assign
 from valor_gpu.ops._boxes_cpu import box_iou
 from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.provenance import host_provenance
 
 if TYPE_CHECKING:
     from valor_gpu.ops._keypoints_cpu import Keypoints
@@ -79,6 +81,10 @@ class Engine(Protocol):
         """IoU of xywh boxes, the pairs of each segment one after another; lengths are ``[2, S]``."""
         ...
 
+    def provenance(self) -> Mapping[str, Any]:
+        """Where this engine computes and by which kernels, see :attr:`valor_gpu.result.Result.provenance`."""
+        ...
+
 
 class NumpyEngine:
     """numpy arrays and the C++ library."""
@@ -125,6 +131,11 @@ class NumpyEngine:
     ) -> NDArray[np.float64]:
         """See :class:`Engine`."""
         return box_iou(boxes1, boxes2, lengths=lengths, box_format="xywh", crowd=crowd)
+
+    @staticmethod
+    def provenance() -> Mapping[str, Any]:
+        """See :class:`Engine`."""
+        return host_provenance()
 
 
 def engine_on(device: Any = None) -> Engine:

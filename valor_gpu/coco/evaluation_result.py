@@ -48,13 +48,15 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
         "average": "macro" if params.useCats else "micro",
         "rec_thresholds": grid_choice(params.recThrs),
     }
-    counts = _counts(evaluation)
+    counts, records = _counts(evaluation), evaluation._records
+    assert records is not None
+    served = records.engine.provenance
     if not with_values:
-        return Result({}, Signature(choices), counts)
+        return Result({}, Signature(choices), counts, provenance=served)
     from valor_gpu.reduce.coco_summary import absent_reasons
 
     values = _values(evaluation)
-    return Result(values, Signature(choices), counts, absent_reasons(values), plot)
+    return Result(values, Signature(choices), counts, absent_reasons(values), plot, served)
 
 
 def _sigmas(params: Any) -> dict[str, list[float]]:

@@ -38,8 +38,10 @@ def lvis_result(evaluation: LVISEval) -> Result:
         "average": "macro" if p.use_cats else "micro",
         "rec_thresholds": grid_choice(p.rec_thrs),
     }
-    values = _values(evaluation)
-    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot)
+    values, records = _values(evaluation), evaluation._records
+    assert records is not None
+    served = records.records.engine.provenance
+    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot, served)
 
 
 def _values(evaluation: LVISEval) -> dict[str, Any]:

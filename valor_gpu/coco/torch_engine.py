@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ops.error_codes import describe_box, raise_error
 from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.runs import Runs
+from valor_gpu.provenance import op_provenance
 from valor_gpu.ragged import Ragged
 
 
@@ -101,6 +103,11 @@ class TorchEngine:
         sides = [Ragged(self._there(boxes), torch.from_numpy(n)) for boxes, n in zip((boxes1, boxes2), lengths)]
         pairs = box_iou(sides[0], sides[1], box_format="xywh", crowd=self._there(crowd))
         return pairs.values.cpu().numpy()
+
+    def provenance(self) -> Mapping[str, Any]:
+        """Device, and the kernels of the ops that this module calls."""
+        pairs = (f"valor_gpu.ops.{name}" for name in ("run_pairs", "keypoints", "rotated"))  # imported where needed
+        return op_provenance(self.device, __name__, *pairs)
 
     def _there(self, array: Any) -> Tensor:
         """A numpy array, or a tensor that already is one, on the device."""

@@ -19,16 +19,16 @@ FORMAT, VERSION = "valor_gpu.result", 1
 _KINDS = "biuf"
 """Kinds of numpy dtypes that an array of a file may have."""
 
-Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, int], Mapping[str, str]]
-"""Values, signature, counts and reasons."""
+Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, int], Mapping[str, str], Mapping[str, Any]]
+"""Values, signature, counts, reasons and provenance, which files of version 0.2.0 and before lack."""
 
 
 def result_text(document: Mapping[str, Any], leaves: Iterator[tuple[str, Any]]) -> str:
     """The text of a file.
 
     Args:
-        document: of a result: ``values`` in JSON, where what is not finite is None, ``signature``, ``counts`` and
-            ``reasons``.
+        document: of a result: ``values`` in JSON, where what is not finite is None, ``signature``, ``counts``,
+            ``reasons`` and ``provenance``.
         leaves: every number and array by its name, before JSON.
     """
     arrays, infinite = {}, {}
@@ -85,7 +85,8 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def _parts(document: dict[str, Any]) -> Parts:
-    for name in ("values", "signature", "counts", "reasons", "arrays", "infinite"):
+    document.setdefault("provenance", {})
+    for name in ("values", "signature", "counts", "reasons", "arrays", "infinite", "provenance"):
         if not isinstance(document[name], dict):
             raise ValueError(f"{name} that is no object")
     if not all(isinstance(count, int) for count in document["counts"].values()):
@@ -96,7 +97,7 @@ def _parts(document: dict[str, Any]) -> Parts:
     values = _values(document["values"], arrays, infinite, "")
     if arrays or infinite:
         raise ValueError(f"no value {next(iter({**arrays, **infinite}))}")
-    return values, document["signature"], document["counts"], document["reasons"]
+    return values, document["signature"], document["counts"], document["reasons"], document["provenance"]
 
 
 def _values(values: dict[str, Any], arrays: dict[str, Any], infinite: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -51,3 +51,12 @@ def _list_text(value: Any) -> str:
     if isinstance(value, list):
         return f"[{' '.join(map(_list_text, value))}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def choice_text(value: Any) -> str:
+    """A choice of a signature as its text has it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(choice_text, value))
+    return "none" if value is None else str(value).replace("|", "\\|")

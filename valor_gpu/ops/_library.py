@@ -1,16 +1,20 @@
-"""Registers an op (schema, reference, fake, CPU, CUDA) with the torch dispatcher, which then picks the kernel."""
+"""Registers an op (schema, reference, fake, CPU, CUDA) with the torch dispatcher, which then picks the kernel.
+
+``VALOR_GPU_DISABLE`` is read here: a kernel that it switches off is not registered.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
 from valor_gpu import native
 from valor_gpu.default_device import device_free
+from valor_gpu.ops._switches import VARIABLE, switched_off
 
 NAMESPACE = "valor_gpu"
 _LIBRARY = torch.library.Library(NAMESPACE, "DEF")
@@ -28,23 +32,26 @@ class Implementation:
         kernel: the function, None when the reference serves this key.
         reason: why this kind serves.
         warning: what the first call says; empty where no faster kernel is missing.
+        disabled: whether ``VALOR_GPU_DISABLE`` names the op, or one whose kernel it launches.
     """
 
     kind: str
     kernel: Kernel | None
     reason: str
     warning: str = ""
+    disabled: bool = False
 
 
 @dataclass(frozen=True)
 class Op:
-    """One registered op: its name and who serves it on each device."""
+    """One registered op: its name and who serves it on each device; ``launches`` as of :func:`register`."""
 
     name: str
     schema: str
     reference: Kernel
     cpu: Implementation
     cuda: Implementation
+    launches: tuple[str, ...] = ()
 
 
 def by_reference(reason: str, warning: str = "") -> Implementation:
@@ -61,8 +68,27 @@ def _warning_first(kernel: Kernel, message: str) -> Kernel:
     return warned
 
 
+def _unless_disabled(name: str, launches: tuple[str, ...], cuda: Implementation) -> Implementation:
+    """``cuda``, or the reference where the variable names op ``name`` or an op whose kernel it launches."""
+    named = next((op for op in (name, *launches) if op in switched_off()), None)
+    if named is None:
+        return cuda
+    if cuda.kernel is None:
+        return replace(cuda, reason=f"{cuda.reason}; {VARIABLE} finds no CUDA kernel to switch off", disabled=True)
+    whose = f"its {cuda.kind} kernel" if named == name else f"the kernel of {named}, which its {cuda.kind} kernel needs"
+    reason = f"{VARIABLE} switches off {whose}"
+    warning = f"plain PyTorch serves {name} on CUDA tensors, slowly: {reason}"
+    return replace(by_reference(reason, warning), disabled=True)
+
+
 def register(
-    schema: str, *, reference: Kernel, fake: Kernel, cpu: Implementation, cuda: Implementation
+    schema: str,
+    *,
+    reference: Kernel,
+    fake: Kernel,
+    cpu: Implementation,
+    cuda: Implementation,
+    launches: tuple[str, ...] = (),
 ) -> torch._ops.OpOverload[..., Any]:
     """Defines an op and its kernels; returns the callable overload.
 
@@ -72,8 +98,13 @@ def register(
         fake: shape and dtype propagation for ``torch.compile``.
         cpu: what serves CPU tensors.
         cuda: what serves CUDA tensors.
+        launches: other ops whose kernels that of CUDA launches as well: it is off where they are.
+
+    Raises:
+        InputError: ``VALOR_GPU_DISABLE`` names an op that does not exist.
     """
     name = schema.split("(")[0]
+    cuda = _unless_disabled(name, launches, cuda)
     _LIBRARY.define(schema)
     _LIBRARY.impl(name, device_free(reference), "CompositeExplicitAutograd")
     for key, implementation in (("CPU", cpu), ("CUDA", cuda)):
@@ -82,13 +113,24 @@ def register(
         elif implementation.warning:
             _LIBRARY.impl(name, device_free(_warning_first(reference, implementation.warning)), key)
     torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=_LIBRARY)
-    _REGISTERED[name] = Op(name, schema, reference, cpu, cuda)
+    _REGISTERED[name] = Op(name, schema, reference, cpu, cuda, launches)
     return getattr(getattr(torch.ops, NAMESPACE), name).default  # type: ignore[no-any-return]
 
 
 def backends() -> list[Op]:
     """Every registered op, by name."""
     return [_REGISTERED[name] for name in sorted(_REGISTERED)]
+
+
+def disabled(name: str) -> bool:
+    """Whether ``VALOR_GPU_DISABLE`` names op ``name``; the first call warns of what serves instead.
+
+    Every route to a CUDA kernel that does not go through the dispatcher asks this.
+    """
+    served = _REGISTERED[name].cuda
+    if served.disabled and served.warning:
+        native.warn_once(served.warning)
+    return served.disabled
 
 
 def reference(name: str) -> Kernel:

@@ -17,7 +17,7 @@ from valor_gpu import native
 from valor_gpu.checks import check_choice
 from valor_gpu.ops import _accumulate_cpu, _accumulate_cuda, _accumulate_reference, _curves_cuda, _means_cuda
 from valor_gpu.ops._launch import cpp, cuda
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._library import by_reference, disabled, register
 from valor_gpu.ops.accumulate_types import (
     TIE_ORDERS,
     AccumulateChoices,
@@ -180,7 +180,8 @@ def accumulate(
         >>> found.labels, found.means.round(decimals=6), found.totals.images
         (tensor([3]), tensor([[1.]], dtype=torch.float64), 1)
     """
-    if type(detections) is Tensor and detections.is_cuda and native.available("valor_cuda"):  # spares packing
+    kernel = type(detections) is Tensor and detections.is_cuda and native.available("valor_cuda")  # spares packing
+    if kernel and not disabled("accumulate"):
         check_code = None if error is None else functools.partial(raise_error, describe=describe)
         tables = detections, ground_truths, images
         return _accumulate_cuda.accumulate(*tables, choices, choose_images, error, check_code)
@@ -358,4 +359,5 @@ _ACCUMULATE = register(
     fake=_accumulate_fake,
     cpu=cpp(_accumulate_cpu_kernel),
     cuda=cuda(_accumulate_cuda_kernel),
+    launches=("precision_recall", "present_means"),
 )

@@ -18,7 +18,7 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.ops import _assign_cpu, _assign_cuda, _assign_reference
 from valor_gpu.ops._launch import cpp, cuda
-from valor_gpu.ops._library import register
+from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.match_batch import (
@@ -64,7 +64,7 @@ def assign(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> M
         InputError: on CPU tensors, for the first row whose values cannot be matched. On CUDA the error code is
             returned instead, since reading it would wait for the device.
     """
-    if _direct(batch):
+    if _direct(batch) and not (batch.labels[0].is_cuda and disabled("assign")):
         if batch.labels[0].is_cuda:
             return _assign_cuda.run(batch, rule, error)
         matched = _run(batch, rule)

@@ -11,7 +11,7 @@ from valor_gpu.checks import check_dtype, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops._boundary_cpu import boundary_at, distances
 from valor_gpu.ops._launch import cpp, cuda, launching
-from valor_gpu.ops._library import register
+from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops._runs_cpu import from_masks, to_masks
 
 MAX_CUDA_WIDTH = 8 * 48 * 1024
@@ -41,7 +41,7 @@ def mask_boundary(masks: Tensor, ratio: float = 0.02) -> Tensor:
     """
     check_shape("masks", masks, (None, None, None))
     check_dtype("masks", masks, (torch.bool, torch.uint8))
-    if masks.is_cuda and masks.shape[2] > MAX_CUDA_WIDTH:
+    if masks.is_cuda and masks.shape[2] > MAX_CUDA_WIDTH and not disabled("mask_boundary"):
         raise InputError(f"masks must have at most {MAX_CUDA_WIDTH} columns on CUDA but have {masks.shape[2]}")
     size = np.array([[masks.shape[1], masks.shape[2]]])
     return _OP(masks, int(distances(size, ratio)[0]))  # type: ignore[no-any-return]

@@ -252,4 +252,5 @@ _PAIRS = register(
     fake=_pairs_fake,
     cpu=cpp(_pairs_on_cpu),
     cuda=cuda(_pairs_on_cuda),
+    launches=("keypoint_similarity",),
 )

@@ -297,6 +297,7 @@ _COUNT_TOP = register(
     fake=reference.count_top_fake,
     cpu=cpp(_count_top_cpu),
     cuda=cuda(_labels_cuda.count_top),
+    launches=("count_labels",),
 )
 _COUNT_LABELS = register(
     "count_labels(Tensor preds, Tensor target, int num_classes, int? ignore_index, Tensor? weight) -> (Tensor, Tensor)",

@@ -17,7 +17,7 @@ from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_int, check_number, check_same_device, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import cpp, cuda, launching
-from valor_gpu.ops._library import register
+from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops.record_rows import detection_scores
 
 HITS, COUNTED = 0, 1
@@ -96,12 +96,13 @@ class Addition:
 
     def run(self) -> None:
         """Adds."""
-        device = self._arguments[0].device
-        if not native.available("valor_cuda" if device.type == "cuda" else "valor_cpu"):
+        on_cuda = self._arguments[0].is_cuda
+        available = native.available("valor_cuda" if on_cuda else "valor_cpu")
+        if available and not (on_cuda and disabled("count_outcomes")):
+            (_add_cuda if on_cuda else _add_cpu)(*self._arguments, statuses=self._statuses)
+        else:
             _add_reference(*self._arguments)
             self._statuses.append(0)
-        else:
-            (_add_cuda if device.type == "cuda" else _add_cpu)(*self._arguments, statuses=self._statuses)
 
     def undo(self) -> None:
         """Takes back what :meth:`run` added, if it did, wherever it was interrupted."""

@@ -376,4 +376,5 @@ _CURVES = register(
     fake=_curves_fake,
     cpu=cpp(_curves_cpu),
     cuda=cuda(_ranks_cuda.rank_curves),
+    launches=("auroc_and_ap",),
 )

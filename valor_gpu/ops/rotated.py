@@ -275,4 +275,5 @@ _PAIRS = register(
     fake=run_fake,
     cpu=cpp(_pairs_on_cpu),
     cuda=cuda(_pairs_on_cuda),
+    launches=("rotated_iou",),
 )

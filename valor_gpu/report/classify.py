@@ -203,7 +203,11 @@ def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[
         "classes": len(predictions.names),
         "classes_without_samples": int((support == 0).sum()),
     }
-    return Result(values, Signature({"metric": "classify", **choices}), counts, reasons)
+    of_parts = next(iter(parts.values()))
+    return Result(
+        *(values, Signature({"metric": "classify", **choices}), counts, reasons),
+        provenance=lambda: of_parts.provenance,
+    )
 
 
 def summary(evaluated: Evaluated) -> str:

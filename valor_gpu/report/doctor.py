@@ -12,6 +12,7 @@ from typing import Any
 from valor_gpu import native
 from valor_gpu._version import __version__
 from valor_gpu.errors import LINES, MissingPackageError
+from valor_gpu.ops._switches import VARIABLE
 from valor_gpu.report.text import plural, table
 
 CORE = ("torch", "numpy", "torchmetrics")
@@ -42,7 +43,11 @@ def survey() -> dict[str, Any]:
         ``valor_gpu``, ``python``, ``platform``; ``packages``: name to version, None when missing; ``devices``: a dict
         each; ``cuda``: why there is or is no CUDA device; ``libraries``: name to ``available``, ``reason`` and
         ``build``, the record of setup.py (None: nothing was built); ``ops``: name and, for ``cpu`` and ``cuda``
-        tensors, ``kernel`` and ``reason``; ``advice``: what would serve better.
+        tensors, ``kernel`` and ``reason``, for ``cuda`` also ``disabled``: whether ``VALOR_GPU_DISABLE`` names it, or
+        an op whose kernel it launches; ``advice``: what would serve better.
+
+    Raises:
+        InputError: ``VALOR_GPU_DISABLE`` names an op that does not exist.
 
     Example:
         >>> sorted(survey())[:4]
@@ -92,10 +97,8 @@ def _torch_facts() -> dict[str, Any]:
     kernels = [
         {
             "name": op.name,
-            **{
-                device: {"kernel": served.kind, "reason": served.reason}
-                for device, served in (("cpu", op.cpu), ("cuda", op.cuda))
-            },
+            "cpu": {"kernel": op.cpu.kind, "reason": op.cpu.reason},
+            "cuda": {"kernel": op.cuda.kind, "reason": op.cuda.reason, "disabled": op.cuda.disabled},
         }
         for op in ops.backends()
     ]
@@ -151,6 +154,8 @@ def _advice(facts: Mapping[str, Any]) -> list[str]:
         advice.append(f"plain torch serves CUDA tensors, slowly: {native.remedy('valor_cuda')}")
     if has_cuda and facts["packages"]["triton"] is None:
         advice.append("install the Triton kernels' compiler: pip install 'valor_gpu[triton]'")
+    if off := [op["name"] for op in facts["ops"] if op["cuda"]["disabled"]]:
+        advice.append(f"with {VARIABLE} as it is, plain PyTorch serves CUDA tensors, slowly, of {', '.join(off)}")
     return advice
 
 

@@ -1,0 +1,238 @@
+"""Results name the device and the kernels that served them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from testing.lvis_scenes import random_lvis
+from tests.checkout import ROOT
+from tests.coco.comparison import OURS, evaluator, random_objects, run
+from tests.contract import METRICS, Case
+from valor_gpu import native, provenance
+from valor_gpu._version import __version__
+from valor_gpu.classification import Accuracy
+from valor_gpu.cli import main
+from valor_gpu.coco import LVISEval
+from valor_gpu.coco.lvis_result import lvis_result
+from valor_gpu.coco.torch_engine import TorchEngine
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _library, backends
+from valor_gpu.report import classify as report
+from valor_gpu.result import Result, Signature
+
+KINDS = {"C++", "CUDA", "Triton", "reference"}
+HOST_KIND = "C++" if native.available("valor_cpu") else "Python"
+
+
+class Dispatched(TorchDispatchMode):
+    """Notes which ops of the package the dispatcher is asked for; nothing goes to a kernel beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ops: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.namespace == _library.NAMESPACE:
+            self.ops.add(func._schema.name.partition("::")[2])
+        return func(*args, **(kwargs or {}))
+
+
+def accuracy() -> Accuracy:
+    metric = Accuracy(num_classes=3)
+    metric.update(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1]))
+    return metric
+
+
+@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
+def test_every_op_that_a_metric_calls_is_named(case: Case) -> None:
+    metric = case.make()
+    with Dispatched() as seen:
+        metric.update(*case.batch(0))
+        result = metric.result()
+    kernels = dict(result.provenance["kernels"])
+    assert seen.ops <= kernels.keys()
+    assert kernels.pop("host") == HOST_KIND
+    served = {op.name: op.cpu.kind for op in backends()}
+    assert kernels == {name: served[name] for name in kernels}
+    assert set(kernels.values()) <= KINDS
+
+
+def test_some_ops_are_dispatched() -> None:
+    """Else the test above would see nothing."""
+    with Dispatched() as seen:
+        accuracy()
+    assert seen.ops == {"count_labels"}
+
+
+def test_ops_of_other_metrics_are_not_named() -> None:
+    """Whatever else this process has imported."""
+    kernels = accuracy().result().provenance["kernels"]
+    assert set(kernels) == {
+        "host", "confuse_scores", "count_labels", "count_pairs", "count_top", "first_in_cells", "predict_maps",
+        "score_histogram", "top_classes",
+    }  # fmt: skip
+
+
+def test_a_process_that_imports_one_metric_says_the_same() -> None:
+    program = """
+import json, torch
+from valor_gpu.classification import Accuracy
+print(json.dumps(Accuracy(num_classes=3).result().to_dict()["provenance"]))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == accuracy().result().to_dict()["provenance"]
+
+
+def test_it_is_found_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+    ours = provenance.op_provenance
+    monkeypatch.setattr(provenance, "op_provenance", lambda *given: calls.append(given) or ours(*given))
+    result = accuracy().result()
+    str(result), repr(result), result.scalars(), result.signature
+    assert calls == []
+    assert result.provenance is result.provenance and len(calls) == 1
+    assert result.provenance["device"] == "cpu" and result.provenance["version"] == __version__
+
+
+def test_it_is_read_only() -> None:
+    found: Any = accuracy().result().provenance
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        found["device"] = "cuda"
+    with pytest.raises(TypeError, match="does not support item assignment"):
+        found["kernels"]["count_labels"] = "CUDA"
+    with pytest.raises(AttributeError, match="provenance"):
+        accuracy().result().provenance = {}  # type: ignore[misc]
+
+
+def test_it_is_no_part_of_text_or_signature() -> None:
+    plain = accuracy().result()
+    other = Result(plain.values, plain.signature, plain.counts, plain.reasons, provenance={"device": "x"})
+    assert str(plain) == str(other) and plain.signature == other.signature and repr(plain) == repr(other)
+    assert plain.provenance != other.provenance == {"device": "x"}
+
+
+def test_what_switches_a_kernel_off_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda given: f"NVIDIA {given}")
+    count = _library._REGISTERED["count_labels"]
+    serving = replace(count, cuda=replace(count.cuda, kind="CUDA"))
+    monkeypatch.setitem(_library._REGISTERED, "count_labels", serving)
+    found = provenance.op_provenance(device, "valor_gpu.ops.labels")
+    assert (found["device"], found["kernels"]["count_labels"]) == ("NVIDIA cuda:0", "CUDA")
+    monkeypatch.setitem(_library._REGISTERED, "count_labels", replace(count, cuda=_library.by_reference("off")))
+    assert provenance.op_provenance(device, "valor_gpu.ops.labels")["kernels"]["count_labels"] == "reference"
+    other = provenance.op_provenance(torch.device("mps"), "valor_gpu.ops.labels")
+    assert (other["device"], other["kernels"]["count_labels"]) == ("mps", "reference")
+
+
+def test_the_device_is_that_of_the_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[torch.device] = []
+    monkeypatch.setattr(provenance, "op_provenance", lambda device, *_: asked.append(device) or {"device": "there"})
+    metric = accuracy()
+    assert metric.result().provenance == {"device": "there"} and asked == [metric.error.device]
+
+
+def test_results_without_ops_name_what_serves_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = Result({"a": 1.0}, Signature({}))
+    assert result.provenance == {"device": "cpu", "version": __version__, "kernels": {"host": HOST_KIND}}
+    monkeypatch.setattr(native, "available", lambda name: False)
+    assert Result({"a": 1.0}, Signature({})).provenance["kernels"] == {"host": "Python"}
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [copy.copy, copy.deepcopy, lambda r: pickle.loads(pickle.dumps(r))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_copies_keep_it(copied: Any) -> None:
+    first = accuracy().result()
+    made = copied(first)
+    assert isinstance(made.provenance, Mapping) and made.provenance == first.provenance
+
+
+def test_files_keep_it_and_older_ones_load_without(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    first = accuracy().result()
+    first.save(path)
+    assert Result.load(path).provenance == first.provenance
+    assert json.loads(first.to_json())["provenance"] == first.to_dict()["provenance"]
+    given = json.loads(path.read_text())
+    other = {**given, "provenance": {"device": "NVIDIA H100", "kernels": {"assign": "CUDA"}}}
+    path.write_text(json.dumps(other))
+    assert Result.load(path).provenance == other["provenance"]
+    del given["provenance"]
+    path.write_text(json.dumps(given))
+    assert Result.load(path).provenance == {} and Result.load(path).scalars() == first.scalars()
+    path.write_text(json.dumps({**given, "provenance": 3}))
+    with pytest.raises(InputError, match="has provenance that is no object"):
+        Result.load(path)
+
+
+def test_a_subclass_that_calls_its_base_is_noted_as_itself() -> None:
+    class Doubled(Accuracy):
+        def result(self) -> Result:
+            """Returns twice the accuracy."""
+            base = super().result()
+            return Result({"doubled": 2 * base.values["Doubled"]}, base.signature)
+
+    metric = Doubled(num_classes=3)
+    metric.update(torch.tensor([0]), torch.tensor([0]))
+    result = metric.result()
+    assert result.values["doubled"] == 2.0 and Doubled.result.__doc__ == "Returns twice the accuracy."
+    assert result.provenance["kernels"] == accuracy().result().provenance["kernels"]
+
+
+def test_a_result_of_another_kind_passes() -> None:
+    class Numbers(Accuracy):
+        def result(self) -> Any:
+            """Returns a dict."""
+            return {"a": 1}
+
+    assert Numbers(num_classes=3).result() == {"a": 1}
+
+
+def test_coco_results_are_of_their_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = random_objects(3)
+    assert run(evaluator(OURS, objects)).e.result().provenance == provenance.host_provenance()
+    monkeypatch.setattr("valor_gpu.coco.engine.NumpyEngine", lambda: TorchEngine(torch.device("cpu")))
+    evaluation = run(evaluator(OURS, objects)).e
+    whole, counts = evaluation.result().provenance, evaluation.result(with_values=False).provenance
+    assert {"assign", "box_iou", "order_records", "precision_recall"} <= whole["kernels"].keys()
+    assert whole == counts and whole["device"] == "cpu"
+
+
+def test_lvis_results_are_of_their_engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dataset, detections = random_lvis(1)
+    (tmp_path / "gt.json").write_text(json.dumps(dataset))
+
+    def made() -> Result:
+        evaluation = LVISEval(tmp_path / "gt.json", detections)
+        evaluation.run()
+        return lvis_result(evaluation)
+
+    assert made().provenance == provenance.host_provenance()
+    monkeypatch.setattr("valor_gpu.coco.engine.NumpyEngine", lambda: TorchEngine(torch.device("cpu")))
+    assert "assign" in made().provenance["kernels"]
+
+
+def test_the_command_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    classify = ["classify", "--data", str(ROOT / "examples/data/digits_predictions.csv"), "--target", "digit"]
+    classify += ["--scores-prefix", "p_", "--json", "-"]
+    written: list[Any] = []
+    for available in (True, False):
+        monkeypatch.setattr(report, "_parts", report._parts if available else report.results_by_torch)
+        assert main(classify) == 0
+        written.append(json.loads(capsys.readouterr().out)["provenance"])
+    assert written[0] == provenance.host_provenance() and "count_pairs" in written[1]["kernels"]
