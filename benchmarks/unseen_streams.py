@@ -30,8 +30,9 @@ from testing.registry import ROWS, Example, Row, call, place
 from testing.scenes import random_scene
 from valor_gpu.classification import ROCAUC, Accuracy, MulticlassAUROC
 from valor_gpu.detection import MeanAveragePrecision
-from valor_gpu.errors import ValorError
+from valor_gpu.errors import InputError
 from valor_gpu.ops import backends
+from valor_gpu.ops.dtypes import to_device
 from valor_gpu.segmentation import MeanIoU
 
 _BUSY_CYCLES = 20_000_000
@@ -88,6 +89,7 @@ def check_all(checks: Checks, device: torch.device) -> None:
     for name, work in WORKS.items():
         checks.run(f"memory reused at once: {name}", partial(check_reuse, device, work, updates))
         checks.run(f"updates without a wait: {name}", partial(check_queue, device, work, updates))
+    checks.run("pinned memory reused at once", partial(check_pinned, device))
     checks.run("two threads, a stream and metrics each", partial(check_threads, device, updates))
     checks.run("first calls of ops, in a capture", partial(check_first_calls, device))
 
@@ -115,6 +117,7 @@ def beside_a_busy_stream(device: torch.device) -> Iterator[None]:
         yield
         return
     side = torch.cuda.Stream(device)
+    wait(device)  # the side stream may read what was made so far
     torch.cuda._sleep(_BUSY_CYCLES)
     with torch.cuda.stream(side):
         torch.cuda._sleep(_BUSY_CYCLES)
@@ -175,6 +178,15 @@ def no_waiting_now(device: torch.device) -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(before)
 
 
+def check_pinned(device: torch.device) -> None:
+    """Tables of the host arrive whole although each is freed before it is copied, and the next one pinned."""
+    tables = [torch.full((5000,), number) for number in range(100)]
+    with beside_a_busy_stream(device):
+        copies = [to_device(table.clone(), device) for table in tables]
+    if text := differences(copies, tables):
+        raise Disagreement(text)
+
+
 def check_threads(device: torch.device, updates: int) -> None:
     """Two threads, each with its stream and its metrics, get the numbers of the CPU."""
     expected = {name: expected_of(work, updates) for name, work in WORKS.items()}
@@ -207,7 +219,7 @@ def check_threads(device: torch.device, updates: int) -> None:
 
 
 def check_first_calls(device: torch.device) -> None:
-    """The first call of an op may come inside a capture on a side stream: it gives the CPU's bits, or our error.
+    """The first call of an op may come inside a capture on a side stream: it gives the CPU's bits, or an InputError.
 
     A process of its own loads kernels lazily and has an empty cache of Triton.
     """
@@ -233,14 +245,14 @@ def example_of(row: Row) -> Example | None:
 
 
 def captured(row: Row, example: Example, device: torch.device) -> str:
-    """How the replay of a captured call differs from the CPU; empty if it does not, or the call raises our error."""
+    """How the replay of a captured call differs from the CPU; empty if it does not, or the call says what to do."""
     arguments = place(row, example, device)
     wait(device)
     graph, result = torch.cuda.CUDAGraph(), None
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # an empty graph, where our error comes first
-            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device)), contextlib.suppress(ValorError):
+            warnings.simplefilter("ignore", UserWarning)  # an empty graph, where the InputError comes first
+            with torch.cuda.graph(graph, stream=torch.cuda.Stream(device)), contextlib.suppress(InputError):
                 result = call(row.op)(*arguments)
     except RuntimeError as error:
         return f"{type(error).__name__}: {error}"

@@ -170,6 +170,12 @@ def test_a_lost_update_is_found(check: Callable[..., None]) -> None:
         check(CPU, forgetful(1), 3)
 
 
+def test_a_table_that_another_has_overwritten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unseen_streams, "to_device", lambda table, _: table.clamp(max=98))
+    with pytest.raises(Disagreement, match="output 99: 5000 of 5000 values"):
+        unseen_streams.check_pinned(CPU)
+
+
 def test_a_thread_with_other_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unseen_streams, "WORKS", {"Accuracy": forgetful(2)})
     with pytest.raises(Disagreement, match="Accuracy: output 0: 1 of 1 values"):
