@@ -31,6 +31,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, backends
 from valor_gpu.report import classify as report
 from valor_gpu.result import Result, Signature
+from valor_gpu.text import BLEU
 
 KINDS = {"C++", "CUDA", "Triton", "reference"}
 HOST_KIND = "C++" if native.available("valor_cpu") else "Python"
@@ -144,11 +145,17 @@ def test_the_device_is_that_of_the_metric(monkeypatch: pytest.MonkeyPatch) -> No
     assert metric.result().provenance == {"device": "there"} and asked == [metric.error.device]
 
 
-def test_results_without_ops_name_what_serves_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = Result({"a": 1.0}, Signature({}))
-    assert result.provenance == {"device": "cpu", "version": __version__, "kernels": {"host": HOST_KIND}}
+def test_what_serves_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = {"device": "cpu", "version": __version__, "kernels": {"host": HOST_KIND}}
+    assert provenance.host_provenance() == BLEU().result().provenance == expected
     monkeypatch.setattr(native, "available", lambda name: False)
-    assert Result({"a": 1.0}, Signature({})).provenance["kernels"] == {"host": "Python"}
+    assert provenance.host_provenance()["kernels"] == {"host": "Python"}
+
+
+def test_a_result_of_values_alone_claims_nothing() -> None:
+    first = accuracy().result()
+    assert Result({"a": 1.0}, Signature({})).provenance == {} == replace(first, counts={}).provenance
+    assert first.provenance
 
 
 @pytest.mark.parametrize(
@@ -227,12 +234,28 @@ def test_lvis_results_are_of_their_engine(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "assign" in made().provenance["kernels"]
 
 
-def test_the_command_says_it(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    classify = ["classify", "--data", str(ROOT / "examples/data/digits_predictions.csv"), "--target", "digit"]
-    classify += ["--scores-prefix", "p_", "--json", "-"]
-    written: list[Any] = []
-    for available in (True, False):
-        monkeypatch.setattr(report, "_parts", report._parts if available else report.results_by_torch)
-        assert main(classify) == 0
-        written.append(json.loads(capsys.readouterr().out)["provenance"])
-    assert written[0] == provenance.host_provenance() and "count_pairs" in written[1]["kernels"]
+DATA = ROOT / "examples/data"
+COMMANDS = {
+    "classify": ["--data", str(DATA / "digits_predictions.csv"), "--target", "digit", "--scores-prefix", "p_"],
+    "panoptic": [
+        *("--gt", str(DATA / "panoptic_examples.json")),
+        *("--pred", str(DATA / "panoptic_examples_predictions.json")),
+    ],
+    "segment": [
+        *("--gt", str(DATA / "label_maps/gt"), "--pred", str(DATA / "label_maps/pred")),
+        *("--names", str(DATA / "label_maps/names.txt"), "--ignore", "255"),
+    ],
+    "text": ["--prediction", "a", "--reference", "a", "--metrics", "word_error_rate"],
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_say_what_serves_the_host(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, *COMMANDS[command], "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["provenance"] == provenance.host_provenance()
+
+
+def test_classify_by_torch_names_the_ops(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "_parts", report.results_by_torch)
+    assert main(["classify", *COMMANDS["classify"], "--json", "-"]) == 0
+    assert "count_pairs" in json.loads(capsys.readouterr().out)["provenance"]["kernels"]

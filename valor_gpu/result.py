@@ -14,7 +14,6 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.exports.leaves import json_value, leaves, plain, read_only
 from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
 from valor_gpu.provenance import Served as Served
-from valor_gpu.provenance import host_provenance
 
 if TYPE_CHECKING:
     import os
@@ -106,8 +105,7 @@ class Result:
         plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
 
     Args:
-        provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: no op
-            had a part in the numbers.
+        provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: unknown.
 
     Raises:
         InputError: a value is of another kind, or a reason names no value.
@@ -167,7 +165,8 @@ class Result:
             ``device``: ``cpu``, the name of the CUDA device, or another device; ``version`` of this package;
             ``kernels``: of each op that the metric may have called, ``C++``, ``CUDA``, ``Triton`` or ``reference``
             (plain torch), as ``valor-gpu doctor`` says it; ``host`` stands for functions of the CPU beside the ops:
-            ``C++``, or ``Python`` without the C++ library. Empty for a result that an older version saved.
+            ``C++``, or ``Python`` without the C++ library. Empty where unknown: of a result that an older version
+            saved, or that was made from values alone.
 
         Example:
             >>> from valor_gpu.segmentation import PanopticQuality
@@ -177,7 +176,7 @@ class Result:
         """
         own = vars(self)
         if not isinstance(own["_provenance"], MappingProxyType):
-            given = host_provenance if own["_provenance"] is None else own["_provenance"]
+            given = own["_provenance"] or {}
             own["_provenance"] = read_only(given() if callable(given) else given)
         return own["_provenance"]  # type: ignore[no-any-return]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from valor_gpu import native
 from valor_gpu.inputs.predictions import IGNORED, Predictions
+from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
 
@@ -206,7 +207,7 @@ def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[
     of_parts = next(iter(parts.values()))
     return Result(
         *(values, Signature({"metric": "classify", **choices}), counts, reasons),
-        provenance=lambda: of_parts.provenance,
+        provenance=lambda: of_parts.provenance or host_provenance(),  # parts by arrays have none of their own
     )
 
 

@@ -15,6 +15,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
+from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
 
@@ -126,7 +127,7 @@ class TextScores:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
         counts["unreadable_rows"] = len(self.unreadable)
-        return Result(values, Signature(self._choices()), counts, reasons)
+        return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance)
 
     def _number(self, each: Evaluator) -> tuple[float | None, str]:
         if each.pooled:

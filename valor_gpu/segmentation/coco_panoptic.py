@@ -22,6 +22,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.panoptic_files import Annotation, PanopticFile, Picture, read_ids
 from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, FALSE_NEGATIVES, ROWS, TRUE, Segments, count_image
+from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.panoptic import (
     category_scores,
     mean_scores,
@@ -92,9 +93,8 @@ class PanopticEvaluation:
             "segments_without_pixels": sum(image.without_pixels for image in self.images),
         }
         choices = {"metric": "PanopticQuality", "protocol": "panopticapi", "iou_threshold": 0.5, "average": "macro"}
-        return Result(
-            values, Signature(choices), {"images": len(self.images), **counts, **more}, panoptic_reasons(values)
-        )
+        counts = {"images": len(self.images), **counts, **more}
+        return Result(values, Signature(choices), counts, panoptic_reasons(values), provenance=host_provenance)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Of every image its id, file, PQ, SQ and RQ over the categories that it has, and its counts."""

@@ -25,6 +25,7 @@ from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.inputs.label_map_pairs import Pair
 from valor_gpu.ops._pixel_counts_cpu import check_choices, count_logits, count_pixels
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES
+from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
 
@@ -301,7 +302,8 @@ class Totals:
         reasons |= {f"{name}/{self.names[c]}": _ABSENT for name in per_class for c in gone.tolist()}
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
-        return Result(values, self._signature(), self._counts(len(gone), more_counts), reasons)
+        counts = self._counts(len(gone), more_counts)
+        return Result(values, self._signature(), counts, reasons, provenance=host_provenance)
 
     def _named(self, values: NDArray[Any]) -> dict[str, Any]:
         return dict(zip(self.names, values.tolist()))
