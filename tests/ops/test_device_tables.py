@@ -1,29 +1,19 @@
-"""Constant tables on a device: how many are kept, and for how long."""
+"""Tables of the host on a device whose CUDA library is missing."""
 
 from __future__ import annotations
-
-from collections import OrderedDict
-from weakref import ref
 
 import numpy as np
 import pytest
 import torch
 
-from valor_gpu.ops import _device_tables
-from valor_gpu.ops._device_tables import constant
+from valor_gpu import native
+from valor_gpu.ops._device_tables import upload
 
 
-def test_tables_stay_where_a_graph_reads_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    capturing = False
-    for name, value in (("ROOM", 2), ("_tables", OrderedDict()), ("_in_graphs", {}), ("capturing", lambda: capturing)):
-        monkeypatch.setattr(_device_tables, name, value)
-    device = torch.device("meta")
-    tables = [np.arange(5.0) + i for i in range(4)]
-    eager, captured = (ref(constant(table, device)) for table in tables[:2])
-    capturing = True
-    assert constant(tables[1], device) is captured()
-    capturing = False
-    for table in tables[2:]:
-        constant(table, device)
-    assert eager() is None
-    assert captured() is not None
+@pytest.mark.parametrize("count", [0, 1, 501])
+def test_without_the_cuda_library_words_are_copied(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "available", lambda name: name != "valor_cuda")
+    words = np.arange(count) * (1 << 40)
+    table = upload(words, torch.device("cpu"))
+    words += 1
+    assert table.tolist() == [value * (1 << 40) for value in range(count)] and table.dtype == torch.int64

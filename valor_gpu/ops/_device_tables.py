@@ -62,11 +62,14 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
     """Returns int64 ``[N]`` on the device with the given words, which kernels of the current stream may read.
 
     They travel in the parameters of kernels, 500 words each: the host does not wait, and a CUDA graph can capture it.
+    Without the CUDA library they are copied, and the host waits.
 
     Args:
         words: int64 ``[N]``, contiguous.
         device: a CUDA device, or the CPU (kernels under csrc/sim).
     """
+    if not native.available("valor_cuda"):
+        return torch.tensor(words, device=device)
     table = torch.empty(len(words), dtype=torch.int64, device=device)
     with launching(device) as stream:
         native.function("valor_cuda", "valor_upload_cuda", "pqpp")(
