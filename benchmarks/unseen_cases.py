@@ -270,7 +270,7 @@ def inexact(extent: Extent) -> Iterator[Case]:
 def _many_pairs(pairs: int) -> Iterator[Case]:
     """One image with more pairs than a grid has rows."""
     size = [(pairs, pairs)]
-    yield "rotated_iou", "pairs", (examples_rotated.rows(pairs, 1), examples_rotated.rows(pairs, 2), None, 0)
+    yield "rotated_iou", "pairs", (examples_rotated.rows(pairs, 1), examples_rotated.rows(pairs, 2), None, DEGREES)
     first, second = (examples_polygon_iou.random_set(pairs, seed) for seed in (1, 2))
     yield "polygon_iou", "pairs", examples_polygon_iou.iou_arguments(first, second)
     yield "polygon_pairs", "pairs", examples_polygon_iou.pair_arguments(size, 0.0, True)

@@ -18,7 +18,8 @@ from torch import Tensor
 from benchmarks import gpu_unseen, unseen_cases, unseen_streams
 from benchmarks.checks import Checks, Disagreement
 from benchmarks.unseen_cases import FULL, SMALL
-from testing.registry import ROWS, Example, Row, call
+from testing.parity import differences
+from testing.registry import ROWS, Example, Row, call, find
 from valor_gpu.classification import Accuracy
 from valor_gpu.ops import backends
 
@@ -42,6 +43,15 @@ def test_every_op_with_a_kernel_has_arguments() -> None:
     assert named == set(ROWS) - BY_TORCH
     assert {op.name for op in backends() if not op.cuda.kernel and not op.cuda.warning} == BY_TORCH
     assert FULL.items > 65_535 and FULL.pairs**2 > 65_535 and max(FULL.sorts) > 1 << 20
+
+
+@pytest.mark.parametrize("group", gpu_unseen._GROUPS)
+def test_arguments_are_valid(group: str) -> None:
+    """The reference, which reads nothing beyond its tensors, gives the same."""
+    tiny = replace(SMALL, items=9, pairs=5, sorts=(0, 1, 33))
+    for op, name, arguments in gpu_unseen._GROUPS[group][0](tiny):
+        row, kernels = ROWS[op], (call(op), find(op).reference)
+        assert differences(*(row.defined(kernel(*arguments)) for kernel in kernels)) == "", f"{op}, {name}"
 
 
 def wrong_in_call(number: int, op: str = "") -> Callable[[str], Callable[..., Any]]:
