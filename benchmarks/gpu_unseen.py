@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from benchmarks import unseen_cases, unseen_streams
+from benchmarks import gpu_unseen_cases, gpu_unseen_streams
 from benchmarks.checks import Checks, Disagreement, Unavailable
-from benchmarks.unseen_cases import FULL, SMALL, Case, Extent
+from benchmarks.gpu_unseen_cases import FULL, SMALL, Case, Extent
 from testing.examples_pixels import labels_of, logits_of, with_value
 from testing.offsets import moved_all
 from testing.parity import differences
@@ -30,12 +30,12 @@ Array = NDArray[np.float64]
 _SOME = 16
 """Pairs whose IoU a fused multiply-add moves across a threshold, which the check needs to mean something."""
 _GROUPS: dict[str, tuple[Callable[[Extent], Iterator[Case]], bool]] = {
-    "few counters": (unseen_cases.few_counters, True),
-    "errors in every row": (unseen_cases.errors_everywhere, True),
-    "chains of launches": (unseen_cases.chains, True),
-    "sorts": (unseen_cases.sorts, False),
-    "many items": (unseen_cases.many_items, False),
-    "inexact arithmetic": (unseen_cases.inexact, False),
+    "few counters": (gpu_unseen_cases.few_counters, True),
+    "errors in every row": (gpu_unseen_cases.errors_everywhere, True),
+    "chains of launches": (gpu_unseen_cases.chains, True),
+    "sorts": (gpu_unseen_cases.sorts, False),
+    "many items": (gpu_unseen_cases.many_items, False),
+    "inexact arithmetic": (gpu_unseen_cases.inexact, False),
 }
 """Arguments of ops, and whether a call is repeated as often as the extent says, else twice."""
 
@@ -56,7 +56,7 @@ def check_unseen(checks: Checks, device: torch.device) -> None:
     checks.run("contraction: IoUs beside thresholds", partial(check_contraction, device, extent.rows))
     checks.run("slices at odd addresses", partial(check_slices, device))
     checks.run("Triton beside CUDA C++", partial(check_triton, device))
-    unseen_streams.check_all(checks, device)
+    gpu_unseen_streams.check_all(checks, device)
 
 
 def _check_cases(cases: Iterable[Case], device: torch.device, repeats: int) -> None:

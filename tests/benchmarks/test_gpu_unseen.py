@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import gpu_unseen, unseen_cases, unseen_streams
+from benchmarks import gpu_unseen, gpu_unseen_cases, gpu_unseen_streams
 from benchmarks.checks import Checks, Disagreement
-from benchmarks.unseen_cases import FULL, SMALL
+from benchmarks.gpu_unseen_cases import FULL, SMALL
 from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, find
 from valor_gpu.classification import Accuracy
@@ -163,17 +163,17 @@ class Forgetful(Accuracy):
             super().update(preds[:0], target[:0])
 
 
-def forgetful(number: int) -> unseen_streams.Work:
+def forgetful(number: int) -> gpu_unseen_streams.Work:
     """Accuracy whose metric with this number, counted from 0, forgets."""
     numbers = itertools.count()
 
     def make() -> Any:
         return (Forgetful if next(numbers) == number else Accuracy)(num_classes=7)
 
-    return unseen_streams.Work(make, unseen_streams._scores)
+    return gpu_unseen_streams.Work(make, gpu_unseen_streams._scores)
 
 
-@pytest.mark.parametrize("check", [unseen_streams.check_reuse, unseen_streams.check_queue])
+@pytest.mark.parametrize("check", [gpu_unseen_streams.check_reuse, gpu_unseen_streams.check_queue])
 def test_a_lost_update_is_found(check: Callable[..., None]) -> None:
     check(CPU, forgetful(-1), 3)
     with pytest.raises(Disagreement, match="1 of 1 values"):
@@ -181,30 +181,30 @@ def test_a_lost_update_is_found(check: Callable[..., None]) -> None:
 
 
 def test_a_table_that_another_has_overwritten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unseen_streams, "to_device", lambda table, _: table.clamp(max=98))
+    monkeypatch.setattr(gpu_unseen_streams, "to_device", lambda table, _: table.clamp(max=98))
     with pytest.raises(Disagreement, match="output 99: 5000 of 5000 values"):
-        unseen_streams.check_pinned(CPU)
+        gpu_unseen_streams.check_pinned(CPU)
 
 
 def test_a_thread_with_other_numbers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unseen_streams, "WORKS", {"Accuracy": forgetful(2)})
+    monkeypatch.setattr(gpu_unseen_streams, "WORKS", {"Accuracy": forgetful(2)})
     with pytest.raises(Disagreement, match="Accuracy: output 0: 1 of 1 values"):
-        unseen_streams.check_threads(CPU, 3)
-    broken = unseen_streams.Work(partial(Accuracy, num_classes=2), unseen_streams._scores)
-    monkeypatch.setattr(unseen_streams, "expected_of", lambda *_: None)
-    monkeypatch.setattr(unseen_streams, "WORKS", {"Accuracy": broken})
+        gpu_unseen_streams.check_threads(CPU, 3)
+    broken = gpu_unseen_streams.Work(partial(Accuracy, num_classes=2), gpu_unseen_streams._scores)
+    monkeypatch.setattr(gpu_unseen_streams, "expected_of", lambda *_: None)
+    monkeypatch.setattr(gpu_unseen_streams, "WORKS", {"Accuracy": broken})
     with pytest.raises(Disagreement, match="InputError: "):
-        unseen_streams.check_threads(CPU, 3)
+        gpu_unseen_streams.check_threads(CPU, 3)
 
 
 def test_every_op_has_an_example_to_capture() -> None:
-    assert {name for name, row in ROWS.items() if unseen_streams.example_of(row) is None} == set()
+    assert {name for name, row in ROWS.items() if gpu_unseen_streams.example_of(row) is None} == set()
 
 
 def test_first_calls_are_told_from_others(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = [op for op in backends() if op.name in ("box_iou", "count_top", "pack_masks", "order_records")]
     served = [replace(op, cuda=replace(op.cuda, kernel=call(op.name))) for op in chosen if op.name != "order_records"]
-    monkeypatch.setattr(unseen_streams, "backends", lambda: [*served, next(o for o in chosen if o not in served)])
+    monkeypatch.setattr(gpu_unseen_streams, "backends", lambda: [*served, next(o for o in chosen if o not in served)])
     calls: list[str] = []
 
     def capture(row: Row, example: Example, device: torch.device) -> str:
@@ -212,28 +212,28 @@ def test_first_calls_are_told_from_others(monkeypatch: pytest.MonkeyPatch, capsy
         fails = {"box_iou": 1, "count_top": 2}.get(row.op, 0)
         return "no" if calls.count(row.op) <= fails else ""
 
-    assert unseen_streams.first_calls(CPU, capture) == 1
+    assert gpu_unseen_streams.first_calls(CPU, capture) == 1
     said = capsys.readouterr().out.splitlines()
     assert ["box_iou" in said[0], "in its first call: no" in said[0]] == [True, True]
     assert ["count_top" in said[1], "always: no" in said[1]] == [True, True]
     assert len(said) == 2 and "order_records" not in calls
-    assert unseen_streams.first_calls(CPU, lambda *_: "") == 0
+    assert gpu_unseen_streams.first_calls(CPU, lambda *_: "") == 0
 
 
 def test_a_process_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str], **choices: Any) -> subprocess.CompletedProcess[str]:
-        assert command[-1] == "benchmarks.unseen_streams" and choices["env"]["CUDA_MODULE_LOADING"] == "LAZY"
+        assert command[-1] == "benchmarks.gpu_unseen_streams" and choices["env"]["CUDA_MODULE_LOADING"] == "LAZY"
         return subprocess.CompletedProcess(command, code, "box_iou, always: no\n", "")
 
     monkeypatch.setattr(subprocess, "run", run)
     code = 0
-    unseen_streams.check_first_calls(torch.device("cuda"))
+    gpu_unseen_streams.check_first_calls(torch.device("cuda"))
     code = 1
     with pytest.raises(Disagreement, match="box_iou, always: no"):
-        unseen_streams.check_first_calls(torch.device("cuda"))
+        gpu_unseen_streams.check_first_calls(torch.device("cuda"))
 
 
 def test_ids_are_extreme() -> None:
-    ids = unseen_cases._extreme_ids(1000)
+    ids = gpu_unseen_cases._extreme_ids(1000)
     assert {-(2**63), 2**63 - 1, None} <= set(ids) and len(set(ids)) == 1 + sum(key is not None for key in ids)
-    assert len(unseen_cases._extreme_ids(1)) == 1 and len(unseen_cases._extreme_ids(2)) == 2
+    assert len(gpu_unseen_cases._extreme_ids(1)) == 1 and len(gpu_unseen_cases._extreme_ids(2)) == 2

@@ -1,6 +1,6 @@
 """Streams, lifetimes and first calls, for ``benchmarks/gpu_unseen.py``.
 
-``python -m benchmarks.unseen_streams`` captures the first call of every op, in a process that has launched nothing.
+``python -m benchmarks.gpu_unseen_streams`` captures the first call of every op, in a process that has launched nothing.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def check_first_calls(device: torch.device) -> None:
         raise Unavailable("graphs are captured on a CUDA device only")
     with tempfile.TemporaryDirectory() as cache:
         environment = {**os.environ, "CUDA_MODULE_LOADING": "LAZY", "TRITON_CACHE_DIR": cache}
-        command = [sys.executable, "-m", "benchmarks.unseen_streams"]
+        command = [sys.executable, "-m", "benchmarks.gpu_unseen_streams"]
         done = subprocess.run(
             command, cwd=ROOT, env=environment, timeout=_FIRST_CALL_SECONDS, capture_output=True, text=True
         )
