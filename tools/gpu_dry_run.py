@@ -121,7 +121,7 @@ def _variables(folder: Path) -> dict[str, str]:
     (modules / "sitecustomize.py").write_text(_NO_NETWORK)
     (modules / "pretend_cuda.py").write_text(_PRETEND)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return {**kept, "PATH": str(programs), "PYTHONPATH": str(modules)}
+    return {**kept, "PATH": str(programs), "PYTHONPATH": str(modules), "PYTHONUNBUFFERED": "1"}
 
 
 def make_environment(python: str, folder: Path) -> Path:

@@ -294,6 +294,8 @@ def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
     (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
     good, bad, none = gpu_dry_run.check_collection(made)
     assert (good.problem, good.detail) == ("", "1 tests") and "no_such_module" in bad.problem and none.problem
+    (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\naddopts = -q\n")  # which counts no tests
+    assert next(gpu_dry_run.check_collection(made)).problem == "no test was collected"
 
 
 def test_sections_of_the_dry_run(tmp_path: Path) -> None:
