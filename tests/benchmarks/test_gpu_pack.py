@@ -298,18 +298,43 @@ def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
     assert next(gpu_dry_run.check_collection(made)).problem == "no test was collected"
 
 
-def test_sections_of_the_dry_run(tmp_path: Path) -> None:
+REHEARSAL = """
+import json, os, pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--results") + 1])
+folder.mkdir()
+for name, text in json.loads(os.environ["RECORDS"]).items():
+    (folder / name).write_text(text)
+print("the end of the output")
+sys.exit(int(os.environ["CODE"]))
+"""
+
+
+def rehearsed(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int, *records: Any) -> list[gpu_dry_run.Line]:
+    """The lines about a rehearsal that leaves records, each a dict of sections."""
+    known = {"commit": "abc", "changed_files": 2}
+    texts = {f"gpu_{n}.json": json.dumps({**known, "sections": each}) for n, each in enumerate(records)}
+    monkeypatch.setenv("RECORDS", json.dumps(texts))
+    monkeypatch.setenv("CODE", str(code))
+    folder.mkdir()
+    made = dry_machine(folder, gpu_check=REHEARSAL)
+    made.results.mkdir()
+    return list(gpu_dry_run.check_sections(made))
+
+
+def test_sections_of_the_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[dict[str, Any]] = [
         {"name": "a", "outcome": "pass", "detail": ""}, {"name": "b", "outcome": "unavailable", "detail": "no GPU\nat"},
     ]  # fmt: skip
     failed = {"name": "c", "outcome": "fail", "detail": "1 != 2"}
-    sections = {name: {"seconds": 1, "checks": rows} for name, rows in {"x": checks, "y": [failed], "z": []}.items()}
-    program = f"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text({json.dumps({'sections': sections})!r})"
-    made = dry_machine(tmp_path, gpu_dry_sections=program)
-    made.results.mkdir()
-    x, y, z = gpu_dry_run.check_sections(made)
+    rows = {"x": (checks, True), "y": ([failed], True), "z": ([], True), "u": (checks, False)}
+    sections = {name: {"seconds": 1, "checks": made, "ended": ended} for name, (made, ended) in rows.items()}
+    x, y, z, u, record = rehearsed(tmp_path / "red", monkeypatch, 1, sections)
     assert x.problem == "" and x.detail == "1 of 2 checks passed\n    unavailable: b: no GPU"
-    assert y.problem == "c: 1 != 2" and z.problem == "no check was made"
+    assert y.problem == "c: 1 != 2" and z.problem == u.problem == "the section has no check or did not end"
+    assert record.detail == "commit abc, changed files: 2" and record.problem == "the end of the output"
+    assert [line.problem for line in rehearsed(tmp_path / "good", monkeypatch, 3, {"x": sections["x"]})] == ["", ""]
+    (line,) = rehearsed(tmp_path / "none", monkeypatch, 0)
+    assert "one record must be in" in line.problem and line.problem.endswith("but there are 0")
 
 
 def test_the_dry_run_copies_what_git_would_take_and_what_was_packed(checkout: Path, tmp_path: Path) -> None:
