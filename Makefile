@@ -226,6 +226,6 @@ docs: $(VENV)/docs
 	@echo "site: build/site/index.html; with search: $(PYTHON) -m http.server -b 127.0.0.1 -d build/site"
 
 clean:
-	rm -rf build dist demo_out *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf build dist demo_out .whl *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache .benchmarks
 	find valor_gpu tests testing benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +

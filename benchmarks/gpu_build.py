@@ -18,7 +18,7 @@ from testing.datasets import ROOT
 SECONDS = 400
 """A build for a check may take so long; on 16 cores it takes a fraction of a minute."""
 STAMP = Path("build", "gpu_check.json")
-"""What was built: digest of the sources, architecture and, by ``make gpu-pack``, commit and number of changed files."""
+"""What was built: digest of the sources, architecture and, by ``make gpu-pack``, the state of the checkout."""
 LIBRARIES = (Path("valor_gpu", "libvalor_cpu.so"), Path("valor_gpu", "libvalor_cuda.so"))
 
 
@@ -41,7 +41,7 @@ def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECON
     """
     architecture = "".join(map(str, capability))
     wanted = {"sources": _digest(root), "architecture": architecture}
-    if wanted.items() <= _read(root).items() and all((root / library).exists() for library in LIBRARIES):
+    if wanted.items() <= read(root).items() and all((root / library).exists() for library in LIBRARIES):
         return f"libraries for sm_{architecture} are there"
     environment = {**os.environ, "VALOR_GPU_ARCHS": architecture, "VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": "1"}
     environment.pop("VALOR_GPU_WERROR", None)
@@ -72,16 +72,11 @@ def _setup(root: Path, environment: Mapping[str, str], seconds: float) -> tuple[
 
 def note(facts: Mapping[str, Any], root: Path = ROOT) -> None:
     """Adds facts to the stamp of the libraries that are there."""
-    _write(root, {**_read(root), **facts})
+    _write(root, {**read(root), **facts})
 
 
-def noted(root: Path = ROOT) -> dict[str, Any]:
-    """Returns the stamp if the sources are those that it was made for, else an empty dict."""
-    stamp = _read(root)
-    return stamp if stamp and stamp.get("sources") == _digest(root) else {}
-
-
-def _read(root: Path) -> dict[str, Any]:
+def read(root: Path = ROOT) -> dict[str, Any]:
+    """Returns the stamp, an empty dict where it cannot be read."""
     try:
         stamp = json.loads((root / STAMP).read_text())
     except (OSError, ValueError):

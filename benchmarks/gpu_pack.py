@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 from benchmarks import gpu_build, machine
+from benchmarks.gpu_record import sources
 from testing.datasets import ROOT
 
 CAPABILITY = (9, 0)
-"""Of H100 and H200. Each architecture costs some 300 s of CPU time, so no other is built."""
+"""Of H100 and H200. Each architecture costs minutes of CPU time, so no other is built."""
 SECONDS = 3600.0
 """A build may take so long: nobody waits for a lent GPU."""
 WHEELS = Path(".whl")
@@ -35,7 +36,7 @@ def main(root: Path = ROOT) -> int:
         print(f"{error}\nnothing was packed: the libraries cannot be built")
         return 1
     facts = machine.checkout(root)
-    gpu_build.note(facts, root)
+    gpu_build.note({**facts, "files": sources(root)}, root)
     print(f"commit {facts['commit']}, changed files: {facts['changed_files']}")
     print(fetch_wheel(root))
     return report(root)

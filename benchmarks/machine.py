@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import gpu_build
+from benchmarks.gpu_record import sources
 from testing.datasets import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -61,8 +62,8 @@ def run(*command: str) -> str | None:
 def checkout(root: Path = ROOT) -> dict[str, Any]:
     """Returns commit and number of changed files of a checkout, by git, else by ``make gpu-pack``.
 
-    Where neither knows, they are "unknown" and None. A repository around a checkout that was copied without its own is
-    not asked.
+    Where neither knows, or files have changed since, they are "unknown" and None. A repository around a checkout that
+    was copied without its own is not asked.
     """
     git = ("git", "-C", str(root))
     top = run(*git, "rev-parse", "--show-toplevel")
@@ -70,8 +71,10 @@ def checkout(root: Path = ROOT) -> dict[str, Any]:
     if commit:
         changed = run(*git, "status", "--porcelain", "--untracked-files=no") or ""
         return {"commit": commit, "changed_files": len(changed.splitlines())}
-    stamp = gpu_build.noted(root)
-    return {"commit": stamp.get("commit", "unknown"), "changed_files": stamp.get("changed_files")}
+    stamp = gpu_build.read(root)
+    if "files" in stamp and stamp["files"] == sources(root):
+        return {"commit": stamp["commit"], "changed_files": stamp["changed_files"]}
+    return {"commit": "unknown", "changed_files": None}
 
 
 def _version(package: str) -> str | None:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks import gpu_pack
 
@@ -31,13 +32,15 @@ PACKAGES = (
     "pytest", "pytest-xdist", "hypothesis", "scikit-learn", "regex", "jinja2", "pyyaml",
 )  # fmt: skip
 """Those of the GPU machine. torch needs its CUDA packages to be imported: 4.5 GB."""
+GOOD_CODES = ("", "exit code 3")
+"""Of a rehearsal: every check passed, or none failed and some need a CUDA device."""
 OUTCOMES = ("pass", "fail", "unavailable", "skipped")
 SECONDS = 1200.0
 """After which a step is given up; the sections take two minutes on two idle cores."""
 LINES = 25
 """So many lines of a step that failed are shown."""
 
-# Files for the PYTHONPATH of every step. torch's own answer stays for the sections, which run on the CPU.
+# Files for the PYTHONPATH of every step. Only the collection uses the second.
 _NO_NETWORK = """
 import socket
 def _local(method):
@@ -121,7 +124,7 @@ def _variables(folder: Path) -> dict[str, str]:
     (modules / "sitecustomize.py").write_text(_NO_NETWORK)
     (modules / "pretend_cuda.py").write_text(_PRETEND)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    return {**kept, "PATH": str(programs), "PYTHONPATH": str(modules)}
+    return {**kept, "PATH": str(programs), "PYTHONPATH": str(modules), "PYTHONUNBUFFERED": "1"}
 
 
 def make_environment(python: str, folder: Path) -> Path:
@@ -201,20 +204,32 @@ def check_command(machine: Machine) -> Iterator[Line]:
 
 
 def check_sections(machine: Machine) -> Iterator[Line]:
-    """Runs all sections on the CPU."""
-    file = machine.results / "record.json"
-    line, _ = machine.run("sections", str(machine.python), "-u", "-m", "benchmarks.gpu_dry_sections", str(file))
-    if line.problem:
+    """Rehearses all sections on the CPU: a line for each in the record, and one for the record itself."""
+    rehearsal = ("-m", "benchmarks.gpu_check", "--device", "cpu", "--quick", "--seconds", f"{SECONDS:.0f}")
+    folder = machine.results / "rehearsal"
+    line, _ = machine.run("rehearsal", str(machine.python), "-u", *rehearsal, "--results", str(folder))
+    records = list(folder.glob("gpu_*.json"))
+    if len(records) != 1:
+        line.problem = line.problem or f"one record must be in {folder} but there are {len(records)}"
         yield line
         return
-    for name, section in json.loads(file.read_text())["sections"].items():
-        checks = section["checks"]
-        of = {outcome: [c for c in checks if c["outcome"] == outcome] for outcome in OUTCOMES}
-        detail = f"{len(of['pass'])} of {len(checks)} checks passed"
-        for outcome in ("unavailable", "skipped"):
-            detail += "".join(f"\n    {outcome}: {c['name']}: {_first_line(c['detail'])}" for c in of[outcome])
-        problem = "\n".join(f"{check['name']}: {check['detail']}" for check in of["fail"])
-        yield Line(f"section {name}", section["seconds"], detail, problem or ("" if checks else "no check was made"))
+    record = json.loads(records[0].read_text())
+    for name, section in record["sections"].items():
+        yield _section_line(name, section)
+    line.problem = "" if line.detail in GOOD_CODES else line.problem
+    line.detail = f"commit {record['commit']}, changed files: {record['changed_files']}"
+    yield line
+
+
+def _section_line(name: str, section: dict[str, Any]) -> Line:
+    checks = section["checks"]
+    of = {outcome: [c for c in checks if c["outcome"] == outcome] for outcome in OUTCOMES}
+    detail = f"{len(of['pass'])} of {len(checks)} checks passed"
+    for outcome in ("unavailable", "skipped"):
+        detail += "".join(f"\n    {outcome}: {c['name']}: {_first_line(c['detail'])}" for c in of[outcome])
+    problems = [f"{check['name']}: {check['detail']}" for check in of["fail"]]
+    problems += [] if section["ended"] and checks else ["the section has no check or did not end"]
+    return Line(f"section {name}", section["seconds"], detail, "\n".join(problems))
 
 
 def _first_line(text: str) -> str:

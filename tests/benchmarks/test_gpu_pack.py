@@ -29,10 +29,11 @@ WHEEL = "pycocotools-2.0.11-cp312-abi3-manylinux_2_28_x86_64.whl"
 def checkout(tmp_path: Path) -> Path:
     """A checkout whose libraries are built in no time."""
     root = tmp_path / "checkout"
-    for folder in ("valor_gpu", "csrc"):
+    for folder in ("valor_gpu", "csrc", "tests"):
         (root / folder).mkdir(parents=True)
     (root / "setup.py").write_text(SETUP)
     (root / "csrc" / "a.cu").write_text("1")
+    add_wheel(root)
     return root
 
 
@@ -56,7 +57,6 @@ def add_wheel(root: Path) -> None:
 def test_the_stamp_names_sources_architecture_and_commit(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_wheel(checkout)
     head = commit(checkout)
     (checkout / "csrc" / "a.cu").write_text("2")
     assert gpu_pack.main(checkout) == 0
@@ -66,19 +66,23 @@ def test_the_stamp_names_sources_architecture_and_commit(
     for path in gpu_pack.PATHS:
         assert f" MB  {path}\n" in printed
     stamp = json.loads((checkout / gpu_build.STAMP).read_text())
-    assert set(stamp) == {"sources", "architecture", "commit", "changed_files"} and stamp["architecture"] == "90"
+    assert (
+        set(stamp) == {"sources", "architecture", "commit", "changed_files", "files"} and stamp["architecture"] == "90"
+    )
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("something was started"))
     assert gpu_build.build((9, 0), checkout) == "libraries for sm_90 are there"
 
 
-def test_the_commit_is_known_without_git_as_long_as_the_sources_are_those_of_the_stamp(checkout: Path) -> None:
+@pytest.mark.parametrize("changed", ["csrc/a.cu", "tests/test_a.py"])
+def test_the_commit_is_known_without_git_as_long_as_no_file_has_changed(checkout: Path, changed: str) -> None:
     head = commit(checkout)
-    gpu_build.build((9, 0), checkout)
-    gpu_build.note(machine.checkout(checkout), checkout)
+    gpu_pack.main(checkout)
     shutil.rmtree(checkout / ".git")
     assert machine.checkout(checkout) == {"commit": head, "changed_files": 0}
-    (checkout / "csrc" / "a.cu").write_text("2")
+    (checkout / changed).write_text("2")
     assert machine.checkout(checkout) == {"commit": "unknown", "changed_files": None}
+    gpu_pack.main(checkout)  # which knows no better
+    assert machine.checkout(checkout)["commit"] == "unknown"
 
 
 def test_a_repository_around_the_checkout_is_not_asked(checkout: Path) -> None:
@@ -92,14 +96,14 @@ def test_a_repository_around_the_checkout_is_not_asked(checkout: Path) -> None:
 
 def test_results_have_the_commit_that_was_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "run", lambda *_: None)
-    monkeypatch.setattr(gpu_build, "noted", lambda _: {"commit": "abc", "changed_files": 3})
+    monkeypatch.setattr(machine, "sources", lambda _: "digest")
+    monkeypatch.setattr(gpu_build, "read", lambda _: {"commit": "abc", "changed_files": 3, "files": "digest"})
     about = machine.describe(())
     assert (about["commit"], about["changed_files"]) == ("abc", 3)
     assert machine.describe((), "def")["commit"] == "def"
 
 
 def test_more_than_the_machine_takes_is_an_error(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    add_wheel(checkout)
     (checkout / gpu_pack.WHEELS / "other.whl").write_bytes(b"x" * 38_000_000)
     assert gpu_pack.main(checkout) == 1
     assert "must take at most 40 MB but takes 40.4 MB: remove" in capsys.readouterr().out
@@ -108,6 +112,7 @@ def test_more_than_the_machine_takes_is_an_error(checkout: Path, capsys: pytest.
 def test_a_missing_wheel_is_said_and_the_rest_is_packed(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (checkout / gpu_pack.WHEELS / WHEEL).unlink()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(checkout))
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
@@ -294,24 +299,50 @@ def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
     (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
     good, bad, none = gpu_dry_run.check_collection(made)
     assert (good.problem, good.detail) == ("", "1 tests") and "no_such_module" in bad.problem and none.problem
+    (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\naddopts = -q\n")  # which counts no tests
+    assert next(gpu_dry_run.check_collection(made)).problem == "no test was collected"
 
 
-def test_sections_of_the_dry_run(tmp_path: Path) -> None:
+REHEARSAL = """
+import json, os, pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--results") + 1])
+folder.mkdir()
+for name, text in json.loads(os.environ["RECORDS"]).items():
+    (folder / name).write_text(text)
+print("the end of the output")
+sys.exit(int(os.environ["CODE"]))
+"""
+
+
+def rehearsed(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int, *records: Any) -> list[gpu_dry_run.Line]:
+    """The lines about a rehearsal that leaves records, each a dict of sections."""
+    known = {"commit": "abc", "changed_files": 2}
+    texts = {f"gpu_{n}.json": json.dumps({**known, "sections": each}) for n, each in enumerate(records)}
+    monkeypatch.setenv("RECORDS", json.dumps(texts))
+    monkeypatch.setenv("CODE", str(code))
+    folder.mkdir()
+    made = dry_machine(folder, gpu_check=REHEARSAL)
+    made.results.mkdir()
+    return list(gpu_dry_run.check_sections(made))
+
+
+def test_sections_of_the_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks: list[dict[str, Any]] = [
         {"name": "a", "outcome": "pass", "detail": ""}, {"name": "b", "outcome": "unavailable", "detail": "no GPU\nat"},
     ]  # fmt: skip
     failed = {"name": "c", "outcome": "fail", "detail": "1 != 2"}
-    sections = {name: {"seconds": 1, "checks": rows} for name, rows in {"x": checks, "y": [failed], "z": []}.items()}
-    program = f"import pathlib, sys\npathlib.Path(sys.argv[1]).write_text({json.dumps({'sections': sections})!r})"
-    made = dry_machine(tmp_path, gpu_dry_sections=program)
-    made.results.mkdir()
-    x, y, z = gpu_dry_run.check_sections(made)
+    rows = {"x": (checks, True), "y": ([failed], True), "z": ([], True), "u": (checks, False)}
+    sections = {name: {"seconds": 1, "checks": made, "ended": ended} for name, (made, ended) in rows.items()}
+    x, y, z, u, record = rehearsed(tmp_path / "red", monkeypatch, 1, sections)
     assert x.problem == "" and x.detail == "1 of 2 checks passed\n    unavailable: b: no GPU"
-    assert y.problem == "c: 1 != 2" and z.problem == "no check was made"
+    assert y.problem == "c: 1 != 2" and z.problem == u.problem == "the section has no check or did not end"
+    assert record.detail == "commit abc, changed files: 2" and record.problem == "the end of the output"
+    assert [line.problem for line in rehearsed(tmp_path / "good", monkeypatch, 3, {"x": sections["x"]})] == ["", ""]
+    (line,) = rehearsed(tmp_path / "none", monkeypatch, 0)
+    assert "one record must be in" in line.problem and line.problem.endswith("but there are 0")
 
 
 def test_the_dry_run_copies_what_git_would_take_and_what_was_packed(checkout: Path, tmp_path: Path) -> None:
-    add_wheel(checkout)
     gpu_build.build((9, 0), checkout)
     commit(checkout)
     (checkout / ".gitignore").write_text("*.so\n.whl/\nbuild/\n_build.json\nignored\n")
