@@ -133,6 +133,14 @@ def test_workspaces_of_native_code_are_counted() -> None:
     assert 2 * 64 * 64 * 8 <= found[0] <= metric.memory_plan(maps, maps).update
 
 
+def test_a_state_that_is_freed_on_the_way_makes_room() -> None:
+    def replace(state: list[torch.Tensor]) -> None:
+        state.clear()
+        state.append(torch.ones(MB // 4))
+
+    assert memory.peak(CPU, lambda: [torch.ones(MB // 4)], replace) < MB // 10
+
+
 def test_what_an_earlier_profiler_saw_changes_no_plan() -> None:
     """Torch keeps the sizes of blocks that were profiled: one freed later would count with the size of another."""
     batch = torch.rand(50_000, 20), torch.randint(20, (50_000,))
