@@ -5,18 +5,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
-import sys
-from collections.abc import Callable
-from pathlib import Path
+import itertools
+import tracemalloc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from torch._C._profiler import ProfilerConfig, ProfilerState, _ExperimentalConfig
+from torch.autograd.profiler import record_function
 
+from valor_gpu import native
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
 
-_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_MARK = "valor_gpu::memory_plan"
 _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
@@ -28,8 +31,7 @@ class MemoryPlan:
         fixed: of the state, whatever the data.
         per_update: what each update with such a batch adds to the state.
         updates: how many of them are planned.
-        update: most that such an update takes at once beside the inputs and the state before it; None where this
-            system does not tell.
+        update: most that such an update takes at once beside the inputs and the state before it.
         ranks: processes that synchronise.
         sync: most that a synchronisation of ``ranks`` such states takes at once on each of them beside its own state;
             0 for one rank.
@@ -43,7 +45,7 @@ class MemoryPlan:
     fixed: int
     per_update: int
     updates: int
-    update: int | None
+    update: int
     ranks: int
     sync: int
 
@@ -54,8 +56,8 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         each = f"{_text(self.fixed)}, and {_text(self.per_update)} each" if self.per_update else "whatever the data"
-        update = "unknown on this system" if self.update is None else _text(self.update)
-        rows = [(f"state of {self.updates:,} updates", f"{_text(self.state)} ({each})"), ("one update", update)]
+        state = f"{_text(self.state)} ({each})"
+        rows = [(f"state of {self.updates:,} updates", state), ("one update", _text(self.update))]
         rows += [(f"synchronising {self.ranks} ranks", _text(self.sync))] if self.ranks > 1 else []
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
@@ -74,11 +76,16 @@ class Measured:
             keywords: arguments of ``update`` by keyword.
 
         Returns:
-            MemoryPlan. The update is measured, with what native code takes: on CUDA by torch's allocator, on the CPU by
-            the resident memory of this process, in pages, under Linux alone; other threads disturb that.
+            MemoryPlan. Its ``update`` is counted, so that it does not depend on what the process did before. On CUDA
+            it is the peak of torch's allocator. On the CPU it is the sum of three peaks, as if they came at the same
+            moment: of torch's tensors, of the C++ library, and of Python's objects with NumPy's arrays (by
+            ``tracemalloc``, whose own peak is set back where it runs). Not in it are stacks of threads, what torch
+            takes past its allocator, what allocators round up to, and C++ buffers that a thread keeps for the next
+            update. What other threads make in Python or NumPy in the meantime is in it.
 
         Raises:
-            InputError: ``updates`` or ``ranks`` is below 1, or ``batch`` is one that ``update`` raises for.
+            InputError: ``updates`` or ``ranks`` is below 1, ``batch`` is one that ``update`` raises for, a profiler of
+                torch runs on this thread, or the metric is neither on the CPU nor on CUDA.
 
         Example:
             >>> from valor_gpu.classification import ROCAUC
@@ -90,11 +97,16 @@ class Measured:
         check_int("ranks", ranks, 1)
         metric: Any = self
         metric._check_not_synced("memory_plan")
+        device = metric.error.device
+        if device.type not in ("cpu", "cuda"):
+            raise InputError(
+                f"memory_plan needs a metric on cpu or cuda but it is on {device}: move it with .to('cpu')"
+            )
         empty = metric.clone()
         empty.reset()
         tried = empty.clone()
         tried.update(*batch, **keywords)  # what is loaded or compiled at first counts as none
-        update = peak(metric.error.device, lambda: empty.update(*batch, **keywords))
+        update = peak(device, empty.clone, lambda copy: copy.update(*batch, **keywords))
         fixed = rows = 0
         for spec in tried._schema:
             now: Any = getattr(tried, spec.name)
@@ -113,42 +125,109 @@ def _sync_bytes(metric: Any, fixed: int, rows: int, ranks: int) -> int:
     return (2 + ranks) * (fixed + rows) + fixed + ranks * rows
 
 
-def peak(device: torch.device, work: Callable[[], object]) -> int | None:
-    """Bytes that ``work`` takes at its highest moment beside what is taken before; None where nothing tells."""
+def peak(device: torch.device, make: Callable[[], Any], work: Callable[[Any], object]) -> int:
+    """Bytes that ``work`` on what ``make`` gives takes at its highest moment, beside what is taken before ``work``.
+
+    Raises:
+        InputError: a profiler of torch runs on this thread.
+    """
+    return _cuda_peak(device, make, work) if device.type == "cuda" else _cpu_peak(make, work)
+
+
+def _cuda_peak(device: torch.device, make: Callable[[], Any], work: Callable[[Any], object]) -> int:
+    """The peak by the statistics of torch's allocator."""
+    subject = make()
+    with _without_collection():
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work(subject)
+        return torch.cuda.max_memory_allocated(device) - before
+
+
+def _cpu_peak(make: Callable[[], Any], work: Callable[[Any], object]) -> int:
+    """The peaks of torch, of native code and of Python with NumPy, added up."""
+    found: list[int] = []
+    with _without_collection(), _torch_peak(found):
+        subject = make()  # here, for torch tells the size of a freed block only where it has seen it allocated
+        with record_function(_MARK), _native_peak(found), _python_peak(found):
+            work(subject)
+        del subject
+    return sum(found)
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Without garbage of before, which would be freed on the way, and without the spare objects that Python keeps."""
     collects = gc.isenabled()
-    gc.disable()  # garbage of before that is freed on the way would be taken again unseen
+    gc.collect()
+    gc.disable()
     try:
-        before = _start(device)
-        work()
-        if before is None:
-            return None
-        return (torch.cuda.max_memory_allocated(device) if device.type == "cuda" else _resident("VmHWM")) - before
+        yield
     finally:
         if collects:
             gc.enable()
 
 
-def _start(device: torch.device) -> int | None:
-    """Bytes that are taken now, the mark of the highest moment being set back."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return torch.cuda.memory_allocated(device)
-    if device.type != "cpu" or sys.platform != "linux":
-        return None
-    with contextlib.suppress(AttributeError):  # glibc alone has it, and keeps freed blocks, which would be taken again
-        ctypes.CDLL(None).malloc_trim(0)
+@contextlib.contextmanager
+def _torch_peak(found: list[int]) -> Iterator[None]:
+    """Appends the peak of torch's CPU allocator since the mark.
+
+    The events are those of the older of torch's two profilers, which sees the calling thread alone. The newer one
+    writes to stderr at every start, and a second session on a thread ends the first without an error.
+    """
+    profiler: Any = torch._C._autograd
+    if profiler._profiler_enabled():
+        raise InputError(
+            "memory_plan needs torch's profiler, but one runs on this thread: call it before or after that"
+        )
+    no, profile_memory = False, True
+    config = ProfilerConfig(ProfilerState.CPU, no, profile_memory, no, no, no, _ExperimentalConfig())
+    profiler._enable_profiler_legacy(config)
     try:
-        _CLEAR.write_text("5")
-        return _resident("VmRSS")
-    except (OSError, InputError):
-        return None
+        yield
+    finally:
+        events = profiler._disable_profiler_legacy()
+    now = most = 0
+    for event in itertools.chain.from_iterable(events):
+        if event.name() == _MARK:
+            now = most = 0
+        elif event.kind() == "memory_alloc":
+            now += event.cpu_memory_usage()
+            most = max(most, now)
+    found.append(most)
 
 
-def _resident(name: str) -> int:
-    for line in _STATUS.read_text().splitlines():
-        if line.startswith(name):
-            return 1024 * int(line.split()[1])
-    raise InputError(f"{_STATUS} must tell {name} but does not")
+@contextlib.contextmanager
+def _native_peak(found: list[int]) -> Iterator[None]:
+    """Appends the peak of the C++ library on this thread and the helpers of its loops; 0 where it is missing."""
+    if not native.available("valor_cpu"):
+        yield
+        return
+    count = native.function("valor_cpu", "valor_count_memory_cpu", "ip")
+    most = ctypes.c_int64()
+    count(1, ctypes.addressof(most))
+    try:
+        yield
+    finally:
+        count(0, ctypes.addressof(most))
+    found.append(most.value)
+
+
+@contextlib.contextmanager
+def _python_peak(found: list[int]) -> Iterator[None]:
+    """Appends the peak of Python's objects and of NumPy's arrays, on all threads."""
+    runs = tracemalloc.is_tracing()
+    if runs:
+        tracemalloc.reset_peak()
+    else:
+        tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    try:
+        yield
+        found.append(tracemalloc.get_traced_memory()[1] - before)
+    finally:
+        if not runs:
+            tracemalloc.stop()
 
 
 def _text(size: int) -> str:

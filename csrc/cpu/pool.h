@@ -17,6 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "memory.h"
+
 namespace valor {
 
 class Pool {
@@ -75,6 +77,7 @@ class Pool {
     const int64_t count, grain;
     const Body body;
     void* const context;
+    MemoryCount* const memory = memory_count();  // of the caller: what helpers take is counted with its own
     std::atomic<int64_t> next{0};
     std::mutex mutex;
     std::condition_variable idle;
@@ -142,7 +145,10 @@ class Pool {
         ++loop->active;
       }
       lock.unlock();
-      loop->work();
+      {
+        CountsFor caller(loop->memory);
+        loop->work();
+      }
       {
         std::lock_guard<std::mutex> guard(loop->mutex);
         --loop->active;

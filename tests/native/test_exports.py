@@ -6,6 +6,8 @@ import ast
 import ctypes
 import functools
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,12 @@ def test_the_libraries_export_what_python_calls() -> None:
 def test_both_libraries_have_the_version_that_python_needs() -> None:
     assert simulated().valor_abi_version() == native.ABI_VERSION
     assert native.available("valor_cpu"), native.reason("valor_cpu")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nm -D reads ELF")
+def test_operator_new_and_delete_are_those_of_the_library() -> None:
+    """None is left to libstdc++, whose blocks would not be counted, and none serves other libraries."""
+    library = Path(PACKAGE / "libvalor_cpu.so")
+    names = subprocess.check_output(["nm", "-D", library], text=True).split()
+    assert "valor_count_memory_cpu" in names
+    assert [name for name in names if re.match("_Z(n[wa]|d[la])", name)] == []
