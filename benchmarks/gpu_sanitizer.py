@@ -29,9 +29,12 @@ FOUND = 86
 """Exit code that compute-sanitizer gives when it found something."""
 DIAGNOSIS_SECONDS = 60.0
 _EXAMPLES = 3  # of each op
+_FIRST_PORT, _PORTS = 49152, 64  # by default compute-sanitizer takes 10 from there
 _CLEAN = {"PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}  # so that every tensor has bounds of its own
-_REFUSED = "not supported|Unable to|Failed to initialize"
-_REPORT = re.compile(r"^=========\s+(Invalid|Error|Race|Warning: Race|Program hit|Misaligned|Barrier|Host)\b")
+_REFUSED = "not supported|Unable to|Failed to initialize|Internal Sanitizer Error|Target application terminated before"
+_REPORT = re.compile(r"^========= +(Invalid|Misaligned|Program hit|Race|(Error|Warning): Race|Barrier|Uninitialized)\b")
+_ENDED = "the small case has ended"
+"""Said by the small case: compute-sanitizer gives 0 also for a program that ended ahead of its first call of CUDA."""
 
 
 def check_sanitizers(checks: Checks, left: Callable[[], float], logs: Path | None) -> None:
@@ -68,7 +71,8 @@ def sanitize(tool: str, half: str, seconds: float, logs: Path | None = None) -> 
     program = find()
     if program is None:
         raise Unavailable("compute-sanitizer is not in PATH nor in CUDA_HOME/bin")
-    command = [*_tool(program, tool), sys.executable, "-m", "benchmarks.gpu_check", "--small-case", half]
+    number = TOOLS.index(tool) + len(TOOLS) * HALVES.index(half)
+    command = [*_tool(program, tool, number), sys.executable, "-m", "benchmarks.gpu_check", "--small-case", half]
     ended = gpu_process.run(command, seconds, _log(logs, f"{tool}-{half[0]}"), _CLEAN)
     if ended.code is None:
         raise OutOfTime(f"compute-sanitizer was stopped after {seconds:.0f} s")
@@ -81,9 +85,11 @@ def find() -> str | None:
     return shutil.which("compute-sanitizer") or (str(home) if home.exists() else None)
 
 
-def _tool(program: str, tool: str) -> list[str]:
+def _tool(program: str, tool: str, number: int) -> list[str]:
+    """The start of a command; those that run at once have other numbers, so that their ports differ."""
     command = [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all"]
-    command += ["--kernel-regex", "kns=valor", "--require-cuda-init", "no"]
+    command += ["--kernel-name", "kns=valor", "--require-cuda-init", "no"]
+    command += ["--port", str(_FIRST_PORT + number * _PORTS), "--max-connections", str(_PORTS)]
     if tool == "memcheck":
         command += ["--report-api-errors", "no"]  # torch probes the driver, and errs on purpose
     return command
@@ -94,8 +100,8 @@ def _log(logs: Path | None, name: str) -> Path | None:
 
 
 def judge(code: int, output: str) -> None:
-    """Raises unless a run of compute-sanitizer found nothing; see :func:`sanitize`."""
-    if code == 0:
+    """Raises unless the small case came to its end and the tool found nothing; see :func:`sanitize`."""
+    if code == 0 and _ENDED in output:
         return
     tail = "\n".join(output.strip().splitlines()[-12:])
     if code != FOUND and re.search(_REFUSED, output):
@@ -129,7 +135,7 @@ def diagnose(
     """
     program = find()
     variables = {**_CLEAN, "CUDA_LAUNCH_BLOCKING": "1", **(environment or {})}
-    tried = [*_tool(program, "memcheck"), *command] if program else list(command)
+    tried = [*_tool(program, "memcheck", len(TOOLS) * len(HALVES)), *command] if program else list(command)
     ended = gpu_process.run(tried, seconds, _log(logs, "diagnosis"), variables)
     how = f"was stopped after {seconds:.0f} s" if ended.code is None else f"ended with exit code {ended.code}"
     by = "under memcheck" if program else "without compute-sanitizer, which is not installed,"
@@ -145,6 +151,7 @@ def small_case(device: torch.device, half: str) -> int:
     if place:
         sides = gpu_parity.as_lists(random_scene(np.random.default_rng(1), images=17, most=9), 1)
         checks.run("metric", lambda: gpu_parity.run_metric([gpu_parity.on(device, sides)], device))
+    print(f"{_ENDED}: {len(checks.records)} calls", flush=True)
     return 1 if checks.failed else 0
 
 

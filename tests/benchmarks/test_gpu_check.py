@@ -128,7 +128,15 @@ def test_an_op_that_its_definition_serves_for_want_of_a_library_fails(monkeypatc
 
 
 def test_what_compute_sanitizer_says() -> None:
-    gpu_sanitizer.judge(0, "ERROR SUMMARY: 0 errors")
+    gpu_sanitizer.judge(0, f"{gpu_sanitizer._ENDED}: 3 calls\nERROR SUMMARY: 0 errors")
+    with pytest.raises(Disagreement, match="exit code 0: pass  op box_iou"):
+        gpu_sanitizer.judge(0, "pass  op box_iou")
+    for text in ("Error: Race reported between Write access", "Barrier error detected", "Program hit cudaErrorAssert"):
+        with pytest.raises(Disagreement, match=f"^{text}$"):
+            gpu_sanitizer.judge(gpu_sanitizer.FOUND, f"========= COMPUTE-SANITIZER\n========= {text}\n=========\n")
+    early = "========= Target application terminated before first instrumented API call\n"
+    with pytest.raises(Unavailable, match="does not work here"):
+        gpu_sanitizer.judge(0, f"{early}========= Error: couldn't find exit code.\n")
     with pytest.raises(Disagreement, match=r"^Invalid __global__ read of size 4$"):
         gpu_sanitizer.judge(gpu_sanitizer.FOUND, "hello\n========= Invalid __global__ read of size 4\n=========\n")
     with pytest.raises(Unavailable, match="Device not supported"):
@@ -149,7 +157,7 @@ def test_compute_sanitizer_looks_at_our_kernels_alone(tmp_path: Path, monkeypatc
     tool.write_text(SANITIZER.format(python=sys.executable))
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    options = "--kernel-regex kns=valor .*--report-api-errors no .*--small-case 1/2"
+    options = "--kernel-name kns=valor .*--report-api-errors no .*--small-case 1/2"
     with pytest.raises(Disagreement, match=options):
         gpu_sanitizer.sanitize("memcheck", "1/2", 60.0)
     tool.write_text(f"#!{sys.executable}\nimport time\ntime.sleep(60)\n")
@@ -173,6 +181,7 @@ def test_the_small_case_passes_on_the_cpu(half: str, capsys: pytest.CaptureFixtu
     assert gpu_sanitizer.small_case(CPU, half) == 0
     printed = capsys.readouterr().out
     assert "fail" not in printed and printed.count("pass  ") >= len(ROWS) // 2
+    assert printed.splitlines()[-1].startswith(gpu_sanitizer._ENDED)
 
 
 @pytest.fixture
