@@ -129,7 +129,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return RED
     print(record["build"], flush=True)
     store(record, path)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a connection that is lost must leave no program on the device
+        signal.signal(number, signal.default_int_handler)
     try:
         record = supervise(path, names, programs(arguments, path), deadline)
     except KeyboardInterrupt:

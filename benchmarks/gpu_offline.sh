@@ -36,7 +36,7 @@ fi
 export PYTHONUNBUFFERED=1
 "$python" -u -m benchmarks.gpu_check --part "$part" --started "$started" --results "$results" &
 check=$!
-trap 'kill -TERM "$check"' INT TERM # the check then writes its record and its summary
+trap 'kill -TERM "$check"' INT TERM HUP # the check then writes its record and its summary
 code=0
 wait "$check" || code=$?
 if kill -0 "$check" 2>/dev/null; then # a signal has ended the first wait

@@ -69,6 +69,13 @@ def run(
         return Ended(code, file.read().decode(errors="replace"))
 
 
+def last_words(output: str, lines: int = 12) -> str:
+    """Returns the first frames of the stack that ``faulthandler`` printed last, else the last lines."""
+    said = output.partition("\n\nExtension modules:")[0].strip().splitlines()
+    stacks = [i for i, line in enumerate(said) if line.endswith("(most recent call first):")]
+    return "\n".join(said[stacks[-1] + 1 :][:lines] if stacks else said[-lines:])
+
+
 def _wait(process: subprocess.Popen[bytes], end: float, give_up: Callable[[], bool]) -> int | None:
     while (left := end - time.monotonic()) > 0 and not give_up():
         with contextlib.suppress(subprocess.TimeoutExpired):

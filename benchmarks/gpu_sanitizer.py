@@ -139,7 +139,7 @@ def diagnose(
     ended = gpu_process.run(tried, seconds, _log(logs, "diagnosis"), variables)
     how = f"was stopped after {seconds:.0f} s" if ended.code is None else f"ended with exit code {ended.code}"
     by = "under memcheck" if program else "without compute-sanitizer, which is not installed,"
-    report = first_report(ended.output) or "\n".join(ended.output.strip().splitlines()[-12:])
+    report = first_report(ended.output) or gpu_process.last_words(ended.output)
     return f"alone, {by} it {how}: {report}"
 
 

@@ -218,7 +218,7 @@ class _Running:
             raise OutOfTime("no time was left")
         self._keep(check, since=time.time(), seconds=min(seconds, left), hangs_after=seconds)
         if self._setup.watched:  # a kernel that does not end cannot be stopped otherwise
-            self._stacks = self._setup.watched.open("w")
+            self._stacks = self._setup.watched.open("a" if self._setup.watched == Path("/dev/stderr") else "w")
             faulthandler.dump_traceback_later(min(seconds, left), exit=True, file=self._stacks)
 
     def _after(self) -> None:

@@ -10,7 +10,7 @@ from benchmarks.gpu_record import Record, checks_of
 
 LINES, CHARACTERS = 100, 11_000
 """Of a summary at most: the end of an output is all that some machines show."""
-_WIDTH, _WORDS = 220, 110
+_WIDTH, _WORDS = 220, 150
 """Characters of a line, and of the text ahead of a command, which must be whole."""
 _FAILURES, _OTHERS = 40, 12
 GREEN, RED, INCOMPLETE = 0, 1, 3
@@ -61,7 +61,10 @@ def _failures(failed: list[tuple[str, Record]]) -> Iterator[str]:
 def first_words(check: Record) -> str:
     """Returns the line of a detail that says most: the error of a traceback, else the first line."""
     lines = [line.strip() for line in check["detail"].splitlines() if line.strip()] or [""]
-    return lines[-1] if lines[0].startswith("Traceback") else lines[0]
+    if lines[0].startswith("Traceback"):
+        return lines[-1]
+    frame = next((line for line in lines[1:] if line.startswith("File ")), "")
+    return f"{lines[0]}: {frame}" if frame else lines[0]
 
 
 def command(section: str, check: Record) -> str:

@@ -128,7 +128,7 @@ def _how(ended: Ended) -> str:
         how = "was killed, since it did not end"
     else:
         how = f"ended by {signals.get(-code, 'a signal')}" if code < 0 else f"ended with exit code {code}"
-    return f"the process {how}\n{ended.output[-2000:]}".strip()
+    return f"the process {how}\n{gpu_process.last_words(ended.output)[-2000:]}".strip()
 
 
 def _entry(record: Record, name: str, outcome: str, detail: str) -> Record:
