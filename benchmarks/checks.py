@@ -82,12 +82,23 @@ class Checks:
             outcome, detail = "fail", str(error)
         except Exception as error:  # a CUDA error, anything: it is recorded, the other checks still run
             outcome, detail = "fail", "".join(traceback.format_exception(error))
-        took = time.perf_counter() - start
-        record = {"name": name, "outcome": outcome, "detail": detail, "seconds": round(took, 4)}
-        self.records.append(record | ({"rows": rows} if (rows := _rows(result)) else {}))
+        self._add(name, outcome, detail, time.perf_counter() - start, _rows(result))
+        return result
+
+    def fail(self, name: str, detail: str) -> dict[str, Any]:
+        """Records a failure that another program has found; returns its record, which :meth:`save` keeps if changed."""
+        return self._add(name, "fail", detail, 0.0, [])
+
+    def save(self) -> None:
+        """Keeps records that have changed."""
+        self._after()
+
+    def _add(self, name: str, outcome: str, detail: str, took: float, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        record: dict[str, Any] = {"name": name, "outcome": outcome, "detail": detail, "seconds": round(took, 4)}
+        self.records.append(record | ({"rows": rows} if rows else {}))
         self._show(f"{outcome:11s} {name} ({took:.2f} s)" + (f": {detail.strip()}" if detail else ""))
         self._after()
-        return result
+        return self.records[-1]
 
     @property
     def failed(self) -> list[str]:

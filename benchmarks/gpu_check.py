@@ -2,10 +2,9 @@
 
 One command on a machine with its own torch, without a network: it builds the libraries for the GPU unless they are
 there, then runs the sections, the most valuable first. The record is written ahead of each check and after it, so that
-a kill loses nothing. Checks that the record of the same device and sources has as passed are not made again. A check
-that ends its process fails, and the others go on in a new one. Without a CUDA device it says so, runs nothing and exits
-0. Otherwise the exit code is 0 if every check passed, 1 if one failed or the libraries cannot be built, and 3 if one
-was not made.
+a kill loses nothing. Checks that passed by the record of the same device and sources are not run again. A check that
+ends its process fails, and the others go on in a new one. The exit code is 0 if every check passed, 1 if one failed or
+the libraries cannot be built, 3 if one was not run, as without a CUDA device, and 2 for bad arguments.
 """
 
 from __future__ import annotations
@@ -13,8 +12,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import fcntl
 import importlib.util
 import json
+import os
 import shutil
 import signal
 import sys
@@ -45,8 +46,11 @@ NEEDED = {
 SECTIONS = (
     *("parity", "tests", "unseen", "waiting", "graphs", "nccl"), *("timing", "classification", "masks"), "sanitizer",
 )  # fmt: skip
+DISABLE = "VALOR_GPU_DISABLE"
 KEPT = ROOT / "build" / "gpu_check"
 """Folder of copies of records and logs, from which a later part goes on where its own folder has none."""
+MOST_BYTES = 8 << 20
+"""Of a log: machines that are lent give back files of a limited size."""
 FINISH = 8.0
 """Seconds of a part that are left for its summary."""
 RESERVE = 60.0
@@ -87,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", choices=SECTIONS, metavar="SECTION", help=f"sections to run: {', '.join(SECTIONS)}")
     add("--check", nargs="+", default=[], metavar="NAME", help="of these sections, only the checks of these names")
     add("--seconds", type=float, help="in all; 240, 300 and 120 for the parts, else 580")
-    add("--started", type=float, help="epoch of the start, where it was before this program's")
+    add("--started", type=float, help="Unix time at which the part began, if before this program")
     add(
         "--device",
         choices=("cuda", "cpu"),
@@ -107,14 +111,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Builds, checks, stores; see the module."""
     arguments = parser().parse_args(argv)
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        print("gpu_check: torch finds no CUDA device, so nothing was checked and nothing was run")
-        return 0
+        print(f"gpu_check: nothing was run: {no_device()}", flush=True)
+        return INCOMPLETE
+    if disabled := os.environ.get(DISABLE):
+        print(f"gpu_check: {DISABLE} must not be set, since it takes kernels away, but is {disabled!r}", flush=True)
+        return 2
     if arguments.small_case:
         return gpu_sanitizer.small_case(_device(arguments), arguments.small_case)
     if arguments.record or arguments.alone:
         return _inner(arguments)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print("gpu_check: another one runs in this checkout: wait for its end, or stop it", flush=True)
+            return 2
+        return _supervised(arguments)
+
+
+def no_device() -> str:
+    """Returns the reason why torch has no CUDA device."""
+    if torch.version.cuda is None:
+        return f"torch {torch.__version__} was built without CUDA"
+    driver = machine.run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
+    return (
+        f"torch {torch.__version__} has CUDA {torch.version.cuda} but finds no device; nvidia-smi: {driver or 'fails'}"
+    )
+
+
+def _supervised(arguments: argparse.Namespace) -> int:
+    """Builds, runs the sections in other processes, stores."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # a connection that is lost must leave no program on the device
+        signal.signal(number, signal.default_int_handler)
     arguments.results = arguments.results or (KEPT if arguments.device == "cpu" else machine.RESULTS)
-    started = arguments.started or time.time()
+    started = arguments.started or gpu_process.start_of_process()
     part = PARTS[arguments.part] if arguments.part else WHOLE
     arguments.quick |= part.quick
     names = [name for name in SECTIONS if name in (arguments.only or part.sections)]
@@ -123,25 +154,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     record, path = begin(arguments, names)
     try:
         record["build"] = build(arguments, deadline - time.time())
+        print(record["build"], flush=True)
+        store(record, path)
+        record = supervise(path, names, programs(arguments, path), deadline)
     except gpu_build.BuildError as error:
         store({**record, "build": f"failed: {error}"}, path)
         print(f"{error}\nRED: the libraries cannot be built\nrecord: {path}", flush=True)
         return RED
-    print(record["build"], flush=True)
-    store(record, path)
-    for number in (signal.SIGTERM, signal.SIGHUP):  # a connection that is lost must leave no program on the device
-        signal.signal(number, signal.default_int_handler)
-    try:
-        record = supervise(path, names, programs(arguments, path), deadline)
     except KeyboardInterrupt:
-        record = {**json.loads(path.read_text()), "stopped": "by an interrupt"}
+        record = {**_latest(path, record), "stopped": "by a signal"}
+    except OSError as error:  # a disk that is full
+        record = {**_latest(path, record), "stopped": f"by an error: {error}"}
     return finish(record, path, started)
+
+
+def _latest(path: Path, record: Record) -> Record:
+    """The record as the processes have left it, else as it was at the start."""
+    try:
+        found: Record = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return record
+    return found
 
 
 def build(arguments: argparse.Namespace, left: float) -> str:
     """Builds the libraries for the GPU in the seconds that are left, unless they are there; returns a line about it."""
     if arguments.device == "cpu":
-        return "a rehearsal on the CPU: nothing is built, and no time is one of a GPU"
+        return "a rehearsal on the CPU: nothing is built, and no timing is a GPU's"
     return gpu_build.build(torch.cuda.get_device_capability(), seconds=max(1.0, min(gpu_build.SECONDS, left)))
 
 
@@ -157,16 +196,18 @@ def begin(arguments: argparse.Namespace, names: Sequence[str]) -> tuple[Record, 
     """Returns the record to go on with, and its path: the newest of this device and these sources, or a new one."""
     head = {"kind": "gpu", **machine.describe(PACKAGES, arguments.commit), "sources": sources()}
     head |= {"device": device_facts(arguments), "runs": [], "sections": {}, "running": None}
-    KEPT.mkdir(parents=True, exist_ok=True)
     record = earlier_record(head, (arguments.results, KEPT, machine.RESULTS))
     if record is not None:
         print(f"goes on with the record of {record['date']}", flush=True)
-        head = {**record, "running": None}
+        known = head["commit"] if record["commit"] == "unknown" else record["commit"]
+        head = {**record, "running": None, "commit": known}
         head.pop("stopped", None)
     path = record_path(head, arguments.results)
-    for log in KEPT.glob(f"{path.stem}.*"):
-        if log != path and not path.with_name(log.name).exists():
-            shutil.copy(log, path.parent)
+    if record is None and path.exists():  # it is damaged, or of another version
+        path.replace(path.with_suffix(".old"))
+    log = KEPT / f"{path.stem}.tests.jsonl"
+    if log.exists() and "tests" in names and not path.with_name(log.name).exists():
+        shutil.copy(log, path.parent)
     run = {"date": machine.now(), "asked": list(names), "quick": arguments.quick, "part": arguments.part}
     head["runs"] = [*head["runs"], {**run, "chosen": arguments.check}]
     return head, path
@@ -174,17 +215,30 @@ def begin(arguments: argparse.Namespace, names: Sequence[str]) -> tuple[Record, 
 
 def finish(record: Record, path: Path, started: float) -> int:
     """Stores the record, here and among the copies, and prints its summary; returns the exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
     record["runs"][-1]["seconds"] = round(time.time() - started, 1)
-    store(record, path)
-    for log in path.parent.glob(f"{path.stem}.*"):
-        if not log.stat().st_size:
-            log.unlink()
     with contextlib.suppress(OSError):
-        for log in path.parent.glob(f"{path.stem}.*") if path.parent != KEPT else ():
-            shutil.copy(log, KEPT)
+        store(record, path)
+        path.with_suffix(".stacks").unlink(missing_ok=True)  # in the record
+        for log in path.parent.glob(f"{path.stem}.*"):
+            _trim(log)
+            if path.parent != KEPT and log.exists():
+                shutil.copy(log, KEPT)
     text, code = summary(record)
     print(f"{text}\nrecord: {path}", flush=True)
     return code
+
+
+def _trim(log: Path) -> None:
+    """Keeps the end of a log that is too long to be brought back, and nothing of an empty one."""
+    if (size := log.stat().st_size) == 0:
+        log.unlink()
+    elif size > MOST_BYTES and log.suffix == ".log":
+        with log.open("rb") as file:
+            file.seek(-MOST_BYTES, os.SEEK_END)
+            end = file.read()
+        log.write_bytes(end)
 
 
 def programs(arguments: argparse.Namespace, path: Path) -> Programs:
@@ -214,6 +268,7 @@ def _inner(arguments: argparse.Namespace) -> int:
     from benchmarks.gpu_classification import load_for
     from valor_gpu.ops import backends
 
+    gpu_process.die_with_parent()
     faulthandler.enable()
     path: Path | None = arguments.record
     record: Record = json.loads(path.read_text()) if path else {"runs": [{}], "sections": {}}
@@ -257,4 +312,7 @@ def device_facts(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # whatever a broken device does to the end of a process, its checks are recorded

@@ -94,4 +94,5 @@ def _work(rank: int, processes: int, backend: str, meeting: str) -> None:
 
 
 if __name__ == "__main__":
+    gpu_process.die_with_parent()
     _work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -17,6 +19,7 @@ from testing.datasets import ROOT
 
 MARK = "VALOR_GPU_CHECK_PROGRAM"
 """Variable that tells the programs of one :func:`run`, and all that they start, from others."""
+_PR_SET_PDEATHSIG = 1
 PATIENCE = 10.0
 """Seconds that a killed program gets to end: the driver has to stop its kernels first."""
 
@@ -62,11 +65,19 @@ def run(
         try:
             code = _wait(process, time.monotonic() + seconds, give_up)
         finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
             kill_marked(mark)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(PATIENCE)
         file.seek(start)
         return Ended(code, file.read().decode(errors="replace"))
+
+
+def ending(code: int) -> str:
+    """Returns the text of an exit code, or the name of the signal."""
+    signals = {item.value: item.name for item in signal.Signals}
+    return f"killed by {signals.get(-code, 'a signal')}" if code < 0 else f"exit code {code}"
 
 
 def last_words(output: str, lines: int = 12) -> str:
@@ -81,6 +92,22 @@ def _wait(process: subprocess.Popen[bytes], end: float, give_up: Callable[[], bo
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(left, 0.5))
     return process.poll()
+
+
+def die_with_parent() -> None:
+    """Lets this process be killed when the one that has started it ends, even by a signal that nothing catches."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def start_of_process() -> float:
+    """Returns the ``time.time()`` at which this process began, ahead of its imports."""
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+        up = float(Path("/proc/uptime").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return time.time()
+    return time.time() - up + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def kill_marked(mark: str) -> None:

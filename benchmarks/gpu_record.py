@@ -1,14 +1,15 @@
 """The record of a GPU check: where it lies, how it is written, and which of its checks stand.
 
 A record is a dict of the machine and the sources, of ``runs``, of ``running``, and of ``sections``: name to
-``seconds``, ``ended`` and ``checks``. Each check has the keys of :class:`benchmarks.checks.Checks`, and the ``run``
-that made it.
+``seconds``, ``ended`` (the last run that came to its end, 0 if none did) and ``checks``. Each check has the keys of
+:class:`benchmarks.checks.Checks`, the ``run`` that made it, and ``failed_before`` if it failed in an earlier run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -27,7 +28,7 @@ def record_path(head: Record, folder: Path) -> Path:
 
 
 def earlier_record(head: Record, folders: Iterable[Path]) -> Record | None:
-    """Returns the newest record of the same device and sources in ``folders``, None where none can be read."""
+    """Returns the newest whole record of the same device, driver, torch and sources in ``folders``, None without one."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob(f"gpu_{_device(head)}_*_{head['sources'][:8]}.json")):
@@ -35,9 +36,30 @@ def earlier_record(head: Record, folders: Iterable[Path]) -> Record | None:
                 record = json.loads(path.read_text())
             except (OSError, ValueError):
                 continue
-            if isinstance(record, dict) and record.get("sources") == head["sources"]:
+            if _is_whole(record) and all(_key(record)[name] == value for name, value in _key(head).items()):
                 found.append(record)
     return max(found, key=lambda record: (len(record["runs"]), _passed(record)), default=None)
+
+
+def _key(record: Record) -> Record:
+    """A check that passed says nothing of another machine."""
+    versions = record.get("versions", {})
+    return {
+        "sources": record["sources"],
+        "device": record["device"],
+        **{n: versions.get(n) for n in ("torch", "triton")},
+    }
+
+
+def _is_whole(record: Any) -> bool:
+    """Whether what a file holds is a record: one of another version, or a damaged one, is not gone on with."""
+    try:
+        checks = [check for _, check in checks_of(record)]
+        keys = {"name", "outcome", "detail", "seconds", "run", "quick"}
+        runs = all({"asked", "quick", "chosen"} <= set(run) for run in record["runs"])
+        return runs and bool(_key(record)) and all(keys <= set(check) for check in checks)
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def _device(head: Record) -> str:
@@ -60,7 +82,7 @@ def sources(root: Path = ROOT) -> str:
 
 def store(record: Record, path: Path) -> None:
     """Writes the record whole, or leaves the one before: a kill may come at any time."""
-    scratch = path.with_suffix(".part")
+    scratch = path.with_suffix(f".{os.getpid()}.part")
     scratch.write_text(json.dumps(record, indent=1) + "\n")
     scratch.replace(path)
 

@@ -35,6 +35,7 @@ _REFUSED = "not supported|Unable to|Failed to initialize|Internal Sanitizer Erro
 _REPORT = re.compile(r"^========= +(Invalid|Misaligned|Program hit|Race|(Error|Warning): Race|Barrier|Uninitialized)\b")
 _ENDED = "the small case has ended"
 """Said by the small case: compute-sanitizer gives 0 also for a program that ended ahead of its first call of CUDA."""
+_NOTHING = "ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards"
 
 
 def check_sanitizers(checks: Checks, left: Callable[[], float], logs: Path | None) -> None:
@@ -88,7 +89,7 @@ def find() -> str | None:
 def _tool(program: str, tool: str, number: int) -> list[str]:
     """The start of a command; those that run at once have other numbers, so that their ports differ."""
     command = [program, "--tool", tool, "--error-exitcode", str(FOUND), "--target-processes", "all"]
-    command += ["--kernel-name", "kns=valor", "--require-cuda-init", "no"]
+    command += ["--kernel-name", "kns=valor"]
     command += ["--port", str(_FIRST_PORT + number * _PORTS), "--max-connections", str(_PORTS)]
     if tool == "memcheck":
         command += ["--report-api-errors", "no"]  # torch probes the driver, and errs on purpose
@@ -101,12 +102,14 @@ def _log(logs: Path | None, name: str) -> Path | None:
 
 def judge(code: int, output: str) -> None:
     """Raises unless the small case came to its end and the tool found nothing; see :func:`sanitize`."""
-    if code == 0 and _ENDED in output:
+    if report := first_report(output):
+        raise Disagreement(report)
+    if code == 0 and _ENDED in output and re.search(_NOTHING, output):
         return
     tail = "\n".join(output.strip().splitlines()[-12:])
     if code != FOUND and re.search(_REFUSED, output):
         raise Unavailable(f"compute-sanitizer does not work here: {tail}")
-    raise Disagreement(first_report(output) or f"exit code {code}: {tail}")
+    raise Disagreement(f"exit code {code}: {tail}")
 
 
 def first_report(output: str) -> str:
@@ -137,10 +140,10 @@ def diagnose(
     variables = {**_CLEAN, "CUDA_LAUNCH_BLOCKING": "1", **(environment or {})}
     tried = [*_tool(program, "memcheck", len(TOOLS) * len(HALVES)), *command] if program else list(command)
     ended = gpu_process.run(tried, seconds, _log(logs, "diagnosis"), variables)
-    how = f"was stopped after {seconds:.0f} s" if ended.code is None else f"ended with exit code {ended.code}"
-    by = "under memcheck" if program else "without compute-sanitizer, which is not installed,"
+    how = f"stopped after {seconds:.0f} s" if ended.code is None else gpu_process.ending(ended.code)
+    by = "under memcheck" if program else "without memcheck: compute-sanitizer is not installed"
     report = first_report(ended.output) or gpu_process.last_words(ended.output)
-    return f"alone, {by} it {how}: {report}"
+    return f"rerun alone {by}, {how}: {report}"
 
 
 def small_case(device: torch.device, half: str) -> int:
@@ -151,7 +154,7 @@ def small_case(device: torch.device, half: str) -> int:
     if place:
         sides = gpu_parity.as_lists(random_scene(np.random.default_rng(1), images=17, most=9), 1)
         checks.run("metric", lambda: gpu_parity.run_metric([gpu_parity.on(device, sides)], device))
-    print(f"{_ENDED}: {len(checks.records)} calls", flush=True)
+    print(f"{_ENDED}: {len(checks.records)} calls on {device}", flush=True)
     return 1 if checks.failed else 0
 
 

@@ -32,6 +32,8 @@ from valor_gpu.ops import backends
 
 DEVICE_LOST = 70
 """Exit code of a process after whose last check the device no longer answered."""
+LOST_SECONDS = 20.0
+"""A device that does not answer for so long after a failed check is lost."""
 MARGIN = 3.0
 """Seconds between the end of a program and that of its check."""
 LEAST_SECONDS = 2.0
@@ -186,7 +188,8 @@ class _Running:
         known = standing(record, name, setup.quick, setup.chosen or ())
         self._checks = Checks(before=self._before, after=self._after, known=known, chosen=setup.chosen)
         self._start = time.perf_counter()
-        self._seconds, self._ended = before.get("seconds", 0.0), bool(before.get("ended"))
+        self._seconds, self._ended = before.get("seconds", 0.0), before.get("ended", 0)
+        self._run = len(record.get("runs", ()))
         self._stacks: Any = None
 
     def run(self) -> None:
@@ -194,20 +197,20 @@ class _Running:
         self._keep(None)
         SECTIONS[self._name](self._checks, self._setup)
         self._record["running"] = None
-        self._write(ended=self._setup.chosen is None or self._ended)
+        self._write(whole=self._setup.chosen is None)
 
     def _keep(self, check: str | None, **more: Any) -> None:
         self._record["running"] = {"section": self._name, "check": check, **more}
         self._write()
 
-    def _write(self, ended: bool = False) -> None:
-        """Those of earlier runs that this one has not come to yet stay in the record."""
+    def _write(self, whole: bool = False) -> None:
+        """Checks of earlier runs that this one has not come to yet stay in the record."""
         made = {check["name"]: check for check in self._checks.records}
-        whole = ended and self._setup.chosen is None
-        kept = [] if whole else [check for name, check in self._earlier.items() if name not in made]
+        others = [check for name, check in self._earlier.items() if name not in made]
+        kept = [check for check in others if not whole or check["run"] == self._run]
         self._record["sections"][self._name] = {
             "seconds": round(self._seconds + time.perf_counter() - self._start, 2),
-            "ended": ended,
+            "ended": self._run if whole else self._ended,
             "checks": [*self._checks.records, *kept],
         }
         self._save(self._record)
@@ -219,26 +222,35 @@ class _Running:
         self._keep(check, since=time.time(), seconds=min(seconds, left), hangs_after=seconds)
         if self._setup.watched:  # a kernel that does not end cannot be stopped otherwise
             self._stacks = self._setup.watched.open("a" if self._setup.watched == Path("/dev/stderr") else "w")
-            faulthandler.dump_traceback_later(min(seconds, left), exit=True, file=self._stacks)
+            faulthandler.dump_traceback_later(max(min(seconds, left), 0.1), exit=True, file=self._stacks)
 
     def _after(self) -> None:
+        for made in self._checks.records:
+            before = self._earlier.get(made["name"], made)
+            made.setdefault("run", self._run)
+            made.setdefault("quick", self._setup.quick)
+            if made["run"] == self._run > before.get("run", self._run) and _has_failed(before):
+                made["failed_before"] = True
+        last = self._checks.records[-1]
+        if last["outcome"] == "fail" and self._setup.device.type == "cuda":
+            self._stop_if_lost(last["name"])
         if self._stacks:
             faulthandler.cancel_dump_traceback_later()
             self._stacks.close()
             self._stacks = None
-        last = self._checks.records[-1]
-        last |= {"run": len(self._record.get("runs", ())), "quick": self._setup.quick}
         self._keep(last["name"])
-        if last["outcome"] == "fail":
-            self._stop_if_lost()
 
-    def _stop_if_lost(self) -> None:
+    def _stop_if_lost(self, name: str) -> None:
         """Ends the process where a kernel has broken the device's context: nothing would work in it from then on."""
-        if self._setup.device.type != "cuda":
-            return
+        self._keep(name, since=time.time(), seconds=LOST_SECONDS, hangs_after=LOST_SECONDS)
+        if self._stacks:
+            faulthandler.dump_traceback_later(LOST_SECONDS, exit=True, file=self._stacks)
         try:
             torch.cuda.synchronize(self._setup.device)
         except RuntimeError as error:
             print(f"the device no longer answers: {error}".splitlines()[0], flush=True)
-            self._keep(self._checks.records[-1]["name"], since=time.time(), seconds=0.0, hangs_after=0.0)
             os._exit(DEVICE_LOST)
+
+
+def _has_failed(check: dict[str, Any]) -> bool:
+    return check["outcome"] == "fail" or check.get("failed_before", False)

@@ -7,7 +7,6 @@ followed at once by that check alone under memcheck, so that one run tells kerne
 from __future__ import annotations
 
 import json
-import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -122,13 +121,8 @@ def _judge(record: Record, running: Record, ended: Ended, stacks: Path) -> Recor
 
 def _how(ended: Ended) -> str:
     """Text about the end of a process: a signal or its exit code, and the last that it said."""
-    signals = {item.value: item.name for item in signal.Signals}
-    code = ended.code
-    if code is None:
-        how = "was killed, since it did not end"
-    else:
-        how = f"ended by {signals.get(-code, 'a signal')}" if code < 0 else f"ended with exit code {code}"
-    return f"the process {how}\n{gpu_process.last_words(ended.output)[-2000:]}".strip()
+    how = "killed, since it did not end" if ended.code is None else gpu_process.ending(ended.code)
+    return f"the process ended: {how}\n{gpu_process.last_words(ended.output)[-2000:]}".strip()
 
 
 def _entry(record: Record, name: str, outcome: str, detail: str) -> Record:

@@ -13,8 +13,8 @@ from benchmarks.gpu_targets import duration
 from benchmarks.machine import RESULTS
 
 NOT_MEASURED = (
-    "**Not yet measured on a GPU.** The CUDA kernels compile for compute capability 7.5 to 12.0 and, in a simulator, give"
-    " the same bits as the CPU kernels. None has run on a GPU yet, so no time is known."
+    "**Not yet measured on a GPU.** The CUDA kernels compile for compute capability 7.5 to 12.0 and, in a simulator,"
+    " give the same bits as the CPU kernels. None has run on a GPU yet, so no time is known."
 )
 LINES, WIDTH = 40, 120
 """Of the text at the end of a run, at most."""

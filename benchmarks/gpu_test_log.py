@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.gpu_process import die_with_parent
+
 LOG = "VALOR_GPU_CHECK_TESTS"
 SCRATCH = "VALOR_GPU_CHECK_SCRATCH"
 TEST_SECONDS = float(os.environ.get("VALOR_GPU_CHECK_TEST_SECONDS", "60"))
@@ -29,7 +31,7 @@ _WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 def _write(**entry: Any) -> None:
     """Appends a line in one write, since several processes do."""
     with Path(os.environ[LOG]).open("ab", buffering=0) as file:
-        file.write(json.dumps(entry).encode() + b"\n")
+        file.write(b"\n" + json.dumps(entry).encode())  # a line that a kill has cut must not take this one with it
 
 
 def _scratch(name: str) -> Path:
@@ -40,6 +42,10 @@ def _stacks(worker: str) -> str:
     """Returns the stacks of the test that hung in a process of pytest-xdist, empty if none did."""
     path = _scratch(f"{worker}.stacks")
     return path.read_text() if path.exists() else ""
+
+
+def pytest_configure() -> None:
+    die_with_parent()
 
 
 @pytest.hookimpl(trylast=True)

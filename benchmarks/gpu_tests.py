@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -41,8 +42,9 @@ PROCESSES = 8
 CHECK = "tests with the mark gpu"
 _NOTHING_LEFT = 5
 """Exit code of pytest where no test was collected, or all had passed before."""
-DIAGNOSED = 3
-"""So many tests that ended their process are run again under memcheck."""
+DIAGNOSED, LEAST_DIAGNOSIS = 3, 15.0
+"""So many tests that ended their process are run again under memcheck, if there are so many seconds for it."""
+_ALONE = (sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default")
 
 
 @dataclass
@@ -67,10 +69,10 @@ class Outcomes:
 
     @staticmethod
     def read(path: Path, start: int = 0) -> Outcomes:
-        """Returns the outcomes in the lines of a file from byte ``start`` on; the last line may be cut off."""
+        """Returns the outcomes in a file from byte ``start`` on; lines that a kill has cut are left out."""
         found = Outcomes()
-        lines = path.read_bytes()[start:].split(b"\n")[:-1] if path.exists() else []
-        for entry in map(json.loads, lines):
+        lines = path.read_bytes()[start:].split(b"\n") if path.exists() else []
+        for entry in filter(None, map(_entry, lines)):
             found.left = entry.get("left", found.left)
             if "begun" in entry:
                 found._begin(entry["begun"])
@@ -98,6 +100,14 @@ class Outcomes:
         return self.begun - self.passed - {*self.failed, *self.crashed, *self.skipped}
 
 
+def _entry(line: bytes) -> dict[str, Any]:
+    try:
+        entry: dict[str, Any] = json.loads(line)
+    except ValueError:
+        return {}
+    return entry
+
+
 def check_tests(
     checks: Checks, device: torch.device, left: Callable[[], float], logs: Path | None, reserve: float = 0.0
 ) -> None:
@@ -113,11 +123,13 @@ def check_tests(
     found = Outcomes()
     seconds = left() - reserve
     checks.run(CHECK, partial(_run, found, device, seconds, logs), seconds + 2 * gpu_process.PATIENCE)
-    for number, (name, text) in enumerate({**found.crashed, **found.failed}.items()):
-        diagnosed = name in found.crashed and number < DIAGNOSED
-        checks.run(f"test {name}", partial(_fail, name, text, left() if diagnosed else 0.0, logs), left())
-    if found.skipped:
-        checks.run("tests that skipped themselves", partial(_skipped, found))
+    failed = {**found.crashed, **found.failed}
+    records = {name: checks.fail(f"test {name}", text) for name, text in failed.items()}
+    for name in list(found.crashed)[:DIAGNOSED]:
+        room = min(left() - reserve, gpu_sanitizer.DIAGNOSIS_SECONDS)
+        if room > LEAST_DIAGNOSIS:
+            records[name]["diagnosis"] = gpu_sanitizer.diagnose([*_ALONE, name], room, logs)
+            checks.save()
 
 
 def _run(found: Outcomes, device: torch.device, seconds: float, logs: Path | None) -> None:
@@ -128,11 +140,16 @@ def _run(found: Outcomes, device: torch.device, seconds: float, logs: Path | Non
     with tempfile.TemporaryDirectory() as scratch:
         outcomes, problem = run_tests(TESTS, seconds, logs or Path(scratch, "gpu"))
     vars(found).update(vars(outcomes))
-    counts = f"{len(found.passed):,} tests passed, {len(found.failed):,} failed, {len(found.crashed):,} crashed"
+    counts = f"passed {len(found.passed):,}, failed {len(found.failed):,}, crashed {len(found.crashed):,}"
+    if found.failed or found.crashed:
+        raise Disagreement(f"{counts}; {problem or ''}".strip("; "))
     if problem:
         raise type(problem)(f"{counts}; {problem}")
-    if found.failed or found.crashed:
-        raise Disagreement(counts)
+    if not found.passed:
+        raise Disagreement(f"no test passed: {counts}")
+    if found.skipped:
+        reasons = Counter(found.skipped.values()).most_common()
+        raise Unavailable(f"{counts}; skipped {'; '.join(f'{count:,}: {reason}' for reason, count in reasons)}")
 
 
 def run_tests(
@@ -166,26 +183,21 @@ def run_tests(
     text = f"pytest ended with exit code {ended.code}: {ended.output[-3000:].strip()}"
     for name in found.unfinished:
         found.crashed[name] = text
-    complete = ended.code in (0, 1) or (ended.code == _NOTHING_LEFT and earlier) or found.crashed
-    return found, None if complete else Disagreement(text)
+    if ended.code not in (0, 1) and not (ended.code == _NOTHING_LEFT and earlier) and not found.crashed:
+        return found, Disagreement(text)
+    if missed := set(found.left) - found.begun:  # pytest-xdist gives up after many crashes
+        return found, OutOfTime(f"pytest left {len(missed):,} tests out: {output}")
+    return found, None
 
 
 def _command(paths: Sequence[str], options: Sequence[str]) -> list[str]:
     several = importlib.util.find_spec("xdist") is not None
-    spread = ["-n", str(min(PROCESSES, os.cpu_count() or 1)), "--dist", "worksteal"] if several else []
+    spread = (
+        ["-n", str(min(PROCESSES, os.cpu_count() or 1)), "--dist", "worksteal", "--max-worker-restart=1000"]
+        if several
+        else []
+    )
     return [
         sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default", "--tb=short", "--durations=5",
         "--continue-on-collection-errors", "-p", "benchmarks.gpu_test_log", *spread, *options, *paths,
     ]  # fmt: skip
-
-
-def _fail(name: str, text: str, seconds: float, logs: Path | None) -> None:
-    if seconds > 0:
-        alone = [sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default", name]
-        text = f"{text}\n{gpu_sanitizer.diagnose(alone, min(seconds, gpu_sanitizer.DIAGNOSIS_SECONDS), logs)}"
-    raise Disagreement(text)
-
-
-def _skipped(found: Outcomes) -> None:
-    reasons = Counter(found.skipped.values())
-    raise Unavailable("; ".join(f"{count} tests: {reason}" for reason, count in reasons.most_common()))

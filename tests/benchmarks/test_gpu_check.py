@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -59,8 +60,9 @@ def test_without_a_gpu_nothing_runs(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(gpu_build, "build", lambda *_: pytest.fail("something was built"))
-    assert gpu_check.main(["--results", str(tmp_path)]) == 0
-    assert "no CUDA device" in capsys.readouterr().out and not list(tmp_path.iterdir())
+    for arguments in (["--results", str(tmp_path)], ["--small-case", "1/2"], ["--only", "nccl", "--alone"]):
+        assert gpu_check.main(arguments) == gpu_summary.INCOMPLETE
+        assert "nothing was run: torch" in capsys.readouterr().out and not list(tmp_path.iterdir())
 
 
 def few(row: Row) -> Row:
@@ -129,8 +131,11 @@ def test_an_op_that_its_definition_serves_for_want_of_a_library_fails(monkeypatc
 
 def test_what_compute_sanitizer_says() -> None:
     gpu_sanitizer.judge(0, f"{gpu_sanitizer._ENDED}: 3 calls\nERROR SUMMARY: 0 errors")
-    with pytest.raises(Disagreement, match="exit code 0: pass  op box_iou"):
-        gpu_sanitizer.judge(0, "pass  op box_iou")
+    for output in ("pass  op box_iou\nERROR SUMMARY: 0 errors", f"{gpu_sanitizer._ENDED}: 3 calls"):
+        with pytest.raises(Disagreement, match=f"exit code 0: {output}"):
+            gpu_sanitizer.judge(0, output)
+    with pytest.raises(Disagreement, match=r"^Invalid __global__ write of size 4$"):
+        gpu_sanitizer.judge(1, "float8 is not supported\n========= Invalid __global__ write of size 4\n=========\n")
     for text in ("Error: Race reported between Write access", "Barrier error detected", "Program hit cudaErrorAssert"):
         with pytest.raises(Disagreement, match=f"^{text}$"):
             gpu_sanitizer.judge(gpu_sanitizer.FOUND, f"========= COMPUTE-SANITIZER\n========= {text}\n=========\n")
@@ -209,7 +214,7 @@ def test_a_record_is_stored_and_its_end_says_what_it_came_to(
         assert list(names) == list(gpu_check.PARTS[1].sections) and deadline == 1000 + 240 - gpu_check.FINISH
         record: dict[str, Any] = json.loads(path.read_text())
         checks = [entry("op x", outcome, detail="3 values differ"), entry("op y", "pass", rows=[row])]
-        record["sections"] = {name: {"seconds": 1.0, "ended": True, "checks": []} for name in names}
+        record["sections"] = {name: {"seconds": 1.0, "ended": 1, "checks": []} for name in names}
         record["sections"]["parity"]["checks"] = checks
         return record
 
@@ -225,7 +230,7 @@ def test_a_record_is_stored_and_its_end_says_what_it_came_to(
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].startswith("not installed: ") or "are installed" in printed[0]
     assert printed[-1] == f"record: {path}"
-    words = {"pass": "GREEN: all 2", "fail": "RED: 1 of 2", "skipped": "INCOMPLETE: none of 2 checks failed, but 1"}
+    words = {"pass": "GREEN: all 2", "fail": "RED: 1 of 2", "skipped": "INCOMPLETE: none of 2 checks failed; 1 not run"}
     assert printed[-2].startswith(words.get(outcome, words["skipped"]))
     alone = "python3 -m benchmarks.gpu_check --quick --only parity --check 'op x'"
     assert (f"failed: 3 values differ | {alone}" in printed) == (outcome == "fail")
@@ -239,19 +244,21 @@ def test_a_part_goes_on_where_the_record_of_another_folder_ends(
 
     def supervise(path: Path, names: Sequence[str], programs: Any, deadline: float) -> dict[str, Any]:
         record: dict[str, Any] = json.loads(path.read_text())
-        seen.append([list(record["sections"]), len(record["runs"]), path.parent, path.with_suffix(".log").exists()])
-        record["sections"]["masks"] = {"seconds": 1.0, "ended": True, "checks": [entry("a", "pass")]}
-        path.with_suffix(".log").write_text("said")
+        there = path.with_suffix(".tests.jsonl").exists()
+        seen.append([list(record["sections"]), len(record["runs"]), path.parent, there])
+        section = {"seconds": 1.0, "ended": len(record["runs"]), "checks": [entry("a", "pass")]}
+        record["sections"]["tests"] = section
+        path.with_suffix(".tests.jsonl").write_text("said")
         return record
 
     gpu.setattr(gpu_check, "supervise", supervise)
     for number, folder in enumerate("aab"):
-        assert gpu_check.main(["--only", "masks", "--results", str(tmp_path / folder)]) == 0
+        assert gpu_check.main(["--only", "tests", "--results", str(tmp_path / folder)]) == 0
         assert ("goes on with the record" in capsys.readouterr().out) == bool(number)
     gpu.setattr(gpu_check, "sources", lambda: "f" * 64)
-    assert gpu_check.main(["--only", "masks", "--results", str(tmp_path / "b")]) == 0
+    assert gpu_check.main(["--only", "tests", "--results", str(tmp_path / "b")]) == 0
     assert seen == [
-        [[], 1, tmp_path / "a", False], [["masks"], 2, tmp_path / "a", True], [["masks"], 3, tmp_path / "b", True],
+        [[], 1, tmp_path / "a", False], [["tests"], 2, tmp_path / "a", True], [["tests"], 3, tmp_path / "b", True],
         [[], 1, tmp_path / "b", False],
     ]  # fmt: skip
 
@@ -265,7 +272,7 @@ def test_an_interrupt_leaves_a_summary(
     gpu.setattr(gpu_check, "supervise", supervise)
     assert gpu_check.main(["--part", "3", "--results", str(tmp_path)]) == gpu_summary.INCOMPLETE
     printed = capsys.readouterr().out
-    assert "stopped by an interrupt" in printed and "not ended: section sanitizer" in printed
+    assert "stopped by a signal" in printed and "unfinished: sanitizer" in printed
 
 
 def test_the_sources_of_a_record_are_all_that_it_runs(tmp_path: Path) -> None:
@@ -290,7 +297,7 @@ def many(count: int) -> dict[str, Any]:
     sections = {"parity": checks, "nccl": [entry("nccl", "pass")]}
     return {
         "runs": [{"asked": ["parity", "nccl"], "quick": True, "chosen": []}],
-        "sections": {name: {"seconds": 1.0, "ended": True, "checks": found} for name, found in sections.items()},
+        "sections": {name: {"seconds": 1.0, "ended": 1, "checks": found} for name, found in sections.items()},
     }
 
 
@@ -305,18 +312,116 @@ def test_a_summary_has_at_most_100_lines_and_ends_in_the_verdict(count: int) -> 
     assert ("(more in the record)" in lines) == (count == 3000)
 
 
+def of(*checks: dict[str, Any], runs: int = 1, ended: int = 1, **run: Any) -> tuple[str, int]:
+    """The summary of the section nccl."""
+    last = {"asked": ["nccl"], "quick": True, "chosen": [], **run}
+    section = {"seconds": 0.0, "ended": ended, "checks": list(checks)}
+    return gpu_summary.summary({"runs": [last] * runs, "sections": {"nccl": section}})
+
+
 def test_nothing_is_green_that_was_not_run() -> None:
-    record = {"runs": [{"asked": ["nccl"], "quick": True, "chosen": []}], "sections": {}}
+    empty: dict[str, Any] = {"runs": [{"asked": ["nccl"], "quick": True, "chosen": []}], "sections": {}}
+    assert gpu_summary.summary(empty)[1] == gpu_summary.INCOMPLETE
+    good = entry("a", "pass")
+    assert of(good) == ("nccl: 1 of 1 check passed, 0 s\nGREEN: 1 check of nccl passed", gpu_summary.GREEN)
+    assert of(good, runs=2, ended=2)[1] == gpu_summary.GREEN
+    for text, code in (
+        of(good, ended=0),
+        of(good, runs=2),  # this run did not come to the end of the section
+        of(good, runs=2, ended=2, quick=False),  # it passed with fewer examples
+        of(good, runs=2, ended=2, chosen=["a"]),  # it was to be run again
+        of(good, entry("b", "unavailable"), runs=2, ended=2),
+        of(good, chosen=["a", "aa"]),
+        of(),
+    ):
+        assert code == gpu_summary.INCOMPLETE and text.splitlines()[-1].startswith("INCOMPLETE"), text
+    assert "not run: aa: these sections have no check of this name, but 'a'" in of(good, chosen=["a", "aa"])[0]
+    record = {"runs": [{"asked": ["nccl"], "quick": True, "chosen": []}], "stopped": "by a signal"}
+    record["sections"] = {"nccl": {"seconds": 0.0, "ended": 1, "checks": [good]}}  # type: ignore[assignment]
     assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
-    record["sections"] = {"nccl": {"seconds": 0.0, "ended": False, "checks": [entry("a", "pass")]}}
-    assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
-    record["sections"]["nccl"]["ended"] = True  # type: ignore[index]
-    assert gpu_summary.summary(record)[1] == gpu_summary.GREEN
-    record["sections"]["parity"] = {"seconds": 0.0, "ended": True, "checks": [entry("b", "fail")]}  # type: ignore[index]
+
+
+def test_the_end_tells_of_other_sections_and_of_earlier_failures() -> None:
+    text, code = of(entry("a", "pass", failed_before=True))
+    assert code == gpu_summary.GREEN and "passed now, but failed in an earlier run (a race?): a" in text
+    record: dict[str, Any] = {"runs": [{"asked": ["nccl"], "quick": True, "chosen": []}]}
+    record["sections"] = {
+        "nccl": {"seconds": 0.0, "ended": 1, "checks": [entry("a", "pass")]},
+        "parity": {"seconds": 0.0, "ended": 1, "checks": [entry("b", "fail")]},
+    }
     text, code = gpu_summary.summary(record)
-    assert code == gpu_summary.GREEN and "in other sections of this record 1 checks failed" in text
-    record["runs"][0]["chosen"] = ["c"]  # type: ignore[index]
-    assert gpu_summary.summary(record)[1] == gpu_summary.INCOMPLETE
+    assert code == gpu_summary.GREEN and "in the other sections of this record 1 check failed" in text
+    assert text.endswith("GREEN: 1 check of nccl passed")
+
+
+def test_only_one_check_runs_at_a_time_and_with_all_kernels(
+    tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gpu.setattr(gpu_check, "supervise", lambda *_: pytest.fail("something ran"))
+    gpu_check.KEPT.mkdir()
+    with (gpu_check.KEPT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert gpu_check.main(["--results", str(tmp_path / "results")]) == 2
+    assert "another one runs in this checkout" in capsys.readouterr().out
+    gpu.setenv("VALOR_GPU_DISABLE", "assign")
+    assert gpu_check.main(["--results", str(tmp_path / "results")]) == 2
+    assert "VALOR_GPU_DISABLE must not be set" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"sources": "f", "device": {}}', "changed", "driver"])
+def test_a_record_that_is_damaged_or_of_another_machine_is_not_gone_on_with(
+    text: str, tmp_path: Path, gpu: pytest.MonkeyPatch
+) -> None:
+    gpu.setattr(gpu_check, "sources", lambda: "f" * 64)
+    seen: list[int] = []
+
+    def supervise(path: Path, *_: Any) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads(path.read_text())
+        seen.append(len(record["runs"]))
+        record["sections"]["nccl"] = {"seconds": 1.0, "ended": 1, "checks": [entry("a", "pass")]}
+        return record
+
+    gpu.setattr(gpu_check, "supervise", supervise)
+    arguments = ["--only", "nccl", "--results", str(tmp_path / "results")]
+    gpu_check.main(arguments)
+    (path,) = (tmp_path / "results").glob("*.json")
+    (gpu_check.KEPT / path.name).unlink()
+    record = json.loads(path.read_text())
+    if text == "driver":
+        gpu.setattr(gpu_check, "device_facts", lambda _: {"name": "NVIDIA H200", "driver": "590"})
+    elif text == "changed":
+        del record["sections"]["nccl"]["checks"][0]["run"]
+        path.write_text(json.dumps(record))
+    else:
+        path.write_text(text)
+    before = path.read_text()
+    gpu_check.main(arguments)
+    assert seen == [1, 1] and path.with_suffix(".old").read_text() == before
+
+
+def test_a_disk_that_is_full_leaves_a_summary(
+    tmp_path: Path, gpu: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def supervise(*_: Any) -> None:
+        gpu.setattr(gpu_check, "store", full)
+        full()
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    gpu.setattr(gpu_check, "supervise", supervise)
+    assert gpu_check.main(["--only", "nccl", "--results", str(tmp_path)]) == gpu_summary.INCOMPLETE
+    assert "stopped by an error: [Errno 28] No space left" in capsys.readouterr().out
+
+
+def test_logs_have_a_limit_and_empty_ones_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_check, "MOST_BYTES", 5)
+    for name, text in (("a.log", "0123456789"), ("b.log", "01234"), ("c.log", ""), ("d.json", "0123456789")):
+        (tmp_path / name).write_text(text)
+        gpu_check._trim(tmp_path / name)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "a.log": "56789", "b.log": "01234", "d.json": "0123456789",
+    }  # fmt: skip
 
 
 def test_a_build_that_fails_is_recorded_with_what_the_compiler_said(

@@ -149,27 +149,50 @@ def test_each_test_that_failed_is_a_check_and_crashes_are_diagnosed(
 ) -> None:
     crashed = {f"tests/a.py::test_{number}": "crashed" for number in range(5)}
     ran = Ran(passed={"tests/a.py::test_x"}, failed={"tests/b.py::test_y": "1 != 2"}, crashed=crashed)
-    ran._outcomes.skipped = {"tests/b.py::test_z": "no nltk", "tests/b.py::test_w": "no nltk"}
     monkeypatch.setattr(gpu_tests, "run_tests", ran)
     monkeypatch.setattr(gpu_sanitizer, "diagnose", lambda command, seconds, logs: f"memcheck of {command[-1]}")
     checks = Checks(show=lambda _: None)
     gpu_tests.check_tests(checks, torch.device("cuda"), lambda: 100.0, tmp_path / "gpu", 30.0)
     records = {record["name"]: record for record in checks.records}
-    assert records[gpu_tests.CHECK]["detail"] == "1 tests passed, 1 failed, 5 crashed"
+    assert records[gpu_tests.CHECK]["detail"] == "passed 1, failed 1, crashed 5"
     assert records[gpu_tests.CHECK]["outcome"] == "fail"
     assert records["test tests/b.py::test_y"]["detail"] == "1 != 2"
-    diagnosed = [name for name, record in records.items() if "memcheck of tests/a.py" in record["detail"]]
+    diagnosed = [name for name, record in records.items() if "memcheck of tests/a.py" in record.get("diagnosis", "")]
     assert diagnosed == [f"test {name}" for name in list(crashed)[: gpu_tests.DIAGNOSED]]
-    skips = records["tests that skipped themselves"]
-    assert skips["outcome"] == "unavailable" and skips["detail"] == "2 tests: no nltk"
+    assert checks.failed == list(records) and len(records) == 7
+    late = Checks(show=lambda _: None)
+    gpu_tests.check_tests(late, torch.device("cuda"), iter([100.0, *[40.0] * 9]).__next__, None, 30.0)
+    assert late.failed == checks.failed and not any("diagnosis" in record for record in late.records)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "problem", "outcome", "detail"),
+    [
+        ({"passed": {"a"}}, None, "pass", ""),
+        ({"passed": {"a"}, "skipped": {"b": "no nltk", "c": "no nltk"}}, None, "unavailable", "skipped 2: no nltk"),
+        ({"skipped": {"b": "no nltk"}}, None, "fail", "no test passed"),
+        ({"passed": {"a"}}, OutOfTime("stopped"), "skipped", "passed 1, failed 0, crashed 0; stopped"),
+        ({"failed": {"a": "1 != 2"}}, OutOfTime("stopped"), "fail", "failed 1, crashed 0; stopped"),
+    ],
+)
+def test_the_check_passes_only_if_all_tests_did(
+    outcomes: dict[str, Any], problem: Exception | None, outcome: str, detail: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_tests, "run_tests", lambda *_: (Outcomes(**outcomes), problem))
+    checks = Checks(show=lambda _: None)
+    gpu_tests.check_tests(checks, torch.device("cuda"), lambda: 100.0, None)
+    assert checks.records[0]["outcome"] == outcome and detail in checks.records[0]["detail"]
 
 
 def test_a_log_that_a_kill_cut_off_is_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     entries = [{"left": ["a", "b"]}, {"begun": "a"}, {"test": "a", "outcome": "passed", "detail": ""}, {"begun": "b"}]
-    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries) + '{"test": "b", "outc')
-    found = Outcomes.read(path)
-    assert found.passed == {"a"} and found.unfinished == {"b"} and found.left == ["a", "b"]
+    path.write_text("".join("\n" + json.dumps(entry) for entry in entries) + '\n{"test": "b", "outc')
+    for _ in range(2):
+        found = Outcomes.read(path)
+        assert found.passed == {"a"} and found.unfinished == {"b"} and found.left == ["a", "b"]
+        with path.open("a") as file:
+            file.write("\n" + json.dumps({"begun": "b"}))
     assert Outcomes.read(tmp_path / "missing") == Outcomes()
 
 
