@@ -28,7 +28,7 @@ def record_path(head: Record, folder: Path) -> Path:
 
 
 def earlier_record(head: Record, folders: Iterable[Path]) -> Record | None:
-    """Returns the newest whole record of the same device, driver, torch and sources in ``folders``, None without one."""
+    """Returns the newest whole record of the same device, driver, torch and sources in ``folders``, or None."""
     found = []
     for folder in folders:
         for path in sorted(folder.glob(f"gpu_{_device(head)}_*_{head['sources'][:8]}.json")):

@@ -53,7 +53,7 @@ def _counting(record: Record, section: str) -> Collection[str]:
 
 
 def _left_out(check: Record) -> Record:
-    return {**check, "outcome": "skipped", "detail": "this run did not come to it"}
+    return {**check, "outcome": "unavailable", "detail": "this run did not come to it"}
 
 
 def _unknown(name: str, record: Record) -> Record:

@@ -253,10 +253,10 @@ def test_a_part_goes_on_where_the_record_of_another_folder_ends(
 
     gpu.setattr(gpu_check, "supervise", supervise)
     for number, folder in enumerate("aab"):
-        assert gpu_check.main(["--only", "tests", "--results", str(tmp_path / folder)]) == 0
+        assert gpu_check.main(["--quick", "--only", "tests", "--results", str(tmp_path / folder)]) == 0
         assert ("goes on with the record" in capsys.readouterr().out) == bool(number)
     gpu.setattr(gpu_check, "sources", lambda: "f" * 64)
-    assert gpu_check.main(["--only", "tests", "--results", str(tmp_path / "b")]) == 0
+    assert gpu_check.main(["--quick", "--only", "tests", "--results", str(tmp_path / "b")]) == 0
     assert seen == [
         [[], 1, tmp_path / "a", False], [["tests"], 2, tmp_path / "a", True], [["tests"], 3, tmp_path / "b", True],
         [[], 1, tmp_path / "b", False],
