@@ -174,7 +174,7 @@ def run_tests(
     output = logs.with_name(f"{logs.name}.pytest.log")
     with tempfile.TemporaryDirectory() as scratch:
         Path(scratch, "passed").write_text("".join(f"{name}\n" for name in sorted(earlier)))
-        variables = {LOG: str(log), SCRATCH: scratch}
+        variables = {LOG: str(log), SCRATCH: scratch, "PYTEST_XDIST_WORKER": ""}
         ended = gpu_process.run(_command(paths, options), seconds, output, variables)
     found = Outcomes.read(log, start)
     found.passed |= earlier

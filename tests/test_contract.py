@@ -155,10 +155,10 @@ def test_harness_reports_a_rank_that_raises(tmp_path: Path) -> None:
 
 
 def _one_rank_hangs(rank: int, world: int) -> None:
-    if rank == 1:
+    if rank == 0:  # the first that is asked: another would have to answer within the limit, on a busy machine too
         time.sleep(60)
 
 
 def test_harness_ends_a_rank_that_hangs(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="rank 1 did not answer within 1 s"):
+    with pytest.raises(AssertionError, match="rank 0 did not answer within 1 s"):
         run_ranks(_one_rank_hangs, tmp_path, limit=1)

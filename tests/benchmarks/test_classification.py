@@ -139,7 +139,7 @@ def test_report_has_a_section_of_classification(tmp_path: Path, monkeypatch: pyt
     rows = [*compared(monkeypatch, SMALL, 1_000), *compared(monkeypatch, large, 20_000)]
     (tmp_path / "a.json").write_text(json.dumps(stored(rows, "2030-01-01")))
     (tmp_path / "b.json").write_text(json.dumps({**stored([], "2030-01-01"), "kind": "detection"}))
-    text = report.page(report.collected(tmp_path))
+    text = report.page(report.collected(tmp_path), None)
     tables = text.split("## Classification\n\n")[1].split("\n\n")
     first = f"| {classification.WORKS['top-1']} | **0.100 s**, 1 MB | mismatch | 0.400 s (4.0x), 4 MB (4.0x) |"
     assert tables[0].splitlines()[0] == "| 20,000 samples, 1,000 classes | valor_gpu | wrong | reference |"
