@@ -30,7 +30,7 @@ def fail() -> None:
 
 def checks_of_kernels(path: Path) -> dict[str, Callable[[Checks, object], object]]:
     """Sections whose checks do what kernels may do; checks.txt beside ``path`` names those that begin."""
-    lost: list[bool] = []
+    lost: list[str] = []
 
     def begun(name: str, work: Callable[[], object] = lambda: None) -> Callable[[], object]:
         def run() -> object:
@@ -40,15 +40,22 @@ def checks_of_kernels(path: Path) -> dict[str, Callable[[Checks, object], object
 
         return run
 
-    def lose() -> None:
-        lost.append(True)
+    def lose(how: str) -> None:
+        lost.append(how)
         fail()
+
+    def synchronize(*_: object) -> None:
+        if "silent" in lost:
+            time.sleep(600)
+        if lost:
+            fail()
 
     def parity(checks: Checks, _: object) -> None:
         checks.run("good", begun("good", lambda: {"work": "good", "seconds": 1}))
         checks.run("crash", begun("crash", lambda: os.kill(os.getpid(), signal.SIGSEGV)))
         checks.run("hang", begun("hang", lambda: time.sleep(600)), 0.5)
-        checks.run("lost", begun("lost", lose))
+        checks.run("lost", begun("lost", lambda: lose("loud")))
+        checks.run("silent", begun("silent", lambda: lose("silent")))
         checks.run("wrong", begun("wrong", fail))
         checks.run("after", begun("after"))
 
@@ -56,7 +63,7 @@ def checks_of_kernels(path: Path) -> dict[str, Callable[[Checks, object], object
         checks.run("slow", begun("slow", lambda: time.sleep(600)))
         checks.run("late", begun("late"))
 
-    torch.cuda.synchronize = lambda *_: fail() if lost else None
+    torch.cuda.synchronize = synchronize
     return {"parity": parity, "waiting": waiting, "graphs": lambda *_: os._exit(3)}
 
 
@@ -94,6 +101,7 @@ def run(path: Path, *names: str, seconds: float = 60.0) -> tuple[dict[str, Any],
     deadline = time.time() + seconds
 
     def work(names: Sequence[str]) -> None:
+        gpu_sections.LOST_SECONDS = 0.5
         gpu_sections.SECTIONS.update(checks_of_kernels(path))  # type: ignore[arg-type]
         changes = {"deadline": deadline, "watched": path.with_suffix(".stacks"), "device": torch.device("cuda")}
         now = json.loads(path.read_text())
@@ -116,28 +124,30 @@ def by_name(section: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 def test_checks_that_end_their_process_are_told_apart_and_the_rest_goes_on(record: Path) -> None:
     found, begun = run(record, "parity")
-    assert begun == ["good", "crash", "hang", "lost", "wrong", "after"]
+    assert begun == ["good", "crash", "hang", "lost", "silent", "wrong", "after"]
     checks = by_name(found["sections"]["parity"])
     assert {name: check["outcome"] for name, check in checks.items()} == {
-        "good": "pass", "crash": "fail", "hang": "fail", "lost": "fail", "wrong": "fail", "after": "pass",
+        "good": "pass", "crash": "fail", "hang": "fail", "lost": "fail", "silent": "fail", "wrong": "fail",
+        "after": "pass",
     }  # fmt: skip
     assert "SIGSEGV" in checks["crash"]["detail"]
     assert checks["hang"]["detail"].startswith("no answer for 0.5 s") and "in run" in checks["hang"]["detail"]
     assert "illegal memory access" in checks["lost"]["detail"] and "exit code 70" in checks["lost"]["detail"]
     assert checks["wrong"]["detail"].startswith("Traceback") and "in fail" in checks["wrong"]["detail"]
     diagnosed = {name: check["diagnosis"] for name, check in checks.items() if "diagnosis" in check}
+    assert "the device no longer answered" in checks["silent"]["detail"]
     assert diagnosed == {name: f"Invalid write of parity, {name}" for name in ("crash", "hang", "lost")}
     assert found["sections"]["parity"]["ended"] == 1 and found["running"] is None
     text, code = gpu_summary.summary(found)
-    assert code == gpu_summary.RED and "RED: 4 of 6 checks failed" in text
+    assert code == gpu_summary.RED and "RED: 5 of 7 checks failed" in text
     assert "failed: no answer for 0.5 s" in text and "python3 -m benchmarks.gpu_check --quick --only parity" in text
 
 
 def test_a_later_run_makes_only_what_has_not_passed(record: Path) -> None:
     run(record, "parity")
     found, begun = run(record, "parity")
-    assert begun == ["crash", "hang", "lost", "wrong"]
-    assert [check["run"] for check in found["sections"]["parity"]["checks"]] == [1, 2, 2, 2, 2, 1]
+    assert begun == ["crash", "hang", "lost", "silent", "wrong"]
+    assert [check["run"] for check in found["sections"]["parity"]["checks"]] == [1, 2, 2, 2, 2, 2, 1]
     assert gpu_record.rows_of(found) == [{"work": "good", "seconds": 1}]
 
 
@@ -209,6 +219,35 @@ def test_only_chosen_checks_are_made_and_those_that_stand_stay(monkeypatch: pyte
     record["runs"].append({})
     gpu_sections.run_sections(["graphs"], setup(quick=False), record, lambda _: None)
     assert made[4:] == ["a", "b", "c"]
+
+
+def test_a_check_that_passes_only_when_it_is_run_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = [True, False]
+    monkeypatch.setitem(
+        gpu_sections.SECTIONS, "graphs", lambda checks, _: checks.run("race", lambda: fail() if wrong.pop(0) else 1)
+    )
+    record: dict[str, Any] = {"runs": []}
+    for _ in range(3):
+        record["runs"].append({"asked": ["graphs"], "quick": True, "chosen": []})
+        gpu_sections.run_sections(["graphs"], setup(), record, lambda _: None)
+        text, code = gpu_summary.summary(record)
+        assert ("failed in an earlier run (a race?): race" in text) == (code == gpu_summary.GREEN)
+    assert code == gpu_summary.GREEN and not wrong
+
+
+def test_stacks_are_added_to_what_a_program_has_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A check that runs alone has them on its stderr, which is the log of all diagnoses."""
+    monkeypatch.setitem(
+        gpu_sections.SECTIONS, "graphs", lambda checks, _: checks.run("a", lambda: time.sleep(600), 0.2)
+    )
+
+    def work() -> None:
+        print("the first diagnosis", file=sys.__stderr__, flush=True)
+        changed = setup(watched=Path("/dev/stderr"))
+        gpu_sections.run_sections(["graphs"], changed, {"runs": [{}]}, lambda _: None)
+
+    ended = forked(work, tmp_path / "log")
+    assert ended.code == 1 and ended.output.startswith("the first diagnosis\n") and "Timeout" in ended.output
 
 
 def test_a_value_of_several_checks_is_made_once_and_only_if_one_needs_it() -> None:
