@@ -268,9 +268,10 @@ def _inner(arguments: argparse.Namespace) -> int:
     from benchmarks.gpu_classification import load_for
     from valor_gpu.ops import backends
 
-    gpu_process.die_with_parent()
     faulthandler.enable()
     path: Path | None = arguments.record
+    if path:  # a check that runs alone may have a launcher of compute-sanitizer as its parent, which may end first
+        gpu_process.die_with_parent()
     record: Record = json.loads(path.read_text()) if path else {"runs": [{}], "sections": {}}
     record["kernels"] = {op.name: {"kind": op.cuda.kind, "reason": op.cuda.reason} for op in backends()}
     behind, device = bool({"unseen", "waiting", "graphs", "nccl"} & set(arguments.only)), _device(arguments)

@@ -37,7 +37,7 @@ class Programs:
         sections: runs sections of these names in a process for at most so many seconds; a function that is called again
             and again may end it early.
         diagnose: runs a check of a section alone for at most so many seconds, and returns its first report.
-        stacks: file into which a check that hangs has written where it stood.
+        stacks: file that gets the stacks of a check that hangs.
     """
 
     sections: Callable[[Sequence[str], float, Callable[[], bool]], Ended]
