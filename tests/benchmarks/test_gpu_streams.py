@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu_classification, gpu_parity, gpu_process, gpu_streams, gpu_unseen_streams
+from benchmarks import gpu_classification, gpu_nccl, gpu_parity, gpu_process, gpu_streams, gpu_unseen_streams
 from benchmarks.checks import CHECK_SECONDS, Checks, Disagreement, Unavailable
 from benchmarks.gpu_parity import as_lists, as_packed
 from benchmarks.gpu_streams import CHOICES, check_replays
@@ -374,6 +374,36 @@ def test_a_forked_process_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(gpu_streams, "_forked", lambda *_: time.sleep(60))
     with pytest.raises(Disagreement, match="the process took more than 0 s"):
         gpu_streams.check_fork(CPU)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_one_gpu_has_two_ranks_over_gloo(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], _: float) -> gpu_process.Ended:
+        started.append(command[3:-1])
+        return gpu_process.Ended(0, "")
+
+    monkeypatch.setattr(gpu_process, "run", run)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(gpu_nccl.dist, "is_backend_available", lambda _: True)
+    checks = Checks(show=lambda _: None)
+    gpu_nccl.check_nccl(checks, CUDA, lambda: 100.0)
+    names = [record["name"] for record in checks.records]
+    assert not checks.failed
+    if devices == 1:
+        assert names == ["metrics of 1 process, synchronised", "metrics of 2 processes on one device, over gloo"]
+        assert started[0] == ["0", "1", "nccl", "cuda:0"]
+        assert sorted(started[1:]) == [["0", "2", "gloo", "cuda:0"], ["1", "2", "gloo", "cuda:0"]]
+    else:
+        assert names == ["metrics of 2 processes, synchronised"]
+        assert sorted(started) == [["0", "2", "nccl", "cuda:0"], ["1", "2", "nccl", "cuda:1"]]
+
+
+def test_a_backend_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_nccl.dist, "is_backend_available", lambda _: False)
+    with pytest.raises(Unavailable, match="torch was built without gloo"):
+        gpu_nccl.check_processes(CPU, 2, "gloo")
 
 
 def test_ops_that_no_kernel_serves_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
