@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.checks import Checks, Later, wait
+from benchmarks.checks import Checks, Later
 from benchmarks.gpu_jobs import Bandwidth, Job, OfFunction, OfMetric
-from benchmarks.gpu_parity import no_waiting
+from benchmarks.gpu_parity import only_rehearsed, updated_without_wait
 from benchmarks.gpu_timing import time_jobs
 from testing.registry import call
 from valor_gpu.ops import backends
@@ -224,10 +224,5 @@ def _check_waiting(kind: Any, choices: dict[str, Any], device: torch.device) -> 
     if "num_labels" in choices:
         target = torch.nn.functional.one_hot(target, 20)
     batches = list(zip(scores.split(512), target.split(512)))
-    metric = kind(**choices).to(device)
-    metric.update(*batches[0])
-    wait(device)
-    with no_waiting(device):
-        for batch in batches[1:]:
-            metric.update(*batch)
-    metric.compute()
+    updated_without_wait(lambda: kind(**choices).to(device), batches, device).compute()
+    only_rehearsed(device, "a wait of the host")

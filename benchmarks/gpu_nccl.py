@@ -1,6 +1,6 @@
-"""NCCL in a GPU check: metrics that synchronise over it give what one process on the CPU gives.
+"""Processes in a GPU check: metrics that synchronise, over NCCL or gloo, give what one process on the CPU gives.
 
-``python -m benchmarks.gpu_nccl RANK PROCESSES BACKEND FILE`` is one of the processes; they meet at FILE.
+``python -m benchmarks.gpu_nccl RANK PROCESSES BACKEND DEVICE FILE`` is one of the processes; they meet at FILE.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,31 +31,49 @@ _BATCHES, _CLASSES = 5, 4
 
 
 def check_nccl(checks: Checks, device: torch.device, left: Callable[[], float]) -> None:
-    """Metrics of two processes synchronise, or of one where there is one device; ``left``: seconds to the deadline."""
-    processes = min(2, torch.cuda.device_count()) if device.type == "cuda" else 2
-    name = f"metrics of {processes} processes, synchronised"
-    checks.run(name, lambda: check_processes(device, processes, min(SECONDS, left())), SECONDS + gpu_process.PATIENCE)
+    """Metrics of two processes synchronise; where there is one GPU, one over NCCL, and two that share it over gloo.
+
+    Args:
+        checks: records the outcomes.
+        device: a CUDA device, or the CPU.
+        left: seconds to the deadline.
+    """
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    cases = {"metrics of 2 processes, synchronised": (backend, 2)}
+    if device.type == "cuda" and torch.cuda.device_count() == 1:  # NCCL takes no two ranks of one device
+        cases = {
+            "metrics of 1 process, synchronised": (backend, 1),
+            "metrics of 2 processes on one device, over gloo": ("gloo", 2),
+        }
+
+    def check(backend: str, processes: int) -> None:
+        check_processes(device, processes, backend, min(SECONDS, left()))
+
+    for name, case in cases.items():
+        checks.run(name, partial(check, *case), SECONDS + gpu_process.PATIENCE)
 
 
-def check_processes(device: torch.device, processes: int, seconds: float = SECONDS) -> None:
-    """Starts so many processes, each on a device of its own; on the CPU with gloo.
+def check_processes(device: torch.device, processes: int, backend: str, seconds: float = SECONDS) -> None:
+    """Starts so many processes, each on a device of its own with NCCL, all on ``device`` with gloo.
 
     Args:
         device: a CUDA device, or the CPU.
         processes: how many.
+        backend: ``nccl`` or ``gloo``.
         seconds: after which they are stopped.
 
     Raises:
-        Unavailable: torch has no NCCL.
+        Unavailable: torch was built without the backend.
         OutOfTime: they were stopped before a hang was proven.
         Disagreement: a process failed or hangs, or its numbers are not those of the CPU.
     """
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if backend == "nccl" and not dist.is_nccl_available():
-        raise Unavailable("torch was built without NCCL")
+    if not dist.is_backend_available(backend):
+        raise Unavailable(f"torch was built without {backend}")
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(processes) as pool:
         head, meeting = [sys.executable, "-m", "benchmarks.gpu_nccl"], str(Path(folder, "meeting"))
-        commands = [[*head, str(rank), str(processes), backend, meeting] for rank in range(processes)]
+        place = f"cuda:{device.index or 0}" if device.type == "cuda" else "cpu"
+        places = [f"cuda:{rank}" if backend == "nccl" else place for rank in range(processes)]
+        commands = [[*head, str(rank), str(processes), backend, place, meeting] for rank, place in enumerate(places)]
         ended = list(pool.map(lambda command: gpu_process.run(command, seconds), commands))
     for rank, (code, text) in enumerate(ended):
         if code is None:
@@ -64,15 +83,14 @@ def check_processes(device: torch.device, processes: int, seconds: float = SECON
             raise Disagreement(f"process {rank} ended with {code}: {text[-2000:].strip()}")
 
 
-def _work(rank: int, processes: int, backend: str, meeting: str) -> None:
-    """Every rank updates with some of the batches; the last rank of several with none."""
-    device = torch.device("cuda", rank) if backend == "nccl" else torch.device("cpu")
+def _work(rank: int, processes: int, backend: str, device: torch.device, meeting: str) -> None:
+    """Every rank has some of the batches of detections; of the labels, the last rank of several has none."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group(backend, init_method=f"file://{meeting}", rank=rank, world_size=processes)
     batches = [as_lists(random_scene(np.random.default_rng(b), images=3 + b), b) for b in range(_BATCHES)]
     busy = max(processes - 1, 1)
-    mine = [on(device, batch) for b, batch in enumerate(batches) if b % busy == rank]
+    mine = [on(device, batch) for b, batch in enumerate(batches) if b % processes == rank]
     metric = MeanAveragePrecision(box_format="xywh").to(device)
     matrix, expected = ConfusionMatrix(num_classes=_CLASSES).to(device), torch.zeros(_CLASSES, _CLASSES)
     for batch in mine:
@@ -95,4 +113,4 @@ def _work(rank: int, processes: int, backend: str, meeting: str) -> None:
 
 if __name__ == "__main__":
     gpu_process.die_with_parent()
-    _work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])
+    _work(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], torch.device(sys.argv[4]), sys.argv[5])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from benchmarks.checks import Checks, Disagreement, wait
+from benchmarks.checks import CHECK_SECONDS, Checks, Disagreement, Unavailable, wait
 from testing.parity import differences
 from testing.registry import ROWS, Row, disagreement
 from testing.scenes import Scene, random_scene
@@ -29,26 +30,51 @@ CHOICES: dict[str, dict[str, Any]] = {
     "extended summary": {"extended_summary": True},
     "other limits": {"max_detection_thresholds": [2, 7], "iou_thresholds": [0.3, 0.5], "tie_order": "arrival"},
 }
+QUICK_SECONDS = 30.0
+"""A few examples of an op that take longer on a GPU hang."""
+CYCLES_A_SECOND = 2e9
+"""Of the clock of an H100, 1.98 GHz at most: a slower clock sleeps longer."""
+SLEEPS = (0.1, 0.2, 0.4, 0.8, 1.0)
+"""Seconds for which a device sleeps ahead of updates; the next where the host was not done with them by then."""
+
+
+def only_rehearsed(device: torch.device, subject: str) -> None:
+    """Raises Unavailable on the CPU, once the part of a check that runs there has passed.
+
+    Args:
+        device: of the check.
+        subject: what the check is about and the CPU lacks, as the subject of a sentence.
+    """
+    if device.type != "cuda":
+        raise Unavailable(f"{subject} needs a CUDA device but this is {device}: the rest of the check ran")
 
 
 def check_served(checks: Checks) -> None:
-    """No op that has a CUDA kernel is served by its plain definition: that would be compared with itself."""
-    checks.run("every op with a CUDA kernel is served by it", _check_served)
+    """No op that has a kernel is served by its plain definition: that would be compared with itself."""
+    checks.run("every op with a kernel is served by it", _check_served)
 
 
 def _check_served() -> None:
-    if slow := [f"{op.name}: {op.cuda.reason}" for op in backends() if op.cuda.kernel is None and op.cuda.warning]:
-        raise Disagreement("\n".join(slow))
+    """Kernels of the CPU count too, for those of a GPU are compared with them."""
+    found = []
+    for op in backends():
+        if op.cuda.disabled or (op.cuda.kernel is None and op.cuda.warning):
+            found.append(f"{op.name}: {op.cuda.reason}")
+        if op.cpu.kernel is None and op.cpu.warning:
+            found.append(f"{op.name} on the CPU: {op.cpu.reason}")
+    if found:
+        raise Disagreement("\n".join(found))
 
 
 def check_ops(checks: Checks, device: torch.device, quick: bool) -> None:
     """Every op of the package, example by example, against its reference and the CPU kernel."""
+    seconds = QUICK_SECONDS if quick and device.type == "cuda" else CHECK_SECONDS
     for op in backends():
         served = op.cuda if device.type == "cuda" else op.cpu
         if op.name not in ROWS:
-            checks.run(f"op {op.name}", partial(_no_row, op.name))
+            checks.run(f"op {op.name}", partial(_no_row, op.name), seconds)
             continue
-        checks.run(f"op {op.name} by {served.kind}", partial(_check_op, ROWS[op.name], device, quick))
+        checks.run(f"op {op.name} by {served.kind}", partial(_check_op, ROWS[op.name], device, quick), seconds)
 
 
 def _no_row(name: str) -> None:
@@ -147,18 +173,70 @@ def run_metric(batches: list[Sides], device: torch.device, **choices: Any) -> di
 
 
 @contextmanager
-def no_waiting(device: torch.device) -> Iterator[None]:
-    """Within it, whatever makes the host wait for a GPU raises."""
-    if device.type != "cuda":
-        yield
-        return
+def _waits_of_torch_raise() -> Iterator[None]:
     before = torch.cuda.get_sync_debug_mode()
-    wait(device)
     torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
         torch.cuda.set_sync_debug_mode(before)
+
+
+def updated_without_wait(make: Callable[[], Any], batches: Sequence[Sides], device: torch.device) -> Any:
+    """Returns a metric with all batches; a wait for the device in an update behind the first is a Disagreement.
+
+    torch reports its own waits, but not those of our libraries. So a kernel that sleeps on the current stream goes
+    ahead of the updates, and must still sleep when they are enqueued. Every try has a new metric, so that a wait which
+    each metric has once is found, but not the loading of a kernel, once in a process.
+
+    Args:
+        make: makes the metric, on the device.
+        batches: on the device; the first makes the metric copy its tables.
+        device: a CUDA device, or the CPU, on which nothing can wait.
+
+    Raises:
+        Disagreement: the host waited at every try.
+        Unavailable: the host is not done with the updates within the longest sleep, without a wait either.
+    """
+    if device.type != "cuda":
+        return _updated(make, batches, device)[0]
+    for seconds in SLEEPS:
+        metric, took, asleep = _updated(make, batches, device, seconds)
+        if asleep:
+            return metric
+    alone = _updated(make, batches, device)[1]
+    if alone >= SLEEPS[-1]:
+        raise Unavailable(
+            f"updates must take less than {SLEEPS[-1]} s on the host to tell a wait but take {alone:.2f} s"
+        )
+    raise Disagreement(
+        f"update waited for the device: {len(batches) - 1} took {took:.3f} s behind a kernel of {SLEEPS[-1]} s,"
+        f" and {alone:.3f} s on an idle device"
+    )
+
+
+def _updated(
+    make: Callable[[], Any], batches: Sequence[Sides], device: torch.device, sleep: float = 0.0
+) -> tuple[Any, float, bool]:
+    """The metric, seconds of the host for all updates but the first, and whether the device still sleeps."""
+    metric = make()
+    metric.update(*batches[0])
+    wait(device)
+    awake = _sleep(sleep) if sleep else None
+    start = time.perf_counter()
+    with _waits_of_torch_raise() if device.type == "cuda" else nullcontext():
+        for batch in batches[1:]:
+            metric.update(*batch)
+    took = time.perf_counter() - start
+    return metric, took, awake is not None and not awake.query()
+
+
+def _sleep(seconds: float) -> torch.cuda.Event:
+    """Keeps the current stream busy; the event is done when it wakes, whatever is enqueued behind."""
+    torch.cuda._sleep(int(seconds * CYCLES_A_SECOND))
+    awake = torch.cuda.Event()
+    awake.record()
+    return awake
 
 
 def check_waiting(checks: Checks, device: torch.device) -> None:
@@ -178,9 +256,5 @@ def check_waiting(checks: Checks, device: torch.device) -> None:
 def _check_waiting(device: torch.device, form: Form, images: int) -> None:
     rng = np.random.default_rng(images)
     batches = [on(device, form(random_scene(rng, images=images), batch)) for batch in range(4)]
-    metric = MeanAveragePrecision(box_format="xywh").to(device)
-    metric.update(*batches[0])
-    with no_waiting(device):
-        for batch in batches[1:]:
-            metric.update(*batch)
-    metric.compute()
+    updated_without_wait(lambda: MeanAveragePrecision(box_format="xywh").to(device), batches, device).compute()
+    only_rehearsed(device, "a wait of the host")

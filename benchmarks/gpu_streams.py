@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from benchmarks import gpu_process
 from benchmarks.checks import Checks, Disagreement, Unavailable, wait
 from benchmarks.gpu_parity import Form, Sides, as_lists, as_packed, on, run_metric
 from testing.parity import differences
@@ -34,8 +35,8 @@ CHOICES = AccumulateChoices(
     (Pick("precision", 0, -1, range(10)), Pick("recall", 2, 0, range(10))),
     ties=("given", "lowest"),
 )
-FORK_SECONDS = 60
-"""After which a process that was forked off counts as hanging."""
+FORK_SECONDS = 45.0
+"""After which a process that was forked off is killed, so that the check fails before it counts as hanging itself."""
 BUSY_CYCLES = 50_000_000
 """For which another stream keeps the device busy: some 25 ms."""
 
@@ -49,7 +50,7 @@ def check_streams(checks: Checks, device: torch.device) -> None:
     checks.run("update and compute on a side stream", partial(_check_side_stream, device))
     if device.type == "cuda" and torch.cuda.device_count() > 1:
         checks.run("a device that is not the current one", partial(_check_other_device, device))
-    checks.run("a process that was forked", partial(check_fork, device))
+    checks.run("a process that was forked", partial(check_fork, device), FORK_SECONDS + gpu_process.PATIENCE)
 
 
 def _records(device: torch.device) -> Records:
@@ -187,12 +188,14 @@ def check_fork(device: torch.device) -> None:
             _forked(device, batch, expected, there, said)
         status = _end_of(child)
         said.seek(0)
+        if status is None:
+            raise Disagreement(f"the process took more than {FORK_SECONDS:.0f} s: {said.read()}")
         if status:
             raise Disagreement(f"the process ended with status {status}: {said.read()}")
 
 
-def _end_of(child: int) -> int:
-    """The status of a process, which is killed when it hangs."""
+def _end_of(child: int) -> int | None:
+    """The status of a process; None where it hangs and is killed."""
     give_up = time.monotonic() + FORK_SECONDS
     while time.monotonic() < give_up:
         ended, status = os.waitpid(child, os.WNOHANG)
@@ -200,7 +203,8 @@ def _end_of(child: int) -> int:
             return status
         time.sleep(0.01)
     os.kill(child, signal.SIGKILL)
-    return os.waitpid(child, 0)[1]
+    os.waitpid(child, 0)
+    return None
 
 
 def _forked(device: torch.device, batch: Sides, expected: dict[str, Any], there: Sides, said: TextIO) -> None:

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 
 from benchmarks import gpu_unseen_cases, gpu_unseen_streams
 from benchmarks.checks import Checks, Disagreement, Unavailable
+from benchmarks.gpu_parity import only_rehearsed
 from benchmarks.gpu_unseen_cases import FULL, SMALL, Case, Extent
 from testing.examples_pixels import labels_of, logits_of, with_value
 from testing.offsets import moved_all
@@ -45,7 +46,8 @@ def check_unseen(checks: Checks, device: torch.device) -> None:
 
     Args:
         checks: records the outcomes.
-        device: a CUDA device, or the CPU, on which all but the checks of streams, Triton and first calls runs too.
+        device: a CUDA device, or the CPU, where what is about streams, pinned memory and Triton is rehearsed, which
+            counts as unavailable, and first calls are not run.
     """
     extent = FULL if device.type == "cuda" else SMALL
     backends()  # registers every op
@@ -202,6 +204,7 @@ def check_triton(device: torch.device) -> None:
             placed = place(ROWS["count_logits"], Example("", arguments), device)
             if text := differences(kernel(*placed), expected):
                 raise Disagreement(f"{kind}, {name}: {text}")
+    only_rehearsed(device, "Triton")
     kind = next(op.cuda.kind for op in backends() if op.name == "count_logits")
-    if device.type == "cuda" and kind != "Triton":
+    if kind != "Triton":
         raise Unavailable(f"Triton is not installed: {kind} served count_logits, and agrees")

@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -22,9 +20,9 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from benchmarks import gpu_process
 from benchmarks.checks import Checks, Disagreement, Unavailable, wait
-from benchmarks.gpu_parity import as_lists, as_packed, on
-from testing.datasets import ROOT
+from benchmarks.gpu_parity import as_lists, as_packed, on, only_rehearsed, updated_without_wait
 from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, place
 from testing.scenes import random_scene
@@ -37,7 +35,8 @@ from valor_gpu.segmentation import MeanIoU
 
 _BUSY_CYCLES = 20_000_000
 """For which a stream is kept busy: some 10 ms, longer than the host takes for the updates of a check."""
-_FIRST_CALL_SECONDS = 100
+_FIRST_CALL_SECONDS = 45.0
+"""After which the process of the first calls is killed, so that the check fails before it counts as hanging itself."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +85,13 @@ WORKS: dict[str, Work] = {
 def check_all(checks: Checks, device: torch.device) -> None:
     """Each metric beside a busy stream, without a wait and in threads; then first calls of ops in a capture."""
     updates = 25 if device.type == "cuda" else 4
+    seconds = _FIRST_CALL_SECONDS + gpu_process.PATIENCE
     for name, work in WORKS.items():
         checks.run(f"memory reused at once: {name}", partial(check_reuse, device, work, updates))
         checks.run(f"updates without a wait: {name}", partial(check_queue, device, work, updates))
     checks.run("pinned memory reused at once", partial(check_pinned, device))
     checks.run("two threads, a stream and metrics each", partial(check_threads, device, updates))
-    checks.run("first calls of ops, in a capture", partial(check_first_calls, device))
+    checks.run("first calls of ops, in a capture", partial(check_first_calls, device), seconds)
 
 
 def numbers_of(metric: Any) -> Any:
@@ -125,6 +125,13 @@ def beside_a_busy_stream(device: torch.device) -> Iterator[None]:
     wait(device)
 
 
+def delay_default_stream(device: torch.device) -> None:
+    """What is launched on the default stream of a GPU, and not on the current one, comes too late."""
+    if device.type == "cuda":
+        with torch.cuda.stream(torch.cuda.default_stream(device)):
+            torch.cuda._sleep(_BUSY_CYCLES)
+
+
 def poison(sizes: list[int], device: torch.device) -> None:
     """Takes the memory that was freed last, and fills it with bytes that are NaN, or labels out of range."""
     taken = [torch.full((size,), 0xFF, dtype=torch.uint8, device=device) for size in sizes]
@@ -132,50 +139,43 @@ def poison(sizes: list[int], device: torch.device) -> None:
 
 
 def check_reuse(device: torch.device, work: Work, updates: int) -> None:
-    """The numbers are those of the CPU although the memory of a batch is freed and overwritten after its update."""
-    expected = expected_of(work, updates)
-    batches = [work.batch(number) for number in range(updates)]
-    metric = work.make().to(device)
-    with beside_a_busy_stream(device):
-        for batch in batches:
-            given = on(device, pytree.tree_map_only(Tensor, Tensor.clone, batch))
-            sizes = [leaf.nbytes for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
-            metric.update(*given)
-            del given
-            poison(sizes, device)
-        got = numbers_of(metric)
-    if text := differences(got, expected):
-        raise Disagreement(text)
+    """The numbers are those of the CPU although the memory of a batch is freed and overwritten after its update.
 
-
-def check_queue(device: torch.device, work: Work, updates: int) -> None:
-    """The numbers are those of the CPU although all updates are enqueued before the first of them runs."""
+    Nothing is copied from the host meanwhile: such a copy would wait until both streams are idle.
+    """
     expected = expected_of(work, updates)
     batches = [on(device, work.batch(number)) for number in range(updates)]
     metric = work.make().to(device)
     metric.update(*batches[0])  # loads kernels and copies constant tables
     metric.reset()
     with beside_a_busy_stream(device):
-        with no_waiting_now(device):
-            for batch in batches:
-                metric.update(*batch)
+        for batch in batches:
+            given = pytree.tree_map_only(Tensor, Tensor.clone, batch)
+            sizes = [leaf.nbytes for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
+            delay_default_stream(device)
+            metric.update(*given)
+            del given
+            poison(sizes, device)
+        delay_default_stream(device)
         got = numbers_of(metric)
     if text := differences(got, expected):
         raise Disagreement(text)
+    only_rehearsed(device, "memory that another stream reads")
 
 
-@contextlib.contextmanager
-def no_waiting_now(device: torch.device) -> Iterator[None]:
-    """Within it, whatever makes the host wait raises; it does not wait itself for what is enqueued."""
-    if device.type != "cuda":
-        yield
-        return
-    before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
-    try:
-        yield
-    finally:
-        torch.cuda.set_sync_debug_mode(before)
+def check_queue(device: torch.device, work: Work, updates: int) -> None:
+    """The numbers are those of the CPU although a stream sleeps until all updates but the first are enqueued on it.
+
+    The default stream is idle: what is launched there comes too early.
+    """
+    expected = expected_of(work, updates)
+    batches = [on(device, work.batch(number)) for number in range(updates)]
+    wait(device)  # another stream may read them then
+    with torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext():
+        got = numbers_of(updated_without_wait(lambda: work.make().to(device), batches, device))
+    if text := differences(got, expected):
+        raise Disagreement(text)
+    only_rehearsed(device, "a wait of the host")
 
 
 def check_pinned(device: torch.device) -> None:
@@ -185,6 +185,7 @@ def check_pinned(device: torch.device) -> None:
         copies = [to_device(table.clone(), device) for table in tables]
     if text := differences(copies, tables):
         raise Disagreement(text)
+    only_rehearsed(device, "pinned memory")
 
 
 def check_threads(device: torch.device, updates: int) -> None:
@@ -226,13 +227,13 @@ def check_first_calls(device: torch.device) -> None:
     if device.type != "cuda":
         raise Unavailable("graphs are captured on a CUDA device only")
     with tempfile.TemporaryDirectory() as cache:
-        environment = {**os.environ, "CUDA_MODULE_LOADING": "LAZY", "TRITON_CACHE_DIR": cache}
+        environment = {"CUDA_MODULE_LOADING": "LAZY", "TRITON_CACHE_DIR": cache}
         command = [sys.executable, "-m", "benchmarks.gpu_unseen_streams"]
-        done = subprocess.run(
-            command, cwd=ROOT, env=environment, timeout=_FIRST_CALL_SECONDS, capture_output=True, text=True
-        )
-    if done.returncode:
-        raise Disagreement((done.stdout + done.stderr)[-4000:].strip())
+        code, said = gpu_process.run(command, _FIRST_CALL_SECONDS, environment=environment)
+    if code is None:
+        raise Disagreement(f"the process took more than {_FIRST_CALL_SECONDS:.0f} s: {said[-4000:].strip()}")
+    if code:
+        raise Disagreement(said[-4000:].strip())
 
 
 def example_of(row: Row) -> Example | None:

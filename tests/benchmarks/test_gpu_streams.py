@@ -1,15 +1,24 @@
-"""Detection on CUDA, as a graph captures it: updates and the device part of compute never wait or pin memory."""
+"""Detection on CUDA, as a graph captures it: updates and the device part of compute never wait or pin memory.
+
+Then the checks of a GPU that are about waits, limits and processes, each of which is able to fail.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import time
 from collections.abc import Callable
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from benchmarks import gpu_classification, gpu_nccl, gpu_parity, gpu_process, gpu_streams, gpu_unseen_streams
+from benchmarks.checks import CHECK_SECONDS, Checks, Disagreement, Unavailable
 from benchmarks.gpu_parity import as_lists, as_packed
 from benchmarks.gpu_streams import CHOICES, check_replays
 from testing.scenes import random_scene
@@ -19,8 +28,9 @@ from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.inputs import boxes
-from valor_gpu.ops import _device_tables
+from valor_gpu.ops import _device_tables, backends
 from valor_gpu.ops._accumulate_run import Guess, Records, Words, enqueue
+from valor_gpu.ops._library import by_reference
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import SEGMENT_FIELDS
@@ -202,3 +212,217 @@ def test_sums_and_errors_are_added_too() -> None:
 @pytest.mark.parametrize("form", [pytest.param(form, marks=gpu) for form in FORMS])
 def test_replays_give_what_updates_give(form: str) -> None:
     check_replays(torch.device("cuda"), FORMS[form])
+
+
+# -------------------------------------------------------------------------------------------------------------- waits
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+
+
+class Pretended:
+    """A device with one stream, and a clock that passes where the host works or waits."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.awake = 0.0, 0.0
+        self.sleeps: list[float] = []
+        self.modes = ["default"]
+        for name, replacement in (
+            ("_sleep", self._sleep), ("Event", self._event), ("synchronize", lambda _: self.wait()),
+            ("get_sync_debug_mode", lambda: self.modes[-1]), ("set_sync_debug_mode", self.modes.append),
+            ("Stream", lambda _: None), ("stream", lambda _: contextlib.nullcontext()),
+        ):  # fmt: skip
+            monkeypatch.setattr(torch.cuda, name, replacement, raising=False)
+        monkeypatch.setattr(gpu_parity, "time", SimpleNamespace(perf_counter=lambda: self.now))
+
+    def _sleep(self, cycles: int) -> None:
+        self.sleeps.append(cycles / gpu_parity.CYCLES_A_SECOND)
+        self.awake = max(self.now, self.awake) + self.sleeps[-1]
+
+    def _event(self) -> Any:
+        done = []
+        return SimpleNamespace(record=lambda: done.append(self.awake), query=lambda: self.now >= done[0])
+
+    def wait(self) -> None:
+        """Passes the time until the device is idle."""
+        self.now = max(self.now, self.awake)
+
+
+class Slow:
+    """A metric whose updates take so many seconds of the host; those with the numbers ``waits`` wait for the device."""
+
+    def __init__(self, device: Pretended, seconds: float = 0.001, waits: tuple[int, ...] = ()) -> None:
+        self.device, self.seconds, self.waits, self.updates = device, seconds, waits, 0
+
+    def to(self, _: torch.device) -> Slow:
+        """Returns itself."""
+        return self
+
+    def update(self, *_: Any) -> None:
+        """Passes time, and launches something, so that the stream is busy in any case."""
+        self.device.now += self.seconds
+        if self.updates in self.waits:
+            self.device.wait()
+        self.device.awake = max(self.device.now, self.device.awake) + 0.001
+        self.updates += 1
+
+    def compute(self) -> torch.Tensor:
+        """Returns how many updates there were."""
+        return torch.tensor(self.updates)
+
+
+def slow_updates(make: Callable[[], Slow]) -> int:
+    return int(gpu_parity.updated_without_wait(make, [()] * 4, CUDA).compute())
+
+
+def test_updates_leave_the_device_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Pretended(monkeypatch)
+    assert slow_updates(lambda: Slow(device, waits=(0,))) == 4  # the first update may wait
+    assert device.sleeps == [0.1] and device.modes == ["default", "error", "default"]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_wait_that_torch_does_not_see_is_found(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Pretended(monkeypatch)
+    said = r"waited for the device: 3 took 1\.00\d s behind a kernel of 1\.0 s, and 0\.00\d s on an idle device"
+    with pytest.raises(Disagreement, match=said):
+        slow_updates(lambda: Slow(device, waits=(number,)))
+    assert device.sleeps == [0.1, 0.2, 0.4, 0.8, 1.0]
+
+
+def test_a_slow_host_does_not_count_as_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Pretended(monkeypatch)
+    assert slow_updates(lambda: Slow(device, seconds=0.15)) == 4
+    assert device.sleeps == [0.1, 0.2, 0.4, 0.8]
+    with pytest.raises(Unavailable, match=r"less than 1\.0 s on the host to tell a wait but take 1\.20 s"):
+        slow_updates(lambda: Slow(device, seconds=0.4))
+
+
+def test_loading_a_kernel_once_does_not_count_as_a_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, loads = Pretended(monkeypatch), iter(((2,),))
+    assert slow_updates(lambda: Slow(device, waits=next(loads, ()))) == 4
+    assert device.sleeps == [0.1, 0.2]
+
+
+def wait_in_boxes(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_parity, "on", lambda _, batch: batch)
+    monkeypatch.setattr(gpu_parity, "MeanAveragePrecision", lambda **_: metric())
+    gpu_parity._check_waiting(CUDA, as_lists, 2)
+
+
+def wait_in_scores(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+    made = gpu_classification.make(gpu_classification.Load(rows=4 * 512, classes=20), CPU)
+    monkeypatch.setattr(gpu_classification, "make", lambda *_: made)
+    gpu_classification._check_waiting(lambda **_: metric(), {}, CUDA)
+
+
+def wait_in_queue(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_unseen_streams, "on", lambda _, batch: batch)
+    gpu_unseen_streams.check_queue(CUDA, gpu_unseen_streams.Work(metric, lambda _: ()), 4)
+
+
+@pytest.mark.parametrize("check", [wait_in_boxes, wait_in_scores, wait_in_queue])
+def test_every_check_of_waits_finds_one(check: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    device = Pretended(monkeypatch)
+    check(lambda: Slow(device), monkeypatch)
+    with pytest.raises(Disagreement, match="update waited for the device: 3 took"):
+        check(lambda: Slow(device, waits=(3,)), monkeypatch)
+
+
+def test_waits_are_rehearsed_on_the_cpu() -> None:
+    said = "a wait of the host needs a CUDA device but this is cpu: the rest of the check ran"
+    with pytest.raises(Unavailable, match=said):
+        gpu_parity._check_waiting(CPU, as_lists, 2)
+    with pytest.raises(Unavailable, match=said):
+        gpu_classification._check_waiting(Accuracy, {"num_classes": 20}, CPU)
+
+
+# ------------------------------------------------------------------------------------------------- limits, processes
+
+
+class Listed(Checks):
+    """Keeps the limit of each check, and runs none."""
+
+    def __init__(self) -> None:
+        super().__init__(show=lambda _: None)
+        self.seconds: dict[str, float] = {}
+
+    def run(self, name: str, check: Callable[[], object], seconds: float = CHECK_SECONDS) -> None:
+        """Notes the limit."""
+        self.seconds[name] = seconds
+
+
+def test_a_slow_process_ends_ahead_of_its_check() -> None:
+    checks = Listed()
+    gpu_streams.check_streams(checks, CPU)
+    gpu_unseen_streams.check_all(checks, CPU)
+    for name, inner in (
+        ("a process that was forked", gpu_streams.FORK_SECONDS),
+        ("first calls of ops, in a capture", gpu_unseen_streams._FIRST_CALL_SECONDS),
+    ):
+        assert inner == 45 and checks.seconds[name] == inner + gpu_process.PATIENCE
+
+
+@pytest.mark.parametrize(("device", "quick", "limit"), [(CUDA, True, 30), (CUDA, False, 60), (CPU, True, 60)])
+def test_few_examples_of_an_op_have_a_shorter_limit(device: torch.device, quick: bool, limit: float) -> None:
+    checks = Listed()
+    gpu_parity.check_ops(checks, device, quick)
+    assert set(checks.seconds.values()) == {limit} and len(checks.seconds) == len(backends())
+
+
+def test_a_forked_process_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_streams, "FORK_SECONDS", 0.1)
+    monkeypatch.setattr(gpu_streams, "_forked", lambda *_: time.sleep(60))
+    with pytest.raises(Disagreement, match="the process took more than 0 s"):
+        gpu_streams.check_fork(CPU)
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_one_gpu_has_two_ranks_over_gloo(devices: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+
+    def run(command: list[str], _: float) -> gpu_process.Ended:
+        started.append(command[3:-1])
+        return gpu_process.Ended(0, "")
+
+    monkeypatch.setattr(gpu_process, "run", run)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    monkeypatch.setattr(gpu_nccl.dist, "is_backend_available", lambda _: True)
+    checks = Checks(show=lambda _: None)
+    gpu_nccl.check_nccl(checks, CUDA, lambda: 100.0)
+    names = [record["name"] for record in checks.records]
+    assert not checks.failed
+    if devices == 1:
+        assert names == ["metrics of 1 process, synchronised", "metrics of 2 processes on one device, over gloo"]
+        assert started[0] == ["0", "1", "nccl", "cuda:0"]
+        assert sorted(started[1:]) == [["0", "2", "gloo", "cuda:0"], ["1", "2", "gloo", "cuda:0"]]
+    else:
+        assert names == ["metrics of 2 processes, synchronised"]
+        assert sorted(started) == [["0", "2", "nccl", "cuda:0"], ["1", "2", "nccl", "cuda:1"]]
+
+
+def test_a_backend_that_is_missing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_nccl.dist, "is_backend_available", lambda _: False)
+    with pytest.raises(Unavailable, match="torch was built without gloo"):
+        gpu_nccl.check_processes(CPU, 2, "gloo")
+
+
+def test_ops_that_no_kernel_serves_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of the C++ library, or by VALOR_GPU_DISABLE, whether or not there is a kernel to switch off."""
+    served = [replace(op, cuda=replace(op.cuda, warning="")) for op in backends()]
+    off = replace(by_reference("VALOR_GPU_DISABLE switches off its CUDA kernel", "slow"), disabled=True)
+    idle = replace(by_reference("VALOR_GPU_DISABLE finds no CUDA kernel to switch off"), disabled=True)
+    changes: dict[str, dict[str, Any]] = {
+        "box_iou": {"cuda": off}, "order_records": {"cuda": idle},
+        "pack_masks": {"cpu": by_reference("libvalor_cpu.so was not built", "slow")},
+    }  # fmt: skip
+    ops = [replace(op, **changes.get(op.name, {})) for op in served]
+    checks = Checks(show=lambda _: None)
+    for listed in (ops, served):
+        monkeypatch.setattr(gpu_parity, "backends", lambda listed=listed: listed)
+        gpu_parity.check_served(checks)
+    assert checks.records[0]["detail"].splitlines() == [
+        "box_iou: VALOR_GPU_DISABLE switches off its CUDA kernel",
+        "order_records: VALOR_GPU_DISABLE finds no CUDA kernel to switch off",
+        "pack_masks on the CPU: libvalor_cpu.so was not built",
+    ]
+    assert [record["outcome"] for record in checks.records] == ["fail", "pass"]

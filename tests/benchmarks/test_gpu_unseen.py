@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -15,11 +15,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks import gpu_unseen, gpu_unseen_cases, gpu_unseen_streams
-from benchmarks.checks import Checks, Disagreement
+from benchmarks import gpu_process, gpu_unseen, gpu_unseen_cases, gpu_unseen_streams
+from benchmarks.checks import Checks, Disagreement, Unavailable
 from benchmarks.gpu_unseen_cases import FULL, SMALL
 from testing.parity import differences
-from testing.registry import ROWS, Example, Row, call, find
+from testing.registry import ROWS, Example, Row, call, find, place
 from valor_gpu.classification import Accuracy
 from valor_gpu.ops import backends
 
@@ -32,8 +32,11 @@ BY_TORCH = {"order_records", "label_counts", "count_ground_truths"}
 def test_all_checks_pass_on_the_cpu() -> None:
     checks = Checks(show=lambda _: None)
     gpu_unseen.check_unseen(checks, CPU)
-    others = [(record["name"], record["outcome"]) for record in checks.records if record["outcome"] != "pass"]
-    assert others == [("first calls of ops, in a capture", "unavailable")], checks.records
+    others = {record["name"]: record["outcome"] for record in checks.records if record["outcome"] != "pass"}
+    names = ["Triton beside CUDA C++", "pinned memory reused at once", "first calls of ops, in a capture"]
+    for group in ("memory reused at once", "updates without a wait"):
+        names += [f"{group}: {name}" for name in gpu_unseen_streams.WORKS]
+    assert others == dict.fromkeys(names, "unavailable"), checks.records
 
 
 def test_every_op_with_a_kernel_has_arguments() -> None:
@@ -143,6 +146,22 @@ def test_a_kernel_that_takes_no_slice_is_found(monkeypatch: pytest.MonkeyPatch) 
         gpu_unseen.check_slices(CPU)
 
 
+def test_triton_is_named_only_where_it_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(Unavailable, match=f"^Triton {REHEARSED}"):
+        gpu_unseen.check_triton(CPU)
+    op = next(op for op in backends() if op.name == "count_logits")
+    row = ROWS["count_logits"]
+    monkeypatch.setitem(ROWS, "count_logits", replace(row, others=(("CUDA", call("count_logits")),)))
+    monkeypatch.setattr(gpu_unseen, "place", lambda row, example, _: place(row, example, CPU))
+    kind = "reference"
+    monkeypatch.setattr(gpu_unseen, "backends", lambda: [replace(op, cuda=replace(op.cuda, kind=kind))])
+    for kind in ("reference", "CUDA"):
+        with pytest.raises(Unavailable, match=f"Triton is not installed: {kind} served"):
+            gpu_unseen.check_triton(torch.device("cuda"))
+    kind = "Triton"
+    gpu_unseen.check_triton(torch.device("cuda"))
+
+
 def test_a_wrong_count_of_logits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_unseen, "call", wrong_in_call(5))
     with pytest.raises(Disagreement, match=r"served, torch.float32, 19 classes, 33 columns.*: output 0"):
@@ -173,11 +192,52 @@ def forgetful(number: int) -> gpu_unseen_streams.Work:
     return gpu_unseen_streams.Work(make, gpu_unseen_streams._scores)
 
 
+REHEARSED = "needs a CUDA device but this is cpu: the rest of the check ran"
+
+
 @pytest.mark.parametrize("check", [gpu_unseen_streams.check_reuse, gpu_unseen_streams.check_queue])
 def test_a_lost_update_is_found(check: Callable[..., None]) -> None:
-    check(CPU, forgetful(-1), 3)
+    with pytest.raises(Unavailable, match=REHEARSED):
+        check(CPU, forgetful(-1), 3)
     with pytest.raises(Disagreement, match="1 of 1 values"):
         check(CPU, forgetful(1), 3)
+
+
+def test_the_default_stream_is_late_in_every_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing comes from the host once the streams sleep, since that would wait until they are awake."""
+    said: list[str] = []
+    streams = ["default"]
+
+    @contextlib.contextmanager
+    def entered(stream: str) -> Iterator[None]:
+        streams.append(stream)
+        yield
+        streams.pop()
+
+    class Noting:
+        to = lambda self, _: self  # noqa: E731
+        reset = lambda self: said.append("reset")  # noqa: E731
+        update = lambda self, *_: said.append(f"update on {streams[-1]}")  # noqa: E731
+        compute = lambda self: said.append("compute") or torch.ones(1)  # noqa: E731
+
+    for name, replacement in (
+        ("Stream", lambda _: "side"), ("default_stream", lambda _: "default"), ("stream", entered),
+        ("synchronize", lambda _: said.append("wait")), ("_sleep", lambda _: said.append(f"sleep on {streams[-1]}")),
+    ):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, replacement, raising=False)
+    monkeypatch.setattr(gpu_unseen_streams, "on", lambda _, batch: said.append("copy") or batch)
+    monkeypatch.setattr(gpu_unseen_streams, "poison", lambda *_: said.append(f"poison on {streams[-1]}"))
+    monkeypatch.setattr(gpu_unseen_streams, "expected_of", lambda *_: torch.ones(1))
+    work = gpu_unseen_streams.Work(Noting, lambda _: (torch.ones(1),))
+    gpu_unseen_streams.check_reuse(torch.device("cuda"), work, 2)
+    each = ["sleep on default", "update on side", "poison on side"]
+    begin = ["copy", "copy", "update on default", "reset", "wait", "sleep on default", "sleep on side"]
+    assert said == [*begin, *each, *each, "sleep on default", "compute", "wait"]
+
+
+def test_pinned_memory_is_rehearsed() -> None:
+    with pytest.raises(Unavailable, match=f"^pinned memory {REHEARSED}"):
+        gpu_unseen_streams.check_pinned(CPU)
 
 
 def test_a_table_that_another_has_overwritten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,15 +281,19 @@ def test_first_calls_are_told_from_others(monkeypatch: pytest.MonkeyPatch, capsy
 
 
 def test_a_process_that_fails_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(command: list[str], **choices: Any) -> subprocess.CompletedProcess[str]:
-        assert command[-1] == "benchmarks.gpu_unseen_streams" and choices["env"]["CUDA_MODULE_LOADING"] == "LAZY"
-        return subprocess.CompletedProcess(command, code, "box_iou, always: no\n", "")
+    def run(command: list[str], seconds: float, **choices: Any) -> gpu_process.Ended:
+        assert command[-1] == "benchmarks.gpu_unseen_streams" and seconds == 45
+        assert choices["environment"]["CUDA_MODULE_LOADING"] == "LAZY"
+        return gpu_process.Ended(code, "box_iou, always: no\n")
 
-    monkeypatch.setattr(subprocess, "run", run)
-    code = 0
+    monkeypatch.setattr(gpu_process, "run", run)
+    code: int | None = 0
     gpu_unseen_streams.check_first_calls(torch.device("cuda"))
     code = 1
-    with pytest.raises(Disagreement, match="box_iou, always: no"):
+    with pytest.raises(Disagreement, match=r"^box_iou, always: no$"):
+        gpu_unseen_streams.check_first_calls(torch.device("cuda"))
+    code = None
+    with pytest.raises(Disagreement, match="the process took more than 45 s: box_iou, always: no"):
         gpu_unseen_streams.check_first_calls(torch.device("cuda"))
 
 
