@@ -13,7 +13,7 @@
 #   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
-#   make gpu-pack what a GPU machine without a network needs: libraries for sm_90, commit, wheel of pycocotools (after make setup)
+#   make gpu-pack what a GPU machine without a network needs, in build/gpu_pack.tar: checkout, libraries for sm_90, wheel of pycocotools
 #   make gpu-dry-run      the GPU check without its GPU, in an environment like that machine's (PYTHON312=python3.12)
 #   make clean    remove what was built, keep .venv
 #
@@ -208,12 +208,10 @@ minimum: setup
 	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-0} $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
 	@$(VENV)/minimum/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Neither needs the target setup, which would build for all architectures where torch has CUDA.
-gpu-pack:
-	@$(PY) -m benchmarks.gpu_pack
-
-gpu-dry-run:
-	@$(PY) -m tools.gpu_dry_run $(ARGS)
+# Neither depends on the target setup, which would build for all architectures where torch has CUDA.
+gpu-pack gpu-dry-run:
+	@test -x $(PY) || { echo "$(PY) must be there for $@ but is not: run make setup first"; exit 1; }
+	@$(PY) -m $(if $(filter gpu-pack,$@),benchmarks.gpu_pack,tools.gpu_dry_run $(ARGS))
 
 # mkdocs reads the sources and imports nothing of them; once its environment is there, it needs no network.
 $(VENV)/docs: pyproject.toml

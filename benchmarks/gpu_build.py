@@ -18,7 +18,7 @@ from testing.datasets import ROOT
 SECONDS = 400
 """A build for a check may take so long; on 16 cores it takes a fraction of a minute."""
 STAMP = Path("build", "gpu_check.json")
-"""What was built: digest of the sources, architecture and, by ``make gpu-pack``, the state of the checkout."""
+"""Digests of the sources and of both libraries, architecture and, by ``make gpu-pack``, state of the checkout."""
 LIBRARIES = (Path("valor_gpu", "libvalor_cpu.so"), Path("valor_gpu", "libvalor_cuda.so"))
 
 
@@ -29,7 +29,8 @@ class BuildError(Exception):
 def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECONDS) -> str:
     """Builds both libraries inside the checkout; returns one line about it.
 
-    Warnings of the compilers are no errors: a compiler that nobody has tried yet must not stop the check.
+    Libraries that are there are kept only if the stamp has their digests: others may be damaged, or built for another
+    architecture. Warnings of the compilers are no errors: a compiler that nobody has tried yet must not stop the check.
 
     Args:
         capability: of the device.
@@ -41,7 +42,7 @@ def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECON
     """
     architecture = "".join(map(str, capability))
     wanted = {"sources": _digest(root), "architecture": architecture}
-    if wanted.items() <= read(root).items() and all((root / library).exists() for library in LIBRARIES):
+    if {**wanted, "libraries": libraries(root)}.items() <= read(root).items():
         return f"libraries for sm_{architecture} are there"
     environment = {**os.environ, "VALOR_GPU_ARCHS": architecture, "VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": "1"}
     environment.pop("VALOR_GPU_WERROR", None)
@@ -49,14 +50,18 @@ def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECON
     code, output = _setup(root, environment, seconds)
     if code:
         raise BuildError(output[-6000:].strip() or f"setup.py build_ext ended with exit code {code}")
-    _write(root, wanted)
+    built = libraries(root)
+    if absent := [name for name, digest in built.items() if digest is None]:
+        raise BuildError(f"setup.py build_ext ended well but left no {' and no '.join(absent)}")
+    _write(root, {**wanted, "libraries": built})
     return f"built the libraries for sm_{architecture} in {time.perf_counter() - start:.0f} s"
 
 
 def _setup(root: Path, environment: Mapping[str, str], seconds: float) -> tuple[int, str]:
     """Runs setup.py; returns its exit code and output. Compilers that it has started end with it."""
+    # Without --force a library with a later time than the new one, as of another machine's clock, is not replaced.
     process = subprocess.Popen(
-        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=root, env=environment,
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"], cwd=root, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
     )  # fmt: skip
     try:
@@ -68,6 +73,14 @@ def _setup(root: Path, environment: Mapping[str, str], seconds: float) -> tuple[
             raise BuildError(f"setup.py build_ext took more than {seconds:g} s") from None
         raise
     return process.returncode, output
+
+
+def libraries(root: Path = ROOT) -> dict[str, str | None]:
+    """Returns path to SHA-256 of both libraries, None for a library that is not there."""
+    paths = {str(library): root / library for library in LIBRARIES}
+    return {
+        name: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for name, path in paths.items()
+    }
 
 
 def note(facts: Mapping[str, Any], root: Path = ROOT) -> None:

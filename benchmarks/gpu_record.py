@@ -19,6 +19,8 @@ from testing.datasets import ROOT
 
 Record = dict[str, Any]
 SOURCES = ("csrc", "valor_gpu", "benchmarks", "testing", "tests")
+LINK = Path("valor_gpu", "ops", "triton")
+"""A link to ``csrc/triton``, which a copy may hold as a folder."""
 
 
 def record_path(head: Record, folder: Path) -> Path:
@@ -75,9 +77,18 @@ def sources(root: Path = ROOT) -> str:
     digest = hashlib.sha256((root / "setup.py").read_bytes())
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in (".py", ".h", ".cpp", ".cu") and "__pycache__" not in path.parts:
+            code = path.suffix in (".py", ".h", ".cpp", ".cu") and "__pycache__" not in path.parts
+            if code and not _is_copy(path, root):
                 digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()
+
+
+def _is_copy(path: Path, root: Path) -> bool:
+    """Whether a file in the place of the link is that of ``csrc/triton``, which the digest has."""
+    if not path.is_relative_to(root / LINK):
+        return False
+    linked = root / "csrc" / "triton" / path.relative_to(root / LINK)
+    return linked.is_file() and linked.read_bytes() == path.read_bytes()
 
 
 def store(record: Record, path: Path) -> None:

@@ -2,8 +2,8 @@
 
 Makes an environment with the packages of that machine once, in build/dry_run, and copies the files that git knows or
 would take, and what ``make gpu-pack`` left. In the copy, without git, pycocotools and a network: modules of the check
-are imported, its tests are collected as if there was a CUDA device, all sections run on the CPU, and so does the
-command of the GPU machine. The exit code is 1 if anything failed.
+are imported, its tests are collected as if there was a CUDA device, the command of the GPU machine runs as it is, which
+finds no device, and then with all sections on the CPU. The exit code is 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ PACKAGES = (
     "pytest", "pytest-xdist", "hypothesis", "scikit-learn", "regex", "jinja2", "pyyaml",
 )  # fmt: skip
 """Those of the GPU machine. torch needs its CUDA packages to be imported: 4.5 GB."""
-GOOD_CODES = ("", "exit code 3")
-"""Of a rehearsal: every check passed, or none failed and some need a CUDA device."""
+VERSION = "3.12"
+"""Of its Python."""
+INCOMPLETE = "exit code 3"
+"""Of the check: none failed and some could not be made, as without a CUDA device."""
+PARTS = ("1", "2", "3")
 OUTCOMES = ("pass", "fail", "unavailable", "skipped")
 SECONDS = 1200.0
-"""After which a step is given up; the sections take two minutes on two idle cores."""
+"""After which a command is given up; the sections take minutes on two idle cores."""
 LINES = 25
 """So many lines of a step that failed are shown."""
 
-# Files for the PYTHONPATH of every step. Only the collection uses the second.
+# Files for the PYTHONPATH of every step. Only the collection uses the last two.
 _NO_NETWORK = """
 import socket
 def _local(method):
@@ -64,6 +67,16 @@ for name in sys.argv[1:]:
 sys.exit("\\n".join(failed) or 0)
 """
 _PRETEND = "import torch\ntorch.cuda.is_available = lambda: True\n"
+_SKIPS = """
+from _pytest.skipping import evaluate_skip_marks
+def pytest_collectreport(report):
+    if report.skipped:
+        print(f"\\nskips itself: {report.nodeid}: {report.longrepr[-1]}")
+def pytest_collection_finish(session):
+    for item in session.items:
+        if skipped := evaluate_skip_marks(item):
+            print(f"\\nskips itself: {item.nodeid}: {skipped.reason}")
+"""
 
 
 @dataclass
@@ -123,6 +136,7 @@ def _variables(folder: Path) -> dict[str, str]:
                 (programs / program.name).symlink_to(program.resolve())
     (modules / "sitecustomize.py").write_text(_NO_NETWORK)
     (modules / "pretend_cuda.py").write_text(_PRETEND)
+    (modules / "show_skips.py").write_text(_SKIPS)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "PATH": str(programs), "PYTHONPATH": str(modules), "PYTHONUNBUFFERED": "1"}
 
@@ -135,12 +149,16 @@ def make_environment(python: str, folder: Path) -> Path:
         folder: of the environment.
 
     Raises:
-        subprocess.CalledProcessError: it cannot be made.
+        ValueError: it is another one.
+        OSError, subprocess.CalledProcessError: the environment cannot be made.
     """
     done, wanted = folder / "packages.txt", "\n".join(PACKAGES)
     made = folder / "bin" / "python"
     if done.exists() and done.read_text() == wanted:
         return made
+    came = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    if not came.startswith(f"Python {VERSION}."):
+        raise ValueError(f"PYTHON312 must name a Python {VERSION} but {python} is {came}")
     print(f"installing {len(PACKAGES)} packages into {folder}, 4.5 GB with those that torch needs ...", flush=True)
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
     pip: list[Path | str] = [made, "-m", "pip", "--disable-pip-version-check", "-qq", "install", "--no-compile"]
@@ -150,17 +168,12 @@ def make_environment(python: str, folder: Path) -> Path:
 
 
 def copy_checkout(root: Path, folder: Path) -> int:
-    """Copies the files that git tracks or would add, as they are now, and what was packed; returns how many."""
-    listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
-    wheels = (root / gpu_pack.WHEELS).glob("*.whl")
-    packed = [path for path in gpu_pack.PATHS if path != gpu_pack.WHEELS]
-    paths = {*map(Path, filter(None, names)), *packed, *(wheel.relative_to(root) for wheel in wheels)}
-    there = [path for path in paths if (root / path).is_file() or (root / path).is_symlink()]
-    for path in there:
+    """Copies the files that ``make gpu-pack`` would put into its tar file; returns how many."""
+    paths = gpu_pack.files(root)
+    for path in paths:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / path, folder / path, follow_symlinks=False)
-    return len(there)
+    return len(paths)
 
 
 # --------------------------------------------------------------------------------------------------------------- steps
@@ -176,58 +189,71 @@ def check_imports(machine: Machine) -> Iterator[Line]:
 
 
 def check_collection(machine: Machine) -> Iterator[Line]:
-    """Collects the tests of each path of the check, as if there was a CUDA device."""
+    """Collects the tests of each path of the check, as if there was a CUDA device; none may be marked to be skipped."""
     program = "import json; from benchmarks.gpu_tests import MARK, TESTS; print(json.dumps([MARK, TESTS]))"
     line, output = machine.run("list of tests", str(machine.python), "-c", program)
     if line.problem:
         yield line
         return
     mark, paths = json.loads(output.splitlines()[-1])
-    pytest = [str(machine.python), "-m", "pytest", "-p", "pretend_cuda", "-q", "--collect-only", "-m", mark]
+    pytest = [str(machine.python), "-m", "pytest", "-p", "pretend_cuda", "-p", "show_skips"]
+    pytest += ["-q", "--collect-only", "-m", mark]
     for path in paths:
         line, output = machine.run(f"collect {path}", *pytest, "-o", "filterwarnings=default", path)
         found = re.search(r"^(\d+)(?:/\d+)? tests? collected", output, re.MULTILINE)
         if not line.problem:
             line.detail = f"{found[1] if found else 0} tests"
-            line.problem = "" if found and int(found[1]) else "no test was collected"
+            skipped = re.findall(r"^skips itself: .*", output, re.MULTILINE)
+            line.problem = "\n".join(skipped) if found and int(found[1]) else "no test was collected"
         yield line
+
+
+def _script(machine: Machine, part: str, *options: str) -> tuple[Line, str]:
+    """Runs the command of the GPU machine; returns its line, whose problem names the exit code, and its output."""
+    command = ("bash", "benchmarks/gpu_offline.sh", part, str(machine.results), *options)
+    return machine.run(" ".join(("gpu_offline.sh", part, *options)), "env", f"PYTHON={machine.python}", *command)
 
 
 def check_command(machine: Machine) -> Iterator[Line]:
     """Runs the command of the GPU machine, whose check finds no CUDA device and says so."""
-    for part in ("1", "2", "3"):
-        command = ("env", f"PYTHON={machine.python}", "bash", "benchmarks/gpu_offline.sh", part, str(machine.results))
-        line, output = machine.run(f"gpu_offline.sh {part}", *command)
-        if not line.problem:
-            line.detail = " | ".join(output.strip().splitlines())
+    for part in PARTS:
+        line, output = _script(machine, part)
+        good = line.detail == INCOMPLETE and "no CUDA device" in output
+        line.problem = (
+            "" if good else f"{INCOMPLETE} and 'no CUDA device' are expected, {line.detail or 'exit code 0'} came"
+        )
+        line.detail = " | ".join(output.strip().splitlines())
         yield line
 
 
 def check_sections(machine: Machine) -> Iterator[Line]:
-    """Rehearses all sections on the CPU: a line for each in the record, and one for the record itself."""
-    rehearsal = ("-m", "benchmarks.gpu_check", "--device", "cpu", "--quick", "--seconds", f"{SECONDS:.0f}")
-    folder = machine.results / "rehearsal"
-    line, _ = machine.run("rehearsal", str(machine.python), "-u", *rehearsal, "--results", str(folder))
-    records = list(folder.glob("gpu_*.json"))
-    if len(records) != 1:
-        line.problem = line.problem or f"one record must be in {folder} but there are {len(records)}"
+    """Rehearses all parts on the CPU by the command of the GPU machine: lines of parts, sections and the record."""
+    program = "import json; from benchmarks.gpu_check import SECTIONS; print(json.dumps(SECTIONS))"
+    line, output = machine.run("list of sections", str(machine.python), "-c", program)
+    if line.problem:
         yield line
         return
+    names = json.loads(output.splitlines()[-1])
+    for part in PARTS:
+        line, _ = _script(machine, part, "--device", "cpu", "--seconds", f"{SECONDS:.0f}")
+        line.problem = "" if line.detail in ("", INCOMPLETE) else line.problem
+        yield line
+    records = list(machine.results.glob("gpu_*.json"))
+    if len(records) != 1:
+        yield Line("record", 0.0, "", f"one record must be in {machine.results} but there are {len(records)}")
+        return
     record = json.loads(records[0].read_text())
-    for name, section in record["sections"].items():
-        yield _section_line(name, section)
-    line.problem = "" if line.detail in GOOD_CODES else line.problem
-    line.detail = f"commit {record['commit']}, changed files: {record['changed_files']}"
-    yield line
+    for name in names:
+        yield _section_line(name, record["sections"].get(name, {"seconds": 0.0, "ended": False, "checks": []}))
+    yield Line("record", 0.0, f"commit {record['commit']}, changed files: {record['changed_files']}")
 
 
 def _section_line(name: str, section: dict[str, Any]) -> Line:
     checks = section["checks"]
     of = {outcome: [c for c in checks if c["outcome"] == outcome] for outcome in OUTCOMES}
     detail = f"{len(of['pass'])} of {len(checks)} checks passed"
-    for outcome in ("unavailable", "skipped"):
-        detail += "".join(f"\n    {outcome}: {c['name']}: {_first_line(c['detail'])}" for c in of[outcome])
-    problems = [f"{check['name']}: {check['detail']}" for check in of["fail"]]
+    detail += "".join(f"\n    unavailable: {c['name']}: {_first_line(c['detail'])}" for c in of["unavailable"])
+    problems = [f"{check['name']}: {check['detail']}" for check in [*of["fail"], *of["skipped"]]]
     problems += [] if section["ended"] and checks else ["the section has no check or did not end"]
     return Line(f"section {name}", section["seconds"], detail, "\n".join(problems))
 
@@ -260,8 +286,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         python = make_environment(os.environ.get("PYTHON312", "python3.12"), arguments.environment.absolute())
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"the environment cannot be made: {error}. PYTHON312=/path/to/python3.12 names a Python 3.12")
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(f"the environment cannot be made: {error}. Run PYTHON312=/path/to/python3.12 make gpu-dry-run")
         return 1
     with tempfile.TemporaryDirectory() as scratch:
         machine = Machine(Path(scratch), python)

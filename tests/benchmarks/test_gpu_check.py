@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -456,13 +456,24 @@ def test_the_libraries_are_built_for_the_device_once(tmp_path: Path, monkeypatch
     (tmp_path / "setup.py").write_text(SETUP)
     source = tmp_path / "csrc" / "a.cu"
     source.write_text("1")
+    cpu, cuda = (tmp_path / library for library in gpu_build.LIBRARIES)
     assert "built the libraries for sm_90" in gpu_build.build((9, 0), tmp_path)
-    assert (tmp_path / "valor_gpu" / "libvalor_cuda.so").read_text() == "90 1 -"
+    assert cuda.read_text() == "90 1 -"
     assert gpu_build.build((9, 0), tmp_path) == "libraries for sm_90 are there"
-    for change in (lambda: source.write_text("2"), (tmp_path / "valor_gpu" / "libvalor_cpu.so").unlink):
+    changes: list[Callable[[], object]] = [lambda: source.write_text("2"), cpu.unlink]
+    changes += [partial(library.write_text, text) for library in (cpu, cuda) for text in ("", "90 1 !")]
+    for change in changes:
         change()
-        assert "built" in gpu_build.build((9, 0), tmp_path)
-    assert "sm_120" in gpu_build.build((12, 0), tmp_path) and (tmp_path / "builds").read_text() == "xxxx"
+        assert "built" in gpu_build.build((9, 0), tmp_path) and cuda.read_text() == "90 1 -"
+    assert "sm_120" in gpu_build.build((12, 0), tmp_path) and (tmp_path / "builds").read_text() == "xxxxxxxx"
     (tmp_path / "setup.py").write_text("raise SystemExit('nvcc: fatal')")
     with pytest.raises(gpu_build.BuildError, match="nvcc: fatal"):
         gpu_build.build((9, 0), tmp_path)
+
+
+def test_a_build_that_leaves_no_library_fails(tmp_path: Path) -> None:
+    (tmp_path / "valor_gpu").mkdir()
+    (tmp_path / "setup.py").write_text("open('valor_gpu/libvalor_cpu.so', 'w').close()")
+    with pytest.raises(gpu_build.BuildError, match=r"ended well but left no valor_gpu/libvalor_cuda\.so"):
+        gpu_build.build((9, 0), tmp_path)
+    assert gpu_build.read(tmp_path) == {}

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks import gpu_build, gpu_pack, machine
+from benchmarks import gpu_build, gpu_pack, gpu_record, machine
 from tests.checkout import ROOT
 from tools import gpu_dry_run
 
@@ -50,7 +53,7 @@ def commit(root: Path) -> str:
 
 
 def add_wheel(root: Path) -> None:
-    (root / gpu_pack.WHEELS).mkdir()
+    (root / gpu_pack.WHEELS).mkdir(exist_ok=True)
     (root / gpu_pack.WHEELS / WHEEL).write_bytes(b"x" * 400_000)
 
 
@@ -66,9 +69,8 @@ def test_the_stamp_names_sources_architecture_and_commit(
     for path in gpu_pack.PATHS:
         assert f" MB  {path}\n" in printed
     stamp = json.loads((checkout / gpu_build.STAMP).read_text())
-    assert (
-        set(stamp) == {"sources", "architecture", "commit", "changed_files", "files"} and stamp["architecture"] == "90"
-    )
+    assert set(stamp) == {"sources", "architecture", "libraries", "commit", "changed_files", "files"}
+    assert stamp["architecture"] == "90" and set(stamp["libraries"]) == set(map(str, gpu_build.LIBRARIES))
     monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("something was started"))
     assert gpu_build.build((9, 0), checkout) == "libraries for sm_90 are there"
 
@@ -83,6 +85,85 @@ def test_the_commit_is_known_without_git_as_long_as_no_file_has_changed(checkout
     assert machine.checkout(checkout) == {"commit": "unknown", "changed_files": None}
     gpu_pack.main(checkout)  # which knows no better
     assert machine.checkout(checkout)["commit"] == "unknown"
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_folder_in_the_place_of_the_link_is_no_change_if_it_is_equal(checkout: Path, changed: bool) -> None:
+    """As ``cp -rL`` leaves it."""
+    kernels, link = checkout / "csrc" / "triton", checkout / gpu_record.LINK
+    kernels.mkdir()
+    (kernels / "a.py").write_text("1")
+    link.parent.mkdir()
+    link.symlink_to("../../csrc/triton")
+    head = commit(checkout)
+    gpu_pack.main(checkout)
+    copy = checkout.with_name("copy")
+    shutil.copytree(checkout, copy, ignore=shutil.ignore_patterns(".git"))
+    assert not (copy / gpu_record.LINK).is_symlink()
+    if changed:
+        (copy / gpu_record.LINK / "a.py").write_text("2")
+    assert machine.checkout(copy)["commit"] == ("unknown" if changed else head)
+
+
+def test_the_tar_file_is_all_that_the_machine_needs(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (checkout / ".gitignore").write_text("*.so\n.whl/\nbuild/\n_build.json\nignored\n")
+    (checkout / "ignored").write_text("")
+    (checkout / "tests" / "test_new.py").write_text("")  # it counts in the digest of the sources
+    (checkout / "link").symlink_to("csrc")
+    head = commit(checkout)
+    assert gpu_pack.main(checkout) == 0
+    assert f"  2.4 MB  {gpu_pack.TAR}: all of these and the files of git" in capsys.readouterr().out
+    subprocess.run(["tar", "xf", checkout / gpu_pack.TAR], cwd=checkout.parent, check=True)
+    copy = checkout.parent / "gpu_pack"
+    assert machine.checkout(copy) == {"commit": head, "changed_files": 0}
+    assert gpu_build.build((9, 0), copy) == "libraries for sm_90 are there"
+    assert (copy / "link").readlink() == Path("csrc") and (copy / gpu_pack.WHEELS / WHEEL).exists()
+    assert not (copy / "ignored").exists() and not (copy / gpu_pack.TAR).exists()
+
+
+@pytest.mark.parametrize("wrong", ["SystemExit('nvcc: fatal')", ""])
+def test_no_tar_file_of_an_earlier_state_is_left(checkout: Path, wrong: str) -> None:
+    commit(checkout)
+    gpu_pack.main(checkout)
+    assert (checkout / gpu_pack.TAR).exists()
+    if wrong:
+        (checkout / "setup.py").write_text(f"raise {wrong}")
+    else:
+        (checkout / gpu_pack.WHEELS / "other.whl").write_bytes(b"x" * 38_000_000)
+    assert gpu_pack.main(checkout) == 1 and not (checkout / gpu_pack.TAR).exists()
+
+
+def test_without_git_no_tar_file_is_written(
+    checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(checkout.parent))
+    assert gpu_pack.main(checkout) == 0 and not (checkout / gpu_pack.TAR).exists()
+    assert "was not written, since git does not know this checkout: copy the whole folder" in capsys.readouterr().out
+
+
+OLDER = WHEEL.replace("2.0.11", "2.0.9")
+LATER_PYTHON = WHEEL.replace("2.0.11-cp312-abi3", "2.0.12-cp313-cp313")
+
+
+@pytest.mark.parametrize(
+    ("there", "kept"),
+    [
+        ([OLDER, WHEEL], WHEEL),
+        ([OLDER, WHEEL.replace("cp312-abi3", "cp39-abi3")], WHEEL.replace("cp312-abi3", "cp39-abi3")),
+        ([WHEEL, LATER_PYTHON], WHEEL),
+        ([WHEEL, WHEEL.replace("2.0.11-cp312", "2.0.12-cp313")], WHEEL),
+        ([WHEEL, WHEEL.replace("2.0.11", "2.0.12").replace("manylinux", "musllinux")], WHEEL),
+        ([OLDER, WHEEL.replace("cp312-abi3", "cp312-cp312")], WHEEL.replace("cp312-abi3", "cp312-cp312")),
+        ([OLDER, WHEEL.replace("2.0.11", "2.0.11.post1")], WHEEL.replace("2.0.11", "2.0.11.post1")),
+    ],
+)
+def test_the_newest_wheel_that_fits_is_kept(checkout: Path, there: list[str], kept: str) -> None:
+    (checkout / gpu_pack.WHEELS / WHEEL).unlink()
+    for name in [*there, "other-1.whl"]:
+        (checkout / gpu_pack.WHEELS / name).write_text("")
+    (removed,) = set(there) - {kept}
+    assert gpu_pack.fetch_wheel(checkout) == f".whl/{kept} (removed: {removed}) is there"
+    assert {path.name for path in (checkout / gpu_pack.WHEELS).iterdir()} == {kept, "other-1.whl"}
 
 
 def test_a_repository_around_the_checkout_is_not_asked(checkout: Path) -> None:
@@ -122,6 +203,22 @@ def test_a_missing_wheel_is_said_and_the_rest_is_packed(
     assert ".whl\n" not in printed and "valor_gpu/libvalor_cuda.so\n" in printed
 
 
+def test_a_wheel_that_does_not_fit_is_no_wheel(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (checkout / gpu_pack.WHEELS / WHEEL).rename(checkout / gpu_pack.WHEELS / LATER_PYTHON)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    assert "the wheel of pycocotools is missing" in gpu_pack.fetch_wheel(checkout)
+    assert (checkout / gpu_pack.WHEELS / LATER_PYTHON).exists()
+
+
+@pytest.mark.parametrize("target", ["gpu-pack", "gpu-dry-run"])
+def test_without_an_environment_make_names_the_target_that_makes_it(tmp_path: Path, target: str) -> None:
+    command = ["make", "-s", "-C", str(ROOT), target, f"VENV={tmp_path}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stdout == f"{tmp_path}/bin/python must be there for {target} but is not: run make setup first\n"
+
+
 def test_libraries_that_cannot_be_built_are_not_packed(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (checkout / "setup.py").write_text("raise SystemExit('nvcc: fatal')")
     assert gpu_pack.main(checkout) == 1
@@ -141,6 +238,8 @@ def test_a_build_that_is_given_up_leaves_no_compiler(checkout: Path, tmp_path: P
 
 FAKE = """#!{python}
 import json, os, sys
+if "-c" in sys.argv:
+    sys.exit(0)
 if "pip" in sys.argv:
     open(os.environ["SAID"], "a").write(json.dumps(["pip", *sys.argv[1:]]) + "\\n")
     sys.exit(int(os.environ.get("PIP_FAILS", "0")))
@@ -180,10 +279,13 @@ def offline(tmp_path: Path) -> Offline:
     return Offline(tmp_path)
 
 
-@pytest.mark.parametrize("given", [(), ("1",), ("4", "out"), ("12", "out"), ("", "out"), ("1", ""), ("1", "a", "b")])
+USAGE = "usage: [PYTHON=python3] bash benchmarks/gpu_offline.sh 1|2|3 FOLDER [OPTION ...]\n"
+
+
+@pytest.mark.parametrize("given", [(), ("1",), ("4", "out"), ("12", "out"), ("", "out"), ("1", ""), ("1", "--quick")])
 def test_bad_arguments_of_the_script(offline: Offline, given: tuple[str, ...]) -> None:
     done = offline.run(*given)
-    assert done.returncode == 2 and done.stderr == "usage: bash benchmarks/gpu_offline.sh 1|2|3 FOLDER\n"
+    assert done.returncode == 2 and done.stderr == USAGE
     assert offline.calls() == [] and list(offline.elsewhere.iterdir()) == []
 
 
@@ -197,25 +299,81 @@ def test_the_script_runs_a_part_from_any_folder_and_gives_its_exit_code(offline:
     assert started >= offline.root.stat().st_mtime - 60 and call[-3:] == [str(offline.root), "mine", "1"]
 
 
+def test_options_are_passed_on_to_the_check(offline: Offline) -> None:
+    offline.run("1", "out", "--device", "cpu", "--commit", "a b")
+    ((_, *call),) = offline.calls()
+    assert call[call.index("--results") + 2 : -3] == ["--device", "cpu", "--commit", "a b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "came"), [(f'exec {sys.executable} -S "$@"', "has none"), ("exit 1", "has none"), (None, "cannot be run")]
+)
+def test_an_interpreter_without_torch_is_named(offline: Offline, text: str | None, came: str) -> None:
+    other = offline.elsewhere / "other"
+    if text:
+        other.write_text(f"#!/bin/sh\n{text}\n")
+        other.chmod(0o755)
+    done = offline.run("1", "the out", PYTHON=str(other))
+    assert done.returncode == 2 and done.stdout == "" and not (offline.elsewhere / "the out").exists()
+    assert done.stderr.startswith(f"PYTHON must name an interpreter with torch but {other} {came}: PYTHON=/path/to/")
+    assert done.stderr.endswith("gpu_offline.sh '1' 'the out'\n") and done.stderr.count("\n") == 1
+
+
 def test_the_wheel_is_installed_out_of_the_way(offline: Offline) -> None:
     add_wheel(offline.root)
     offline.run("1", "out")
     pip, check = offline.calls()
     target = pip[pip.index("--target") + 1]
-    assert pip[-1] == f".whl/{WHEEL}" and {"--no-index", "--no-deps"} <= set(pip)
-    assert check[-2] == target and not Path(target).exists()
+    assert pip[-1] == "pycocotools" and {"--no-index", "--no-deps"} <= set(pip)
+    assert check[-2] == "" and not Path(target).exists()
     assert {path.name for path in offline.root.iterdir()} == {"benchmarks", ".whl"}
 
 
 def test_a_wheel_that_cannot_be_installed_is_said(offline: Offline) -> None:
     add_wheel(offline.root)
     done = offline.run("1", "out", PIP_FAILS="1")
-    assert done.returncode == 7 and f"pip could not install .whl/{WHEEL}" in done.stdout
+    assert done.returncode == 7 and "pip could not install pycocotools from .whl" in done.stdout
     assert offline.calls()[-1][-2] == ""
+
+
+INSTALLED = """#!/bin/sh
+case "$*" in
+*benchmarks.gpu_check*) exec {python} -c "{program}";;
+"-c "*) exit 0;;
+*) exec {python} "$@";;
+esac
+"""
+FOUND = (
+    "import importlib.metadata, os; path = [os.environ['PYTHONPATH']]; "
+    "print(sorted(f'{found.name} {found.version}' for found in importlib.metadata.distributions(path=path)))"
+)
+
+
+def test_of_several_wheels_those_that_fit_are_installed(offline: Offline) -> None:
+    offline.python.write_text(INSTALLED.format(python=sys.executable, program=FOUND))
+    for name, version in (("pycocotools", "2.0.9"), ("pycocotools", "2.0.11"), ("broken", "1.0"), ("other", "1.0")):
+        write_wheel(offline.root / gpu_pack.WHEELS, name, version, "py3-none-any")
+    write_wheel(offline.root / gpu_pack.WHEELS, "pycocotools", "2.0.12", "cp27-cp27m-win32")
+    (offline.root / gpu_pack.WHEELS / "broken-1.0-py3-none-any.whl").write_text("no archive")
+    done = offline.run("1", "out", PIP_CONFIG_FILE=os.devnull)
+    assert done.returncode == 0 and "pip could not install broken from .whl" in done.stdout
+    assert done.stdout.splitlines()[-1] == "['other 1.0', 'pycocotools 2.0.11']"
+
+
+def write_wheel(folder: Path, name: str, version: str, tags: str) -> None:
+    """Writes a wheel without a module."""
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-{version}-{tags}.whl", "w") as wheel:
+        about = f"{name}-{version}.dist-info"
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+        wheel.writestr(f"{about}/WHEEL", f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tags}\n")
+        wheel.writestr(f"{about}/RECORD", "")
 
 
 STOPPED = """#!{python}
 import pathlib, signal, sys, time
+if "-c" in sys.argv:
+    sys.exit(0)
 def stop(*_):
     print("summary", flush=True)
     sys.exit(5)
@@ -225,7 +383,8 @@ time.sleep(50)
 """
 
 
-def test_a_check_that_is_stopped_ends_by_itself(offline: Offline) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_check_that_is_stopped_ends_by_itself(offline: Offline, number: signal.Signals) -> None:
     offline.python.write_text(STOPPED.format(python=sys.executable))
     command = ["bash", str(offline.root / "benchmarks" / "gpu_offline.sh"), "1", "out"]
     environment = {**os.environ, "PATH": offline.path, "PYTHON": "python3"}
@@ -234,7 +393,7 @@ def test_a_check_that_is_stopped_ends_by_itself(offline: Offline) -> None:
     ) as process:
         assert process.stdout is not None
         assert next(line for line in process.stdout if "began" in line)
-        process.terminate()
+        process.send_signal(number)
         assert process.stdout.read() == "summary\n" and process.wait(20) == 5
 
 
@@ -283,7 +442,7 @@ def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
 ) -> None:
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(gpu_dry_run, "_PRETEND", "import builtins\nbuiltins.pretended = True\n")  # torch takes seconds
-    listed = 'MARK = "gpu"\nTESTS = ["test_good.py", "test_bad.py", "test_none.py"]\n'
+    listed = f'MARK = "gpu"\nTESTS = {[f"test_{name}.py" for name in ("good", "bad", "none", "skip", "module")]}\n'
     made = dry_machine(tmp_path, gpu_tests=listed, gpu_bad="import no_such_module")
     (line,) = gpu_dry_run.check_imports(made)
     assert line.detail == "1 of 2 modules" and "cannot import gpu_bad: ModuleNotFoundError" in line.problem
@@ -293,53 +452,93 @@ def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
         "good": "import pytest, builtins\nassert builtins.pretended\n@pytest.mark.gpu\ndef test_a(): pass\n",
         "bad": "import no_such_module\n",
         "none": "def test_of_the_cpu(): pass\n",
+        "skip": "import pytest\npytestmark = pytest.mark.gpu\n"
+        "@pytest.mark.skipif(True, reason='no CUDA')\ndef test_a(): pass\ndef test_b(): pass\n",
+        "module": "import pytest\npytest.skip('no Triton', allow_module_level=True)\n",
     }
     for name, text in tests.items():
         (made.copy / f"test_{name}.py").write_text(text)
     (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\n")
-    good, bad, none = gpu_dry_run.check_collection(made)
+    good, bad, none, skip, module = gpu_dry_run.check_collection(made)
     assert (good.problem, good.detail) == ("", "1 tests") and "no_such_module" in bad.problem and none.problem
+    assert (skip.problem, skip.detail) == ("skips itself: test_skip.py::test_a: no CUDA", "2 tests")
+    assert "skips itself: test_module.py: Skipped: no Triton" in module.problem
     (made.copy / "pytest.ini").write_text("[pytest]\nmarkers = gpu\naddopts = -q\n")  # which counts no tests
     assert next(gpu_dry_run.check_collection(made)).problem == "no test was collected"
 
 
 REHEARSAL = """
 import json, os, pathlib, sys
-folder = pathlib.Path(sys.argv[sys.argv.index("--results") + 1])
-folder.mkdir()
-for name, text in json.loads(os.environ["RECORDS"]).items():
-    (folder / name).write_text(text)
-print("the end of the output")
-sys.exit(int(os.environ["CODE"]))
+SECTIONS = json.loads(os.environ["SECTIONS"])
+if __name__ == "__main__":
+    folder = pathlib.Path(sys.argv[sys.argv.index("--results") + 1])
+    for name, text in json.loads(os.environ["RECORDS"]).items():
+        (folder / name).write_text(text)
+    print(*sys.argv[1:])
+    sys.exit(int(os.environ["CODE"]))
 """
 
 
-def rehearsed(folder: Path, monkeypatch: pytest.MonkeyPatch, code: int, *records: Any) -> list[gpu_dry_run.Line]:
-    """The lines about a rehearsal that leaves records, each a dict of sections."""
-    known = {"commit": "abc", "changed_files": 2}
-    texts = {f"gpu_{n}.json": json.dumps({**known, "sections": each}) for n, each in enumerate(records)}
-    monkeypatch.setenv("RECORDS", json.dumps(texts))
-    monkeypatch.setenv("CODE", str(code))
-    folder.mkdir()
-    made = dry_machine(folder, gpu_check=REHEARSAL)
-    made.results.mkdir()
-    return list(gpu_dry_run.check_sections(made))
+class Rehearsal:
+    """A dry run whose check leaves records and ends with a code."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self._folder, self._patch, self._runs = folder, patch, 0
+
+    def machine(self, sections: Sequence[str], code: int, *records: Any) -> gpu_dry_run.Machine:
+        known = {"commit": "abc", "changed_files": 2}
+        texts = {f"gpu_{n}.json": json.dumps({**known, "sections": each}) for n, each in enumerate(records)}
+        for name, value in {"SECTIONS": sections, "RECORDS": texts, "CODE": code}.items():
+            self._patch.setenv(name, json.dumps(value))
+        self._runs += 1
+        folder = self._folder / str(self._runs)
+        folder.mkdir()
+        made = dry_machine(folder, gpu_check=REHEARSAL)
+        shutil.copy(ROOT / "benchmarks" / "gpu_offline.sh", made.copy / "benchmarks")
+        made.results.mkdir()
+        return made
+
+    def sections(self, *given: Any) -> list[gpu_dry_run.Line]:
+        return list(gpu_dry_run.check_sections(self.machine(*given)))
 
 
-def test_sections_of_the_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks: list[dict[str, Any]] = [
-        {"name": "a", "outcome": "pass", "detail": ""}, {"name": "b", "outcome": "unavailable", "detail": "no GPU\nat"},
-    ]  # fmt: skip
-    failed = {"name": "c", "outcome": "fail", "detail": "1 != 2"}
-    rows = {"x": (checks, True), "y": ([failed], True), "z": ([], True), "u": (checks, False)}
-    sections = {name: {"seconds": 1, "checks": made, "ended": ended} for name, (made, ended) in rows.items()}
-    x, y, z, u, record = rehearsed(tmp_path / "red", monkeypatch, 1, sections)
-    assert x.problem == "" and x.detail == "1 of 2 checks passed\n    unavailable: b: no GPU"
-    assert y.problem == "c: 1 != 2" and z.problem == u.problem == "the section has no check or did not end"
-    assert record.detail == "commit abc, changed files: 2" and record.problem == "the end of the output"
-    assert [line.problem for line in rehearsed(tmp_path / "good", monkeypatch, 3, {"x": sections["x"]})] == ["", ""]
-    (line,) = rehearsed(tmp_path / "none", monkeypatch, 0)
+@pytest.fixture
+def rehearsal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    return Rehearsal(tmp_path, monkeypatch)
+
+
+def section(*checks: tuple[str, str], ended: bool = True) -> dict[str, Any]:
+    rows = [{"name": name, "outcome": outcome, "detail": f"{name} said\nmore"} for name, outcome in checks]
+    return {"seconds": 1, "checks": rows, "ended": ended}
+
+
+def test_sections_of_the_dry_run(rehearsal: Rehearsal) -> None:
+    good = section(("a", "pass"), ("b", "unavailable"))
+    sections = {
+        "x": good, "y": section(("c", "fail")), "z": section(), "u": section(("a", "pass"), ended=False),
+        "v": section(("a", "pass"), ("d", "skipped")),
+    }  # fmt: skip
+    *parts, x, y, z, u, v, w, record = rehearsal.sections([*"xyzuvw"], 1, sections)
+    assert x.problem == "" and x.detail == "1 of 2 checks passed\n    unavailable: b: b said"
+    assert y.problem == "c: c said\nmore" and v.problem == "d: d said\nmore"
+    assert z.problem == u.problem == w.problem == "the section has no check or did not end"
+    assert record.detail == "commit abc, changed files: 2" and record.problem == ""
+    assert [line.detail for line in parts] == ["exit code 1"] * 3
+    for part, line in zip("123", parts, strict=True):
+        assert f"--part {part} --started" in line.problem and "--device cpu --seconds 1200" in line.problem
+    assert [line.problem for line in rehearsal.sections(["x"], 3, {"x": good})] == [""] * 5
+    *_, line = rehearsal.sections(["x"], 0)
     assert "one record must be in" in line.problem and line.problem.endswith("but there are 0")
+
+
+@pytest.mark.parametrize(("code", "device"), [(3, "no CUDA device"), (0, "no CUDA device"), (3, "a card")])
+def test_the_command_of_the_dry_run_must_find_no_device(rehearsal: Rehearsal, code: int, device: str) -> None:
+    made = rehearsal.machine([], code)
+    (made.copy / "benchmarks" / "gpu_check.py").write_text(f"import sys\nprint('there is {device}')\nsys.exit({code})")
+    lines = list(gpu_dry_run.check_command(made))
+    good = code == 3 and device != "a card"
+    assert [line.problem.endswith(f"exit code {code} came") for line in lines] == [not good] * 3
+    assert [not line.problem for line in lines] == [good] * 3 and lines[0].detail.endswith(f" | there is {device}")
 
 
 def test_the_dry_run_copies_what_git_would_take_and_what_was_packed(checkout: Path, tmp_path: Path) -> None:
@@ -362,9 +561,11 @@ def test_the_dry_run_copies_what_git_would_take_and_what_was_packed(checkout: Pa
 def test_an_environment_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commands: list[Any] = []
 
-    def run(command: Any, check: bool) -> None:
-        commands.append(command)
+    def run(command: Any, **_: Any) -> subprocess.CompletedProcess[str]:
+        if "--version" not in command:
+            commands.append(command)
         (tmp_path / "venv").mkdir(exist_ok=True)
+        return subprocess.CompletedProcess(command, 0, "Python 3.12.1\n")
 
     monkeypatch.setattr(subprocess, "run", run)
     for _ in range(2):
@@ -381,4 +582,17 @@ def test_a_python_that_is_not_there_is_named(
 ) -> None:
     monkeypatch.setenv("PYTHON312", "/no/python3.12")
     assert gpu_dry_run.main(["--environment", str(tmp_path)]) == 1
-    assert "PYTHON312=/path/to/python3.12 names a Python 3.12" in capsys.readouterr().out
+    assert "PYTHON312=/path/to/python3.12 make gpu-dry-run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("came", ["Python 3.11.9", "Python 3.120.1", ""])
+def test_a_python_of_another_version_is_rejected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, came: str
+) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {came}\n")
+    python.chmod(0o755)
+    monkeypatch.setenv("PYTHON312", str(python))
+    assert gpu_dry_run.main(["--environment", str(tmp_path / "made")]) == 1
+    assert f"PYTHON312 must name a Python 3.12 but {python} is {came}" in capsys.readouterr().out
+    assert not (tmp_path / "made").exists()
