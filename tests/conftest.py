@@ -42,7 +42,7 @@ def pytest_collection_finish() -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out without a mark."""
     if not CUDA:
-        terminalreporter.write_line("no CUDA device: the cases of one were not made")
+        terminalreporter.write_line("no CUDA device: the tests that need one were not run")
 
 
 @pytest.fixture(params=["cpu", *CUDA])

@@ -7,8 +7,8 @@ import json
 import pickle
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from valor_gpu.coco import LVISEval
 from valor_gpu.coco.lvis_result import lvis_result
 from valor_gpu.coco.torch_engine import TorchEngine
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, backends
+from valor_gpu.ops import _library, _switches, backends
 from valor_gpu.report import classify as report
 from valor_gpu.result import Result, Signature
 from valor_gpu.text import BLEU
@@ -48,6 +48,11 @@ class Dispatched(TorchDispatchMode):
         if func.namespace == _library.NAMESPACE:
             self.ops.add(func._schema.name.partition("::")[2])
         return func(*args, **(kwargs or {}))
+
+
+def backend(name: str) -> str:
+    """Kind of the CPU kernel of an op."""
+    return next(op.cpu.kind for op in backends() if op.name == name)
 
 
 def accuracy() -> Accuracy:
@@ -86,14 +91,68 @@ def test_ops_of_other_metrics_are_not_named() -> None:
     }  # fmt: skip
 
 
-def test_a_process_that_imports_one_metric_says_the_same() -> None:
+ONE_METRIC = """
+import json
+from valor_gpu.segmentation import PanopticQuality
+print(json.dumps(PanopticQuality(things={0}, stuffs={1}).result().provenance))
+"""
+WHOLE_PACKAGE = """
+import importlib, pkgutil
+import valor_gpu
+for module in pkgutil.walk_packages(valor_gpu.__path__, "valor_gpu."):
+    if not module.name.endswith("__main__") and ".triton" not in module.name and "libvalor" not in module.name:
+        importlib.import_module(module.name)
+"""
+POLLUTED = """
+import sys
+import torch
+import valor_gpu.metric, valor_gpu.ops.labels, valor_gpu.classification.accuracy as accuracy
+for name, module in list(sys.modules.items()):
+    if name.startswith("valor_gpu."):
+        module._kept, module._class, module._op = accuracy, accuracy.Accuracy, torch.ops.valor_gpu.count_labels.default
+"""
+
+
+@pytest.mark.parametrize("before", ["", WHOLE_PACKAGE, POLLUTED], ids=["alone", "whole package", "polluted"])
+def test_it_does_not_depend_on_what_the_process_did_before(before: str) -> None:
+    done = subprocess.run([sys.executable, "-c", before + ONE_METRIC], capture_output=True, text=True, check=True)
+    kernels = {"host": HOST_KIND, "count_panoptic": backend("count_panoptic")}
+    assert json.loads(done.stdout) == {"device": "cpu", "version": __version__, "kernels": kernels}
+
+
+def test_modules_that_are_imported_when_needed_are_named_before() -> None:
+    """The torch engine imports these inside of methods: the ops of boxes alone would depend on earlier evaluations."""
     program = """
 import json, torch
-from valor_gpu.classification import Accuracy
-print(json.dumps(Accuracy(num_classes=3).result().to_dict()["provenance"]))
+from valor_gpu.coco.torch_engine import TorchEngine
+print(json.dumps(TorchEngine(torch.device("cpu")).provenance()))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == accuracy().result().to_dict()["provenance"]
+    found = json.loads(done.stdout)
+    assert found == TorchEngine(torch.device("cpu")).provenance()
+    assert {"keypoint_pairs", "rotated_pairs", "run_pairs"} <= found["kernels"].keys()
+
+
+def test_every_op_is_found_in_its_source() -> None:
+    homes = [f"valor_gpu.ops.{path.stem}" for path in (ROOT / "valor_gpu/ops").glob("*.py") if path.stem != "__init__"]
+    assert sorted(op for home in homes for op in provenance._source(home).ops) == list(_switches.NAMES)
+
+
+def test_a_constant_of_another_op_is_no_call_of_it() -> None:
+    assert ("valor_gpu.ops.pixel_counts", "PIXEL_TYPES") in provenance._source("valor_gpu.ops.panoptic").imports
+    assert provenance._home("valor_gpu.ops.pixel_counts", "PIXEL_TYPES") == ""
+    assert provenance._home("valor_gpu.ops.pixel_counts", "count_pixels") == "valor_gpu.ops.pixel_counts"
+    assert provenance._home("valor_gpu.ops", "_panoptic_reference") == "valor_gpu.ops._panoptic_reference"
+    assert provenance._home("valor_gpu.classification", "Accuracy") == ""
+
+
+@pytest.mark.parametrize("origin", ["missing.py", "compiled.pyc"])
+def test_without_a_source_all_ops_may_have_served(origin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "compiled.pyc").write_bytes(b"\xa7\r\r\n" + bytes(12))
+    spec = ModuleSpec("valor_gpu.ops.labels", None, origin=str(tmp_path / origin))
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
+    found = provenance._source.__wrapped__("valor_gpu.ops.labels")
+    assert found == ((), frozenset(_switches.NAMES), frozenset())
 
 
 def test_it_is_found_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,18 +162,27 @@ def test_it_is_found_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> No
     result = accuracy().result()
     str(result), repr(result), result.scalars(), result.signature
     assert calls == []
-    assert result.provenance is result.provenance and len(calls) == 1
+    assert result.provenance == result.provenance and len(calls) == 1
     assert result.provenance["device"] == "cpu" and result.provenance["version"] == __version__
 
 
-def test_it_is_read_only() -> None:
-    found: Any = accuracy().result().provenance
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        found["device"] = "cuda"
-    with pytest.raises(TypeError, match="does not support item assignment"):
-        found["kernels"]["count_labels"] = "CUDA"
+def test_it_is_json_and_read_only() -> None:
+    result = accuracy().result()
+    found = result.provenance
+    expected = result.to_dict()["provenance"]
+    assert json.loads(json.dumps(found)) == found == expected
+    found["device"] = found["kernels"]["count_labels"] = "changed"
+    assert result.provenance == expected
     with pytest.raises(AttributeError, match="provenance"):
-        accuracy().result().provenance = {}  # type: ignore[misc]
+        result.provenance = {}  # type: ignore[misc]
+
+
+def test_what_is_given_is_copied() -> None:
+    given: Any = {"device": "cpu", "kernels": {"assign": "C++"}}
+    result = Result({}, Signature({}), provenance=given)
+    assert result.provenance == given
+    given["kernels"]["assign"] = "changed"
+    assert result.provenance["kernels"] == {"assign": "C++"}
 
 
 def test_it_is_no_part_of_text_or_signature() -> None:
@@ -166,7 +234,7 @@ def test_a_result_of_values_alone_claims_nothing() -> None:
 def test_copies_keep_it(copied: Any) -> None:
     first = accuracy().result()
     made = copied(first)
-    assert isinstance(made.provenance, Mapping) and made.provenance == first.provenance
+    assert type(made.provenance) is dict and made.provenance == first.provenance
 
 
 def test_files_keep_it_and_older_ones_load_without(tmp_path: Path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import functools
-import sys
-from collections.abc import Callable, Mapping
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+import importlib
+import importlib.util
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu import native
 from valor_gpu._version import __version__
+from valor_gpu.ops._switches import NAMES
 
 if TYPE_CHECKING:
     import torch
@@ -30,11 +34,15 @@ def op_provenance(device: torch.device, *modules: str) -> dict[str, Any]:
 
     Args:
         device: where the tensors were.
-        modules: names of the modules that counted. All ops that these and what they import refer to may have served.
+        modules: names of the modules that counted. Those of this package are imported. All ops that these and what they
+            import refer to may have served.
     """
     from valor_gpu.ops._library import backends
 
-    reached, name = _ops_of(modules), str(device)
+    ours = tuple(name for name in modules if name.startswith(f"{_PACKAGE}."))
+    for module in ours:
+        importlib.import_module(module)  # which registers its ops, whether or not this process has used it so far
+    reached, name = _ops_of(ours), str(device)
     if device.type == "cuda":
         import torch
 
@@ -47,30 +55,71 @@ def op_provenance(device: torch.device, *modules: str) -> dict[str, Any]:
     return {**found, "device": name}
 
 
-def _ops_of(modules: tuple[str, ...]) -> set[str]:
-    """Ops that are among the globals of modules of this package, or of those from which their globals come.
+@functools.cache
+def _ops_of(modules: tuple[str, ...]) -> frozenset[str]:
+    """Ops that modules of this package register, or those that they import.
 
-    It takes 0.3 to 1 ms. Modules that are not imported have not served; what is imported inside of a function is not
-    followed.
+    It is read from the sources, never from live modules, whose globals depend on what the process has done: the same
+    answer in every process. An import inside of a function is not followed, nor a constant, nor a name that a package
+    looks up when it is asked for.
     """
-    import torch
-
-    todo, seen, ops = set(filter(_is_followed, modules)), set[str](), set[str]()
+    todo, seen, ops = set(modules), set[str](), set[str]()
     while todo:
         seen.add(name := todo.pop())
-        for value in list(vars(sys.modules[name]).values()):
-            if isinstance(value, torch._ops.OpOverload) and value.namespace == _PACKAGE:
-                ops.add(value._schema.name.partition("::")[2])
-            home = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-            if home not in seen and _is_followed(home):
-                todo.add(str(home))
-    return ops
+        source = _source(name)
+        ops |= source.ops
+        imported = {home for module, part in source.imports if (home := _home(module, part))}
+        todo |= imported - seen
+    return frozenset(ops)
 
 
-def _is_followed(module: object) -> bool:
-    """Whether it names a file of this package: what a package holds depends on which names were asked of it so far."""
-    inside = isinstance(module, str) and module.startswith(f"{_PACKAGE}.") and module in sys.modules
-    return inside and not hasattr(sys.modules[str(module)], "__path__")
+class _Source(NamedTuple):
+    """Top level of a module: its imports from this package (module, name), the ops it registers, its constants."""
+
+    imports: tuple[tuple[str, str], ...]
+    ops: frozenset[str]
+    constants: frozenset[str]
+
+
+@functools.cache
+def _source(module: str) -> _Source:
+    """The top level of a module, in 1 to 3 ms; without its source, as in a frozen program, all ops may have served."""
+    spec = importlib.util.find_spec(module)
+    try:  # not by its loader: that of pytest gives no source
+        body = ast.parse(Path(str(spec and spec.origin)).read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return _Source((), frozenset(NAMES), frozenset())
+    froms = [node for node in body if isinstance(node, ast.ImportFrom)]
+    imports = tuple((str(node.module), part.name) for node in froms for part in node.names)
+    assigned = list(_assigned(body))
+    ops = frozenset(op for _, value in assigned if (op := _registered(value)))
+    constants = frozenset(name for name, value in assigned if name.isupper() and not _registered(value))
+    return _Source(tuple(pair for pair in imports if pair[0].partition(".")[0] == _PACKAGE), ops, constants)
+
+
+def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+    """Names that a module assigns at its top level, and what."""
+    for node in body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            yield from ((target.id, node.value) for target in targets if isinstance(target, ast.Name))
+
+
+def _registered(value: ast.expr) -> str:
+    """Name of the op that a call of ``register`` defines: the beginning of its schema; empty for another expression."""
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "register":
+        texts = (part.value for part in ast.walk(value.args[0]) if isinstance(part, ast.Constant))
+        return next(text for text in texts if isinstance(text, str)).partition("(")[0]
+    return ""
+
+
+@functools.cache
+def _home(module: str, name: str) -> str:
+    """The module to follow for ``from module import name``; empty for none."""
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.submodule_search_locations is None:
+        return "" if name in _source(module).constants else module
+    return submodule if importlib.util.find_spec(submodule := f"{module}.{name}") else ""
 
 
 class Served:

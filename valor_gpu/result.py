@@ -155,8 +155,10 @@ class Result:
         return Result, tuple(plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), "provenance"))
 
     @property
-    def provenance(self) -> Mapping[str, Any]:
-        """Device and kernels that served the numbers, read-only; found at the first access.
+    def provenance(self) -> dict[str, Any]:
+        """Device and kernels that served the numbers; found at the first access.
+
+        Every access gives a new plain dict, which ``json.dumps`` takes: to change it changes nothing in the result.
 
         It is no part of the signature: numbers of any device can be compared. It is that of the process that made the
         result, and says nothing of other ranks or of states that were merged.
@@ -178,7 +180,7 @@ class Result:
         if not isinstance(own["_provenance"], MappingProxyType):
             given = own["_provenance"] or {}
             own["_provenance"] = read_only(given() if callable(given) else given)
-        return own["_provenance"]  # type: ignore[no-any-return]
+        return dict(plain(own["_provenance"]))
 
     def reason(self, name: str) -> str | None:
         """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""

@@ -27,6 +27,9 @@ from valor_gpu.report import doctor
 TABLES = ("valor_upload_cuda", "valor_read_back_cuda")
 """C functions that copy tables: they belong to no op."""
 
+WITHOUT_KERNEL = {"count_ground_truths", "label_counts", "order_records"}
+IN_VAIN = "; VALOR_GPU_DISABLE finds no CUDA kernel to switch off"
+
 Rows = dict[str, dict[str, Any]]
 
 
@@ -89,11 +92,18 @@ def test_what_is_named_launches_nothing_and_gives_the_same_numbers() -> None:
 def test_all_kernels_can_be_off() -> None:
     """``count_logits`` has two CUDA kernels: with Triton installed, CUDA C++ does not serve in its place."""
     found = switched(",".join(_switches.NAMES), "--with-triton")
-    assert all(row["disabled"] and row["kind"] == "reference" for row in found.values())
+    assert {name for name, row in found.items() if not row["disabled"]} == WITHOUT_KERNEL
+    assert all(row["kind"] == "reference" for row in found.values())
     assert all(row["called"] == row["kernels"] == row["wrong"] == [] for row in found.values())
     assert "its Triton kernel" in found["count_logits"]["reason"]
-    in_vain = "torch.unique sorts on the device; VALOR_GPU_DISABLE finds no CUDA kernel to switch off"
-    assert found["label_counts"]["reason"] == in_vain and found["label_counts"]["warnings"] == []
+
+
+def test_an_op_without_a_cuda_kernel_is_not_switched_off() -> None:
+    """It is as fast as before, so that nothing warns of it."""
+    usual, found = switched(""), switched(",".join(_switches.NAMES), "--with-triton")
+    for name in WITHOUT_KERNEL:
+        assert usual[name]["kind"] == "reference" and found[name]["warnings"] == []
+        assert found[name]["reason"] == usual[name]["reason"] + IN_VAIN
 
 
 @pytest.fixture
@@ -220,9 +230,28 @@ def test_doctor_says_what_is_off_and_what_serves(named: None) -> None:
         "accumulate", "assign", "count_outcomes", "mask_boundary",
     }  # fmt: skip
     assert all("disabled" not in op["cpu"] for op in ops.values())
-    (advice,) = [line for line in facts["advice"] if "VALOR_GPU_DISABLE" in line]
-    assert advice == (
-        "with VALOR_GPU_DISABLE as it is, plain PyTorch serves CUDA tensors, slowly, of"
-        " accumulate, assign, count_outcomes, mask_boundary"
-    )
+    off = "accumulate, assign, count_outcomes, mask_boundary"
+    advice = f"VALOR_GPU_DISABLE is set: plain PyTorch serves {off} on CUDA, slowly"
+    assert [line for line in facts["advice"] if "VALOR_GPU_DISABLE" in line] == [advice]
     assert advice in doctor.doctor_text(facts)
+
+
+def test_doctor_calls_no_op_slow_that_has_no_cuda_kernel() -> None:
+    done = ended("label_counts", "-m", "valor_gpu", "doctor", "--json")
+    facts = json.loads(done.stdout)
+    (row,) = [op["cuda"] for op in facts["ops"] if op["name"] == "label_counts"]
+    assert row["disabled"] is False and row["reason"].endswith(IN_VAIN)
+    assert not any("VALOR_GPU_DISABLE" in line for line in facts["advice"])
+
+
+@pytest.mark.parametrize(("archs", "ending"), [(["90"], " (13.0) for sm_90"), (["80", "90"], " for sm_80 sm_90")])
+def test_doctor_names_architectures_as_nvcc_does(
+    archs: list[str], ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = {"built": True, "compiler": "nvcc", "version": "13.0", "architectures": archs}
+    monkeypatch.setattr(native, "build_record", lambda: {"valor_cuda": build})
+    monkeypatch.setattr(native, "available", lambda name: True)
+    monkeypatch.setattr(native, "explanation", lambda name: "loaded")
+    facts = doctor.survey()
+    assert facts["libraries"]["valor_cuda"]["build"]["architectures"] == archs
+    assert any(line.endswith(ending) for line in doctor.doctor_text(facts).splitlines())

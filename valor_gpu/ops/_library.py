@@ -32,7 +32,8 @@ class Implementation:
         kernel: the function, None when the reference serves this key.
         reason: why this kind serves.
         warning: what the first call says; empty where no faster kernel is missing.
-        disabled: whether ``VALOR_GPU_DISABLE`` names the op, or one whose kernel it launches.
+        disabled: whether ``VALOR_GPU_DISABLE`` takes a CUDA kernel away that would serve: it names the op, or one whose
+            kernel the op launches.
     """
 
     kind: str
@@ -74,7 +75,7 @@ def _unless_disabled(name: str, launches: tuple[str, ...], cuda: Implementation)
     if named is None:
         return cuda
     if cuda.kernel is None:
-        return replace(cuda, reason=f"{cuda.reason}; {VARIABLE} finds no CUDA kernel to switch off", disabled=True)
+        return replace(cuda, reason=f"{cuda.reason}; {VARIABLE} finds no CUDA kernel to switch off")
     whose = f"its {cuda.kind} kernel" if named == name else f"the kernel of {named}, which its {cuda.kind} kernel needs"
     reason = f"{VARIABLE} switches off {whose}"
     warning = f"plain PyTorch serves {name} on CUDA tensors, slowly: {reason}"
@@ -123,12 +124,12 @@ def backends() -> list[Op]:
 
 
 def disabled(name: str) -> bool:
-    """Whether ``VALOR_GPU_DISABLE`` names op ``name``; the first call warns of what serves instead.
+    """Whether ``VALOR_GPU_DISABLE`` takes the CUDA kernel of op ``name`` away; the first call warns of what serves.
 
     Every route to a CUDA kernel that does not go through the dispatcher asks this.
     """
     served = _REGISTERED[name].cuda
-    if served.disabled and served.warning:
+    if served.disabled:
         native.warn_once(served.warning)
     return served.disabled
 

@@ -43,8 +43,8 @@ def survey() -> dict[str, Any]:
         ``valor_gpu``, ``python``, ``platform``; ``packages``: name to version, None when missing; ``devices``: a dict
         each; ``cuda``: why there is or is no CUDA device; ``libraries``: name to ``available``, ``reason`` and
         ``build``, the record of setup.py (None: nothing was built); ``ops``: name and, for ``cpu`` and ``cuda``
-        tensors, ``kernel`` and ``reason``, for ``cuda`` also ``disabled``: whether ``VALOR_GPU_DISABLE`` names it, or
-        an op whose kernel it launches; ``advice``: what would serve better.
+        tensors, ``kernel`` and ``reason``, for ``cuda`` also ``disabled``: whether ``VALOR_GPU_DISABLE`` takes a CUDA
+        kernel away that would serve; ``advice``: what would serve better.
 
     Raises:
         InputError: ``VALOR_GPU_DISABLE`` names an op that does not exist.
@@ -155,7 +155,7 @@ def _advice(facts: Mapping[str, Any]) -> list[str]:
     if has_cuda and facts["packages"]["triton"] is None:
         advice.append("install the Triton kernels' compiler: pip install 'valor_gpu[triton]'")
     if off := [op["name"] for op in facts["ops"] if op["cuda"]["disabled"]]:
-        advice.append(f"with {VARIABLE} as it is, plain PyTorch serves CUDA tensors, slowly, of {', '.join(off)}")
+        advice.append(f"{VARIABLE} is set: plain PyTorch serves {', '.join(off)} on CUDA, slowly")
     return advice
 
 
@@ -182,8 +182,8 @@ def _library_text(found: Mapping[str, Any]) -> str:
     build = found["build"]
     if not found["available"] or not build or not build["built"]:
         return str(found["reason"])
-    archs = f" for {' '.join(build['architectures'])}" if "architectures" in build else ""
-    return f"{found['reason']}, built by {build['compiler']} ({build['version']}){archs}"
+    archs = "".join(f" sm_{arch}" for arch in build.get("architectures", ()))
+    return f"{found['reason']}, built by {build['compiler']} ({build['version']})" + (f" for{archs}" if archs else "")
 
 
 def _pairs(rows: list[list[str]]) -> str:
