@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import pickle
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from valor_gpu.report import classify as report
 from valor_gpu.result import Result, Signature
 from valor_gpu.text import BLEU
 
+PACKAGE = ROOT / "valor_gpu"
 KINDS = {"C++", "CUDA", "Triton", "reference"}
 HOST_KIND = "C++" if native.available("valor_cpu") else "Python"
 
@@ -136,6 +139,32 @@ print(json.dumps(TorchEngine(torch.device("cpu")).provenance()))
 def test_every_op_is_found_in_its_source() -> None:
     homes = [f"valor_gpu.ops.{path.stem}" for path in (ROOT / "valor_gpu/ops").glob("*.py") if path.stem != "__init__"]
     assert sorted(op for home in homes for op in provenance._source(home).ops) == list(_switches.NAMES)
+
+
+def parsed(path: Path) -> tuple[set[tuple[str, str]], set[str], set[str]]:
+    """Imports from the package, ops and constants at the top level of a file, by Python's parser."""
+    body = ast.parse(path.read_bytes()).body
+    froms = [node for node in body if isinstance(node, ast.ImportFrom) and str(node.module).startswith("valor_gpu")]
+    ops, constants = set(), set()
+    for node in body:
+        if not isinstance(node, (ast.Assign, ast.AnnAssign)) or node.value is None:
+            continue
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        call = node.value if isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "register" else None
+        texts = (part.value for part in ast.walk(call.args[0]) if isinstance(part, ast.Constant)) if call else ()
+        ops |= {str(text).partition("(")[0] for text in islice(texts, 1)}
+        names = {target.id for target in targets if isinstance(target, ast.Name)}
+        constants |= set() if call else {name for name in names if name.isupper()}
+    return {(str(node.module), part.name) for node in froms for part in node.names}, ops, constants
+
+
+def test_sources_are_read_as_by_the_parser() -> None:
+    paths = {f"valor_gpu.{'.'.join(path.relative_to(PACKAGE).parts)}"[:-3]: path for path in PACKAGE.rglob("*.py")}
+    modules = {name: path for name, path in paths.items() if path.stem != "__init__" and ".triton." not in name}
+    assert len(modules) > 500
+    for name, path in modules.items():
+        found = provenance._source(name)
+        assert (set(found.imports), found.ops, found.constants) == parsed(path), name
 
 
 def test_a_constant_of_another_op_is_no_call_of_it() -> None:

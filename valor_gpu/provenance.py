@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -81,36 +81,32 @@ class _Source(NamedTuple):
     constants: frozenset[str]
 
 
+# What a module says at its top level: names that it imports, ops that it registers, constants.
+_IMPORT = re.compile(rb"^from (valor_gpu[\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_REGISTERED = re.compile(rb"^\w+[^=\n]* = register\(\s*(?:\w+\()?f?\"(\w+)", re.MULTILINE)
+_CONSTANT = re.compile(rb"^(_?[A-Z][A-Z0-9_]*)(?:: [^=\n]+)? = (?!register\()", re.MULTILINE)
+_NAME = re.compile(rb"^[\s(]*(\w+)")
+
+
 @functools.cache
 def _source(module: str) -> _Source:
-    """The top level of a module, in 1 to 3 ms; without its source, as in a frozen program, all ops may have served."""
+    """The top level of a module; without its source, as in a frozen program, all ops may have served.
+
+    It is read by patterns, since parsing all modules of a metric would take a third of a second.
+    """
     spec = importlib.util.find_spec(module)
-    try:  # not by its loader: that of pytest gives no source
-        body = ast.parse(Path(str(spec and spec.origin)).read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
+    path = Path(str(spec and spec.origin))  # not by its loader: that of pytest gives no source
+    if path.suffix != ".py" or not path.is_file():
         return _Source((), frozenset(NAMES), frozenset())
-    froms = [node for node in body if isinstance(node, ast.ImportFrom)]
-    imports = tuple((str(node.module), part.name) for node in froms for part in node.names)
-    assigned = list(_assigned(body))
-    ops = frozenset(op for _, value in assigned if (op := _registered(value)))
-    constants = frozenset(name for name, value in assigned if name.isupper() and not _registered(value))
-    return _Source(tuple(pair for pair in imports if pair[0].partition(".")[0] == _PACKAGE), ops, constants)
-
-
-def _assigned(body: list[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
-    """Names that a module assigns at its top level, and what."""
-    for node in body:
-        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            yield from ((target.id, node.value) for target in targets if isinstance(target, ast.Name))
-
-
-def _registered(value: ast.expr) -> str:
-    """Name of the op that a call of ``register`` defines: the beginning of its schema; empty for another expression."""
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "register":
-        texts = (part.value for part in ast.walk(value.args[0]) if isinstance(part, ast.Constant))
-        return next(text for text in texts if isinstance(text, str)).partition("(")[0]
-    return ""
+    text = path.read_bytes()
+    imports = [
+        (home.decode(), found[1].decode())
+        for home, names in _IMPORT.findall(text)
+        for part in re.sub(rb"#.*", b"", names).split(b",")
+        if (found := _NAME.match(part))
+    ]
+    ops, constants = (frozenset(map(bytes.decode, found.findall(text))) for found in (_REGISTERED, _CONSTANT))
+    return _Source(tuple(imports), ops, constants)
 
 
 @functools.cache
