@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import DeviceType
 
 from benchmarks import (
+    gpu_budgets,
     gpu_classification,
     gpu_jobs,
     gpu_masks,
@@ -27,13 +29,14 @@ from benchmarks import (
 )
 from benchmarks.baselines import with_float32_grids
 from benchmarks.checks import Checks, Disagreement, Later, Unavailable
-from benchmarks.gpu_jobs import CPU, Job, OfFunction, OfMetric, measure
+from benchmarks.gpu_jobs import CPU, Job, OfFunction, OfMetric, device_time, measure
 from benchmarks.gpu_record import rows_of
 from benchmarks.gpu_sections import Setup
 from benchmarks.gpu_targets import H200_COPY, TARGETS, judged, seconds_allowed
 from benchmarks.gpu_works import Work
 from testing import datasets
 from testing.registry import ROWS
+from valor_gpu.ops import _accumulate_cuda
 
 SMALL = gpu_classification.REHEARSED
 SECTIONS = ("timing", "classification", "masks")
@@ -160,6 +163,96 @@ def test_data_take_a_quarter_of_the_memory_at_most(monkeypatch: pytest.MonkeyPat
         gpu_jobs._check_room((torch.zeros(125_001, dtype=torch.int64),), torch.device("cuda"))
     load = gpu_classification.Load(classes=20).fitting(torch.device("cuda"))
     assert (load.rows, load.multilabel) == (10_000, 4_166)
+
+
+# --------------------------------------------------------------------------------------------------------- device time
+
+
+class Clock:
+    """A GPU whose clock goes on only where a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.device = 0.0, SimpleNamespace(type="cuda")
+        clock = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = clock.now
+
+            def synchronize(self) -> None:
+                assert self.at <= clock.now
+
+            def elapsed_time(self, end: Event) -> float:
+                return 1e3 * (end.at - self.at)
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda _: self.passes(1000), raising=False)
+        monkeypatch.setattr(gpu_jobs, "_flush", lambda _: lambda: self.passes(20_000))
+        monkeypatch.setattr(_accumulate_cuda, "_read", lambda *_: self.passes(100))
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("reads", "seconds"), [(0, 43.0), (1, 3.0), (2, 243.0)])
+def test_device_time_ends_where_a_work_reads_back_once(
+    reads: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A work of 3 s on the device, reads of 100 s, and 40 s of Python behind them."""
+    clock = Clock(monkeypatch)
+    read = _accumulate_cuda._read
+
+    def work() -> None:
+        clock.passes(3)
+        for _ in range(reads):
+            _accumulate_cuda._read(None)  # type: ignore[arg-type]
+        clock.passes(40)
+
+    found = device_time(work, clock.device, 2, before=lambda: clock.passes(7))  # type: ignore[arg-type]
+    assert (found["min"], found["max"], found["runs"]) == (seconds, seconds, 2)
+    assert clock.now == 2 * (7 + 20_000 + 1000 + 43 + 100 * reads) and _accumulate_cuda._read is read
+
+
+def test_works_phases_ops_and_budgets_have_one_clock(
+    scene: datasets.BoxDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = iter(range(1000))
+    for module in (gpu_jobs, gpu_timing, gpu_budgets):
+        monkeypatch.setattr(module, "device_time", lambda *_, **__: {"median": 100.0 + next(made)})
+    bandwidth, work = Later("bandwidth", lambda: 1e9), works(lambda: scene)[0]
+    checks = Checks(show=lambda _: None)
+    gpu_timing.time_jobs(checks, gpu_timing.whole_jobs(work)[:1], CPU, bandwidth)
+    gpu_timing.time_phases(checks, work, CPU)
+    gpu_timing.time_ops(checks, work.scene, CPU, 2, bandwidth, {"box_iou", "assign"})
+    gpu_budgets.time_budgets(checks, work, CPU)
+    assert checks.failed == []
+    found = [row["device_seconds"]["median"] for check in checks.records for row in check["rows"]]
+    assert len(found) == 10 and found == sorted(found) and found[:6] == [100, 101, 102, 103, 104, 105]
+
+
+def test_the_copy_is_timed_ahead_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_timing, "device_seconds", lambda *_, ahead=False: {"median": 2.0 if ahead else 1.0})
+    assert gpu_timing.copy_bytes_per_second(CPU, 8) == 8.0
+
+
+def average(key: str, device: DeviceType, microseconds: float) -> Any:
+    return SimpleNamespace(key=key, device_type=device, self_device_time_total=microseconds, count=2)
+
+
+def test_kernels_are_listed_without_the_ops_that_launched_them() -> None:
+    events = [
+        average("aten::sum", DeviceType.CPU, 5.04), average("sum_kernel", DeviceType.CUDA, 5.04),
+        average("assign_kernel", DeviceType.CUDA, 7.0), average("nothing", DeviceType.CUDA, 0.0),
+    ]  # fmt: skip
+    assert gpu_timing._kernel_rows(events) == [
+        {"kernel": "assign_kernel", "calls": 2, "microseconds": 7.0},
+        {"kernel": "sum_kernel", "calls": 2, "microseconds": 5.0},
+    ]
+    with pytest.raises(Unavailable, match=r"no kernel on the device: .*CUPTI.*NVreg_RestrictProfilingToAdminUsers"):
+        gpu_timing._kernel_rows(events[:1])
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics
