@@ -1,7 +1,8 @@
 """Budgets of a GPU check: what one ``update`` and one ``compute`` cost the host and the device, each by itself.
 
-Device time is taken between two events with the device held back until the host has enqueued everything; host time is
-that of the call without the wait for the device. No time is kept unless ``compute`` gives what the CPU gives.
+Device time is taken between two events with the device held back until the host has enqueued everything, and ends where
+the host reads the result back; host time is that of the call without the wait for the device. No time is kept unless
+``compute`` gives what the CPU gives.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from unittest import mock
 import torch
 
 from benchmarks.baselines import BATCH
-from benchmarks.checks import Checks, Disagreement, Later, device_seconds, spread, wait, wall_seconds
-from benchmarks.gpu_jobs import Timing, on_the_cpu
+from benchmarks.checks import Checks, Disagreement, Later, spread, wait, wall_seconds
+from benchmarks.gpu_jobs import Timing, device_time, on_the_cpu
 from benchmarks.gpu_targets import judged
 from benchmarks.gpu_timing import image_batches
 from benchmarks.gpu_works import Work
@@ -63,7 +64,7 @@ def _time_updates(name: str, make: Callable[[], list[Any]], device: torch.device
         wait(device)
         beside.update(*on_the_cpu(batch))
     _compare(metric, beside, device)
-    on_device = [device_seconds(partial(metric.update, *batch), device, 1, ahead=True)["median"] for batch in batches]
+    on_device = [device_time(partial(metric.update, *batch), device, 1)["median"] for batch in batches]
     wall = [wall_seconds(partial(metric.update, *batch), device, 1)["median"] for batch in batches]
     measured = {"seconds": spread(wall), "host_seconds": spread(host), "device_seconds": spread(on_device)}
     return judged({"work": name, **measured}, keys)
@@ -81,7 +82,7 @@ def _time_compute(name: str, whole: Later[Any], device: torch.device, work: Work
     measured = {
         "seconds": wall_seconds(metric.compute, device, work.repeats, before=forget),
         "host_seconds": _host_spread(metric.compute, device, work.repeats, forget),
-        "device_seconds": device_seconds(metric.compute, device, work.repeats, before=forget, ahead=True),
+        "device_seconds": device_time(metric.compute, device, work.repeats, before=forget),
     }
     return judged({"work": name, **measured}, work.keys("compute"))
 

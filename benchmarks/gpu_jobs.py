@@ -8,20 +8,22 @@ bit. The device may be the CPU.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
+from unittest import mock
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from benchmarks.checks import (
+    HEAD_START_CYCLES,
     Disagreement,
     Later,
     Unavailable,
-    device_seconds,
     peak_device_mb,
     spread,
     wait,
@@ -30,6 +32,8 @@ from benchmarks.checks import (
 from benchmarks.gpu_targets import judged
 from testing.parity import differences
 from testing.registry import moved_bytes
+from valor_gpu import native
+from valor_gpu.ops import _accumulate_cuda
 
 CPU = torch.device("cpu")
 FLUSHED_BYTES = 1 << 28
@@ -40,6 +44,10 @@ ROUTE_RUNS, ROUTE_SECONDS = 5, 1.5
 
 Timing = dict[str, Any]
 Bandwidth = Later[float]
+
+
+class NoLibrary(Unavailable):
+    """The C++ library, which the way through the CPU is timed with, is missing."""
 
 
 class Run(Protocol):
@@ -141,17 +149,20 @@ def measure(job: Job, device: torch.device, bandwidth: Bandwidth) -> Timing:
     got = run.value()
     row: Timing = {"work": job.name, "bytes": moved_bytes(data, got), "copy_bytes_per_second": bandwidth()}
     row["floor_seconds"] = row["bytes"] / row["copy_bytes_per_second"]
-    row["cpu_route"] = _time_cpu_route(job, data, got, device)
+    try:
+        row["cpu_route"] = _time_cpu_route(job, data, got, device)
+    except NoLibrary as error:
+        row["no_cpu_route"] = str(error)
     repeat = partial(run, data)
     row["seconds"] = wall_seconds(repeat, device, job.repeats, before=run.reset)
-    flush = _flush(device)
-    on_device = device_seconds(repeat, device, job.repeats, before=lambda: (run.reset(), flush()), ahead=True)
+    on_device = device_time(repeat, device, job.repeats, before=run.reset)
     row |= {"device_seconds": on_device, "share_of_copy": row["floor_seconds"] / on_device["median"]}
     run.reset()
     peak = peak_device_mb(repeat, device)
     if peak is not None:
         row |= {"peak_device_mb": peak, "extra_memory": peak * 2**20 / max(moved_bytes(data), 1)}
-    row["times_cpu_route"] = row["cpu_route"]["median"] / row["seconds"]["median"]
+    if "cpu_route" in row:
+        row["times_cpu_route"] = row["cpu_route"]["median"] / row["seconds"]["median"]
     if job.peer is not None:
         row |= _time_peer(job, job.peer, data, got, device, row["seconds"]["median"])
     return judged(row, job.keys)
@@ -176,11 +187,66 @@ def _flush(device: torch.device) -> Callable[[], object]:
     return torch.zeros(FLUSHED_BYTES // 4, device=device).sum
 
 
+def device_time(
+    work: Callable[[], object], device: torch.device, repeats: int, before: Callable[[], object] = lambda: None
+) -> dict[str, float]:
+    """Spread of the seconds for which ``device`` is busy with ``work``; wall time on the CPU.
+
+    Its caches are emptied first. Then the device sleeps, so that the host is ahead of it. Where a work reads back once,
+    the seconds end there: after that the device is idle while the host goes on. Where it reads back several times,
+    device work follows the first read, so the seconds end with the work and contain some of the host's.
+
+    Args:
+        work: is measured.
+        device: whose current stream ``work`` uses.
+        repeats: how often.
+        before: runs ahead of every repeat, outside the seconds.
+    """
+    if device.type != "cuda":
+        return wall_seconds(work, device, repeats, before)
+    seconds, flush = [], _flush(device)
+    for _ in range(repeats):
+        before()
+        flush()
+        torch.cuda._sleep(HEAD_START_CYCLES)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        with _ending_at_a_read(end) as reads:
+            work()
+        if len(reads) != 1:
+            end.record()
+        end.synchronize()
+        seconds.append(start.elapsed_time(end) / 1e3)
+    return spread(seconds)
+
+
+@contextmanager
+def _ending_at_a_read(end: torch.cuda.Event) -> Iterator[list[None]]:
+    """Records ``end`` ahead of the first read back; gives a list with an entry for each read."""
+    read = _accumulate_cuda._read
+    reads: list[None] = []
+
+    def noted(*arguments: Any) -> Any:
+        if not reads:
+            end.record()
+        reads.append(None)
+        return read(*arguments)
+
+    with mock.patch.object(_accumulate_cuda, "_read", noted):
+        yield reads
+
+
 def _time_cpu_route(job: Job, data: Any, got: Any, device: torch.device) -> dict[str, float]:
-    """Spread of the wall seconds of copies to the CPU and of the work there, whose result must be ``got``."""
+    """Spread of the wall seconds of copies to the CPU and of the work there, whose result must be ``got``.
+
+    Raises:
+        Disagreement: it is not.
+        NoLibrary: plain PyTorch gave the result in place of the C++ library, and its time says nothing of our metric.
+    """
     run = job.start(CPU)
     taken: list[float] = []
-    while len(taken) < ROUTE_RUNS and sum(taken) < ROUTE_SECONDS:
+    runs = ROUTE_RUNS if native.available("valor_cpu") else 1
+    while len(taken) < runs and sum(taken) < ROUTE_SECONDS:
         run.reset()
         wait(device)
         start = time.perf_counter()
@@ -188,6 +254,9 @@ def _time_cpu_route(job: Job, data: Any, got: Any, device: torch.device) -> dict
         taken.append(time.perf_counter() - start)
     if text := differences(got, run.value()):
         raise Disagreement(f"on {device} the result is not that of the CPU: {text}")
+    if not native.available("valor_cpu"):
+        reason, remedy = native.explanation("valor_cpu"), native.remedy("valor_cpu")
+        raise NoLibrary(f"the C++ library is missing ({reason}), so the CPU was not timed: {remedy}")
     return spread(taken[1:] or taken)  # the first one loads code, unless it is all that there is time for
 
 

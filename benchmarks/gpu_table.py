@@ -6,7 +6,10 @@ Importing this loads no torch.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
+from typing import Any
 
 from benchmarks.gpu_record import Record, checks_of
 from benchmarks.gpu_targets import duration
@@ -20,20 +23,59 @@ LINES, WIDTH = 40, 120
 """Of the text at the end of a run, at most."""
 _NAMES = 6
 NAME_WIDTH = 60
-_COMPARED = ("of a copy", "torchmetrics, same GPU", "CPU, with copies")
+_COMPARED = ("of copy speed", "torchmetrics, same GPU", "CPU, with copies")
 _ABOUT = (
-    "Time: of tensors that lie on the GPU, by the wall clock, medians. Of a copy: the bytes that must move, over the"
-    " device time, beside a copy on the same GPU. torchmetrics: its time on the same tensors, over ours. CPU, with"
-    " copies: the time to copy the tensors to the CPU and count them there with our metric and all cores, over ours;"
-    " below 1x the CPU is the faster choice. Results agreed with those of the CPU bit for bit before a time counted."
+    "Time: median wall time, tensors already on the GPU. Of copy speed: how fast the GPU moves the bytes that the work"
+    " needs, as a share of the speed of a plain copy on the same GPU. torchmetrics: its time on the same tensors,"
+    " divided by ours. CPU, with copies: the time to copy the tensors to the CPU and run our metric there on all cores,"
+    " divided by ours; below 1x, the CPU is the faster choice. A time is shown only if the result was bit-identical to"
+    " that on the CPU."
 )
+_ABOUT_PAGE = (
+    "Floor: the least time in which those bytes can move, at the speed of the copy. Device: time on the GPU alone,"
+    " with its cache emptied first, up to the point where the host reads the result back."
+)
+_COMPARING = ("parity", "tests", "unseen", "waiting", "graphs", "nccl")
+"""Sections that compare every kernel with the CPU."""
+
+
+class BrokenResult(ValueError):
+    """A stored result cannot be shown; the message names its file."""
+
+
+def read_result(path: Path) -> Record:
+    """Returns the JSON object in a file of results.
+
+    Raises:
+        BrokenResult: the file holds something else.
+    """
+    try:
+        found = json.loads(path.read_text())
+    except ValueError as error:  # of JSON or of UTF-8
+        raise _broken(path, f"must hold JSON but does not ({error})") from None
+    if not isinstance(found, dict):
+        raise _broken(path, f"must hold a JSON object but holds {_KINDS_OF_JSON.get(type(found), 'a number')}")
+    return found
+
+
+def _broken(path: Path, wrong: str) -> BrokenResult:
+    return BrokenResult(f"{path} {wrong}: copy it again from the machine that made it, or remove it")
 
 
 def newest(folder: Path = RESULTS) -> Record | None:
-    """Returns the newest record in ``folder`` of a CUDA device with rows of a full run, None without any."""
-    records = [json.loads(path.read_text()) for path in sorted(folder.glob("gpu_*.json"))]
-    timed = [record for record in records if "capability" in record["device"] and rows(record)]  # not a rehearsal
-    return max(timed, key=lambda record: str(record["date"]), default=None)
+    """Returns the newest record of a CUDA device with rows of a full run, else the newest one with any check run.
+
+    Raises:
+        BrokenResult: a ``gpu_*.json`` in ``folder`` holds no record.
+    """
+    records = [_read_record(path) for path in sorted(folder.glob("gpu_*.json"))]
+    run = [record for record in records if "capability" in record["device"] and _any_run(record)]  # no rehearsal
+    timed = [record for record in run if rows(record)]
+    return max(timed or run, key=lambda record: str(record["date"]), default=None)
+
+
+def _any_run(record: Record) -> bool:
+    return any(check["outcome"] in ("pass", "fail") for _, check in checks_of(record))
 
 
 def rows(record: Record, quick: bool = False) -> list[Record]:
@@ -47,14 +89,59 @@ def rows(record: Record, quick: bool = False) -> list[Record]:
     ]
 
 
+# -------------------------------------------------------------------------------------------------------------- shape
+
+_SPREAD = {"median": Real}
+_SHAPE = {
+    "kind": str, "date": str, "commit": str, "versions": {"torch": str}, "runs?": [{"asked": [str]}],
+    "device": {"name": str, "driver": str}, "machine": {"processor": str, "cpus": Real},
+    "sections": {"*": {"checks": [{"name": str, "outcome": str, "quick": bool, "rows?": [dict]}]}},
+}  # fmt: skip
+_ROW_SHAPE = {
+    "work": str, "met": object, "missed": [str], "seconds?": _SPREAD, "device_seconds?": _SPREAD,
+    "floor_seconds?": Real, "bytes?": Real, "copy_bytes_per_second?": Real, "share_of_copy?": Real,
+    "times_torchmetrics?": Real, "times_cpu_route?": Real,
+}  # fmt: skip
+"""Entries of a record and of its rows that are shown, with their types; ``?``: may be absent, ``*``: of any name."""
+_KINDS_OF_JSON = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+
+
+def _read_record(path: Path) -> Record:
+    record = read_result(path)
+    wrong = _fault(record, _SHAPE, "the record")
+    for row in [] if wrong else rows(record, quick=True):
+        wrong = wrong or _fault(row, _ROW_SHAPE, f"row {row['work']!r}")
+    if wrong:
+        raise _broken(path, f"must hold the record of a GPU check, but {wrong}")
+    return record
+
+
+def _fault(value: Any, shape: Any, where: str) -> str:
+    """Returns where ``value`` first differs from ``shape`` and how, empty if nowhere."""
+    kind = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, kind) or (kind is Real and isinstance(value, bool)):
+        needed, got = (_KINDS_OF_JSON.get(one, "a number") for one in (kind, type(value)))
+        return f"{where} must be {needed} and is {got}"
+    parts: list[tuple[Any, Any, str]] = []
+    if isinstance(shape, list):
+        parts = [(item, shape[0], f"{where}[{i}]") for i, item in enumerate(value)]
+    elif isinstance(shape, dict):
+        absent = [key for key in shape if key != "*" and not key.endswith("?") and key not in value]
+        if absent:
+            return f"{where} has no {absent[0]}"
+        inner = {name: shape.get(name, shape.get(f"{name}?", shape.get("*"))) for name in value}
+        parts = [(value[name], of, f"{where}.{name}") for name, of in inner.items() if of is not None]
+    return next(filter(None, (_fault(*part) for part in parts)), "")
+
+
 # ----------------------------------------------------------------------------------------------------------- Markdown
 
 
 def readme_block(record: Record | None) -> str:
-    """Returns what README.md says: the rows whose user could choose the CPU, or that nothing is measured."""
-    if record is None:
-        return NOT_MEASURED
-    shown = [row for row in rows(record) if "cpu_route" in row]
+    """Returns what README.md says: the rows whose user could choose the CPU, or that nothing is timed yet."""
+    if record is None or not rows(record):
+        return untimed(record)
+    shown = [row for row in rows(record) if "cpu_route" in row or "no_cpu_route" in row]
     lines = [f"| on a GPU | time | {' | '.join(_COMPARED)} |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| {row['work']} | **{_median(row, 'seconds')}** | {_share(row)} | {_torchmetrics(row)} | {_route(row)} |"
@@ -66,44 +153,82 @@ def readme_block(record: Record | None) -> str:
 
 def page_text(record: Record | None) -> str:
     """Returns what docs/benchmarks.md says: all rows with bytes, floor, device time and the targets that they miss."""
-    if record is None:
-        return NOT_MEASURED
+    if record is None or not rows(record):
+        return untimed(record)
     heads = ["on a GPU", "bytes", "floor", "device", "time", *_COMPARED, "target"]
     lines = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
     for row in rows(record):
         cells = [row["work"], *_sizes(row), _median(row, "device_seconds"), f"**{_median(row, 'seconds')}**"]
         cells += [_share(row), _torchmetrics(row), _route(row), _target(row)]
         lines.append(f"| {' | '.join(cells)} |")
-    about = f"{_ABOUT} Floor: the bytes over the bandwidth of the copy; device: between two events on the stream."
     shown = rows(record)
-    parts = ["\n".join(lines), " ".join((_choice(shown), _aims(shown, named=False))).strip(), about, conditions(record)]
-    return "\n\n".join(filter(None, parts))
+    sums = " ".join((_choice(shown), _aims(shown, named=False))).strip()
+    return "\n\n".join(filter(None, ["\n".join(lines), sums, f"{_ABOUT} {_ABOUT_PAGE}", conditions(record)]))
+
+
+def untimed(record: Record | None) -> str:
+    """Returns the sentence in place of a table: whether every kernel agreed with the CPU, and that none is timed."""
+    if record is None:
+        return NOT_MEASURED
+    compared = {name: section for name, section in record["sections"].items() if name in _COMPARING}
+    names = _by_outcome({"sections": compared}, _COMPARING)
+    failed, late = _by_outcome(record)["failed"], names[NOT_RUN]  # a time fails if its result is not that of the CPU
+    card, made = record["device"]["name"], f"{record['date'][:10]}, {_commit(record)}"
+    end = "timed only in a quick run." if rows(record, quick=True) else "not yet timed on a GPU."
+    end = f"; {NOT_RUN}: {_some(late)}; {end}" if late else f"; {end}"
+    if failed:
+        return f"{_count(len(failed), record)} failed on {card} ({made}): {_some(failed)}{end}"
+    passed = _count(len(names["passed"]), {"sections": compared})
+    if late:
+        return f"{passed} passed and none failed on {card} ({made}){end}"
+    return f"Every kernel agreed with the CPU on {card} ({passed}, {made}){end}"
+
+
+def _count(count: int, record: Record) -> str:
+    total = sum(1 for _ in checks_of(record))
+    return f"{count} of {total} {'check' if total == 1 else 'checks'}"
+
+
+def _commit(record: Record) -> str:
+    changed = record.get("changed_files")
+    return f"commit {record['commit'][:10]}" + (f" with {changed} changed files" if changed else "")
 
 
 def conditions(record: Record) -> str:
     """Returns where, when and from what a record was made, and which of its checks are not behind it."""
-    device, machine, changed = record["device"], record["machine"], record.get("changed_files")
+    device, machine, commit = record["device"], record["machine"], _commit(record)
     copies = {row["copy_bytes_per_second"] for row in rows(record, True) if "copy_bytes_per_second" in row}
-    copy = f", copies of {max(copies) / 1e12:.2f} TB/s" if copies else ""
+    copy = f" (copies at {max(copies) / 1e12:.2f} TB/s)" if copies else ""
     return (
-        f"{device['name']}{copy}, driver {device['driver']}, torch {record['versions']['torch']}, beside"
+        f"{device['name']}{copy}, driver {device['driver']}, torch {record['versions']['torch']}; CPU:"
         f" {machine['cpus']} cores of {machine['processor']}; {coverage(record)}."
-        f" Commit {record['commit'][:10]}{f' with {changed} changed files' if changed else ''}, {record['date'][:10]}."
+        f" {commit.capitalize()}, {record['date'][:10]}."
     )
 
 
 def coverage(record: Record) -> str:
-    """Returns how many checks passed, and the names of those that failed or were not made."""
-    found = list(checks_of(record))
-    by_outcome = {name: [c["name"] for _, c in found if c["outcome"] in outcomes] for name, outcomes in _KINDS.items()}
-    asked = dict.fromkeys(name for run in record.get("runs", ()) for name in run["asked"])
-    unended = [name for name in asked if not record["sections"].get(name, {}).get("ended")]
-    by_outcome["not made"] += [f"the rest of section {name}" for name in unended]
-    parts = [f"{kind}: {_some(names)}" for kind, names in by_outcome.items() if kind != "passed" and names]
-    return "; ".join([f"{len(by_outcome['passed'])} of {len(found)} checks passed", *parts])
+    """Returns how many checks passed, and the names of those that failed or were not run."""
+    names = _by_outcome(record)
+    parts = [f"{kind}: {_some(names[kind])}" for kind in ("failed", NOT_RUN) if names[kind]]
+    return "; ".join([f"{_count(len(names['passed']), record)} passed", *parts])
 
 
-_KINDS = {"passed": ("pass",), "failed": ("fail",), "not made": ("skipped", "unavailable")}
+NOT_RUN = "not run"
+_KINDS = {"passed": ("pass",), "failed": ("fail",), NOT_RUN: ("skipped", "unavailable")}
+
+
+def _by_outcome(record: Record, needed: Sequence[str] = ()) -> dict[str, list[str]]:
+    """Names of checks, and those of sections that did not end among the ones that were asked for or are ``needed``."""
+    found = {
+        kind: [check["name"] for _, check in checks_of(record) if check["outcome"] in outcomes]
+        for kind, outcomes in _KINDS.items()
+    }
+    asked = dict.fromkeys([*needed, *(name for run in record.get("runs", ()) for name in run["asked"])])
+    for name in asked:
+        section = record["sections"].get(name, {"checks": []})
+        if not section.get("ended") or not section["checks"]:
+            found[NOT_RUN].append(f"{'the rest of ' if section['checks'] else ''}section {name}")
+    return found
 
 
 def _some(names: list[str]) -> str:
@@ -112,11 +237,14 @@ def _some(names: list[str]) -> str:
 
 
 def _choice(shown: list[Record]) -> str:
-    """How often the GPU is the faster choice, and where it is not."""
+    """How often the GPU is the faster choice, where it is not, and where nobody knows."""
     choices = [row for row in shown if "times_cpu_route" in row]
     slower = [row["work"] for row in choices if row["times_cpu_route"] < 1]
-    which = f"; not in {'; '.join(slower)}" if slower else ""
-    return f"The GPU is the faster choice in {len(choices) - len(slower)} of {len(choices)} rows{which}."
+    which = f"; the CPU is faster in {'; '.join(slower)}" if slower else ""
+    unknown = sum("no_cpu_route" in row for row in shown)
+    parts = [f"The GPU is the faster choice in {_rows_of(len(choices) - len(slower), len(choices))}{which}."]
+    parts += [f"The CPU was not timed in {_rows_of(unknown, len(choices) + unknown)}: the C++ library was missing."]
+    return " ".join(part for part, said in zip(parts, (choices, unknown)) if said)
 
 
 def _aims(shown: list[Record], named: bool) -> str:
@@ -124,7 +252,13 @@ def _aims(shown: list[Record], named: bool) -> str:
     aimed = [row for row in shown if row["met"] is not None]
     missed = [f"{row['work']} ({'; '.join(row['missed'])})" for row in aimed if not row["met"]]
     which = f"; missed: {', '.join(missed)}" if missed and named else ""
-    return f"{len(aimed) - len(missed)} of {len(aimed)} rows meet their targets{which}." if aimed else ""
+    met = len(aimed) - len(missed)
+    verb = "meets its targets" if len(aimed) == 1 else "meet their targets"
+    return f"{_rows_of(met, len(aimed))} {verb}{which}." if aimed else ""
+
+
+def _rows_of(count: int, total: int) -> str:
+    return f"{count} of {total} {'row' if total == 1 else 'rows'}"
 
 
 def _sizes(row: Record) -> list[str]:
@@ -153,6 +287,8 @@ def _torchmetrics(row: Record) -> str:
 
 
 def _route(row: Record) -> str:
+    if "no_cpu_route" in row:
+        return "not timed"
     return ratio(row["times_cpu_route"]) if "times_cpu_route" in row else ""
 
 
@@ -196,7 +332,8 @@ def _line(row: Record) -> str:
     device, wall = (_median(row, clock).replace(" ", "") for clock in ("device_seconds", "seconds"))
     target = "" if row["met"] is None else "met" if row["met"] else "MISSED"
     torchmetrics = _torchmetrics(row) if "times_torchmetrics" in row else "none" if "no_torchmetrics" in row else ""
-    cells = f"{moved:>7} {floor:>7} {device:>7} {wall:>7} {_share(row):>4} {torchmetrics:>7} {_route(row):>5} {target}"
+    route = "none" if "no_cpu_route" in row else _route(row)
+    cells = f"{moved:>7} {floor:>7} {device:>7} {wall:>7} {_share(row):>4} {torchmetrics:>7} {route:>5} {target}"
     return f"{name:{NAME_WIDTH}} {cells}"
 
 

@@ -9,17 +9,18 @@ import contextlib
 import importlib
 import importlib.util
 import io
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd import DeviceType
 
 from benchmarks.baselines import BATCH, load_torchvision, with_float32_grids
 from benchmarks.checks import Checks, Disagreement, Later, Unavailable, device_seconds, wait, wall_seconds
-from benchmarks.gpu_jobs import CPU, Bandwidth, Job, OfFunction, OfMetric, Timing, measure
+from benchmarks.gpu_jobs import CPU, Bandwidth, Job, OfFunction, OfMetric, Timing, device_time, measure
 from benchmarks.gpu_works import Sizes, Work
 from benchmarks.verify import STATS
 from testing import formats
@@ -47,7 +48,7 @@ def copy_bytes_per_second(device: torch.device, size: int = COPY_BYTES) -> float
     source = torch.ones(size, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
     target.copy_(source)
-    return 2 * size / device_seconds(lambda: target.copy_(source), device, 10)["median"]
+    return 2 * size / device_seconds(lambda: target.copy_(source), device, 10, ahead=True)["median"]
 
 
 def time_copy(checks: Checks, bandwidth: Bandwidth, device: torch.device) -> None:
@@ -144,12 +145,16 @@ def _time_phase(name: str, phase: Callable[[], object], device: torch.device, re
     return {
         "phase": name,
         "seconds": wall_seconds(phase, device, repeats),
-        "device_seconds": device_seconds(phase, device, repeats),
+        "device_seconds": device_time(phase, device, repeats),
     }
 
 
 def profile(work: Work, device: torch.device) -> list[Timing]:
-    """Kernels of one update and ``compute`` by device time: name, calls, microseconds in all."""
+    """Kernels and copies of one update and ``compute`` by device time: name, calls, microseconds in all.
+
+    Raises:
+        Unavailable: the device is not a GPU, or the profiler saw nothing on it.
+    """
     if device.type != "cuda":
         raise Unavailable("kernels are listed on a CUDA device only")
     data, run = [formats.padded_tensors(work.scene(), device)], _precision(device)
@@ -159,7 +164,17 @@ def profile(work: Work, device: torch.device) -> list[Timing]:
     with torch.profiler.profile(activities=activities) as trace:
         run(data)
         wait(device)
-    events = [event for event in trace.key_averages() if event.self_device_time_total > 0]
+    return _kernel_rows(trace.key_averages())
+
+
+def _kernel_rows(averages: Iterable[Any]) -> list[Timing]:
+    # an op of the host carries the time of the kernels that it launched, which are listed themselves
+    events = [event for event in averages if event.device_type == DeviceType.CUDA and event.self_device_time_total > 0]
+    if not events:
+        raise Unavailable(
+            "torch.profiler saw no kernel on the device: the driver may keep CUPTI from all users but root"
+            " (NVreg_RestrictProfilingToAdminUsers=1); run the check as root, or lift that"
+        )
     events.sort(key=lambda event: -event.self_device_time_total)
     return [
         {"kernel": event.key[:120], "calls": event.count, "microseconds": round(event.self_device_time_total, 1)}
@@ -200,7 +215,7 @@ def _time_op(
     got = kernel(*arguments)
     if device.type != "cpu" and (text := differences(row.defined(got), row.defined(call(row.op)(*example.arguments)))):
         raise Disagreement(f"against the CPU kernel: {text}")
-    on_device = device_seconds(lambda: kernel(*arguments), device, repeats)
+    on_device = device_time(lambda: kernel(*arguments), device, repeats)
     moved = moved_bytes(arguments, got)
     return {
         "op": f"{row.op} by {kind}" if kind else row.op,

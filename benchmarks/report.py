@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,8 +90,13 @@ Row = dict[str, Any]
 
 
 def stored(kind: str, folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """The results of full runs of ``kind``, oldest first; quick ones do not count."""
-    found = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    """The results of full runs of ``kind``, oldest first; quick ones do not count.
+
+    Raises:
+        BrokenResult: a file in ``folder`` holds no JSON object. Records of a GPU check are read elsewhere.
+    """
+    paths = [path for path in sorted(folder.glob("*.json")) if not path.name.startswith("gpu_")]
+    found = [gpu_table.read_result(path) for path in paths]
     return sorted((r for r in found if r["kind"] == kind and not r["quick"]), key=lambda r: str(r["date"]))
 
 
@@ -345,7 +349,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
     parser.add_argument("--print", action="store_true", help="print the page and the summary, write nothing")
     arguments = parser.parse_args(argv)
-    results, gpu = collected(arguments.results), gpu_table.newest(arguments.results)
+    try:
+        results, gpu = collected(arguments.results), gpu_table.newest(arguments.results)
+    except gpu_table.BrokenResult as error:
+        print(error, file=sys.stderr)
+        return 1
     if not any(results.values()):
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1

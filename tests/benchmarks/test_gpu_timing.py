@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from torch.autograd import DeviceType
 
 from benchmarks import (
+    gpu_budgets,
     gpu_classification,
     gpu_jobs,
     gpu_masks,
@@ -27,13 +29,15 @@ from benchmarks import (
 )
 from benchmarks.baselines import with_float32_grids
 from benchmarks.checks import Checks, Disagreement, Later, Unavailable
-from benchmarks.gpu_jobs import CPU, Job, OfFunction, OfMetric, measure
+from benchmarks.gpu_jobs import CPU, Job, OfFunction, OfMetric, device_time, measure
 from benchmarks.gpu_record import rows_of
 from benchmarks.gpu_sections import Setup
 from benchmarks.gpu_targets import H200_COPY, TARGETS, judged, seconds_allowed
 from benchmarks.gpu_works import Work
 from testing import datasets
 from testing.registry import ROWS
+from valor_gpu import native
+from valor_gpu.ops import _accumulate_cuda
 
 SMALL = gpu_classification.REHEARSED
 SECTIONS = ("timing", "classification", "masks")
@@ -152,6 +156,34 @@ def test_the_way_through_the_cpu_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert measure(job, CPU, Later("", lambda: 1e9))["cpu_route"]["runs"] == 1
 
 
+def test_without_the_library_of_the_cpu_a_row_has_no_ratio(
+    record: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(native, "available", lambda name: name != "valor_cpu")
+    monkeypatch.setattr(gpu_jobs, "ROUTE_SECONDS", 1e9)
+    numbers, calls = iter((2, 2, 2, 3)), []
+
+    def start(_: torch.device) -> OfFunction:
+        number = next(numbers)
+        return OfFunction(lambda values: calls.append(number) or values * number)
+
+    job = Job("double", lambda _: (torch.ones(3),), start, ("box IoU",), 1)
+    row = measure(job, CPU, Later("bandwidth", lambda: 1e9))
+    assert len(calls) == 4  # to load, to compare, wall time, device time
+    assert row["no_cpu_route"].startswith("the C++ library is missing (") and "pip install" in row["no_cpu_route"]
+    assert not {"cpu_route", "times_cpu_route"} & set(row) and {"device_seconds", "seconds", "share_of_copy"} < set(row)
+    count = sum("cpu_route" in row for row in gpu_table.rows(record))
+    check_of(record, "box IoU")["rows"] = [row]
+    for other in gpu_table.rows(record):
+        other |= {"times_cpu_route": 3.0} if "cpu_route" in other else {}  # the text shortens long lists
+    for text in (gpu_table.readme_block(record), gpu_table.page_text(record), gpu_table.text(record)):
+        assert f"The CPU was not timed in 1 of {count} rows: the C++ library was missing." in text.replace("\n", " ")
+    for text in (gpu_table.readme_block(record), gpu_table.page_text(record)):
+        assert re.search(r"\| double \| .* \| not timed \|", text)
+    with pytest.raises(Disagreement, match="the result is not that of the CPU"):
+        measure(job, CPU, Later("bandwidth", lambda: 1e9))
+
+
 def test_data_take_a_quarter_of_the_memory_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     properties = SimpleNamespace(total_memory=4_000_000)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: properties)
@@ -160,6 +192,96 @@ def test_data_take_a_quarter_of_the_memory_at_most(monkeypatch: pytest.MonkeyPat
         gpu_jobs._check_room((torch.zeros(125_001, dtype=torch.int64),), torch.device("cuda"))
     load = gpu_classification.Load(classes=20).fitting(torch.device("cuda"))
     assert (load.rows, load.multilabel) == (10_000, 4_166)
+
+
+# --------------------------------------------------------------------------------------------------------- device time
+
+
+class Clock:
+    """A GPU whose clock goes on only where a test says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.device = 0.0, SimpleNamespace(type="cuda")
+        clock = self
+
+        class Event:
+            def __init__(self, enable_timing: bool) -> None:
+                assert enable_timing
+
+            def record(self) -> None:
+                self.at = clock.now
+
+            def synchronize(self) -> None:
+                assert self.at <= clock.now
+
+            def elapsed_time(self, end: Event) -> float:
+                return 1e3 * (end.at - self.at)
+
+        monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda _: self.passes(1000), raising=False)
+        monkeypatch.setattr(gpu_jobs, "_flush", lambda _: lambda: self.passes(20_000))
+        monkeypatch.setattr(_accumulate_cuda, "_read", lambda *_: self.passes(100))
+
+    def passes(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(("reads", "seconds"), [(0, 43.0), (1, 3.0), (2, 243.0)])
+def test_device_time_ends_where_a_work_reads_back_once(
+    reads: int, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A work of 3 s on the device, reads of 100 s, and 40 s of Python behind them."""
+    clock = Clock(monkeypatch)
+    read = _accumulate_cuda._read
+
+    def work() -> None:
+        clock.passes(3)
+        for _ in range(reads):
+            _accumulate_cuda._read(None)  # type: ignore[arg-type]
+        clock.passes(40)
+
+    found = device_time(work, clock.device, 2, before=lambda: clock.passes(7))  # type: ignore[arg-type]
+    assert (found["min"], found["max"], found["runs"]) == (seconds, seconds, 2)
+    assert clock.now == 2 * (7 + 20_000 + 1000 + 43 + 100 * reads) and _accumulate_cuda._read is read
+
+
+def test_works_phases_ops_and_budgets_have_one_clock(
+    scene: datasets.BoxDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = iter(range(1000))
+    for module in (gpu_jobs, gpu_timing, gpu_budgets):
+        monkeypatch.setattr(module, "device_time", lambda *_, **__: {"median": 100.0 + next(made)})
+    bandwidth, work = Later("bandwidth", lambda: 1e9), works(lambda: scene)[0]
+    checks = Checks(show=lambda _: None)
+    gpu_timing.time_jobs(checks, gpu_timing.whole_jobs(work)[:1], CPU, bandwidth)
+    gpu_timing.time_phases(checks, work, CPU)
+    gpu_timing.time_ops(checks, work.scene, CPU, 2, bandwidth, {"box_iou", "assign"})
+    gpu_budgets.time_budgets(checks, work, CPU)
+    assert checks.failed == []
+    found = [row["device_seconds"]["median"] for check in checks.records for row in check["rows"]]
+    assert len(found) == 10 and found == sorted(found) and found[:6] == [100, 101, 102, 103, 104, 105]
+
+
+def test_the_copy_is_timed_ahead_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_timing, "device_seconds", lambda *_, ahead=False: {"median": 2.0 if ahead else 1.0})
+    assert gpu_timing.copy_bytes_per_second(CPU, 8) == 8.0
+
+
+def average(key: str, device: DeviceType, microseconds: float) -> Any:
+    return SimpleNamespace(key=key, device_type=device, self_device_time_total=microseconds, count=2)
+
+
+def test_kernels_are_listed_without_the_ops_that_launched_them() -> None:
+    events = [
+        average("aten::sum", DeviceType.CPU, 5.04), average("sum_kernel", DeviceType.CUDA, 5.04),
+        average("assign_kernel", DeviceType.CUDA, 7.0), average("nothing", DeviceType.CUDA, 0.0),
+    ]  # fmt: skip
+    assert gpu_timing._kernel_rows(events) == [
+        {"kernel": "assign_kernel", "calls": 2, "microseconds": 7.0},
+        {"kernel": "sum_kernel", "calls": 2, "microseconds": 5.0},
+    ]
+    with pytest.raises(Unavailable, match=r"no kernel on the device: .*CUPTI.*NVreg_RestrictProfilingToAdminUsers"):
+        gpu_timing._kernel_rows(events[:1])
 
 
 # -------------------------------------------------------------------------------------------------------- torchmetrics
@@ -367,7 +489,7 @@ def test_the_tables_show_numbers_and_misses(record: dict[str, Any], bandwidth: f
     assert "| top-1 counts, 600 x 20 | **2.00 ms** |" in readme
     assert ("top-1 counts, 600 x 20 (device 1.70 ms, target 1.40 ms)" in readme) == (bandwidth == 4.3e12)
     assert "Commit 0123456789, 2031-02-03." in readme and "NVIDIA H100" in readme and "driver 580.1" in readme
-    assert f"copies of {max(bandwidth / 1e12, 0):.2f} TB/s" in readme
+    assert f"(copies at {bandwidth / 1e12:.2f} TB/s), driver" in readme and "CPU: 16 cores of a processor;" in readme
 
 
 def test_the_table_says_where_the_cpu_is_faster(record: dict[str, Any]) -> None:
@@ -378,7 +500,8 @@ def test_the_table_says_where_the_cpu_is_faster(record: dict[str, Any]) -> None:
     assert f"The GPU is the faster choice in {count} of {count} rows." in gpu_table.readme_block(record)
     row_of(record, "box IoU")["times_cpu_route"] = 0.9
     for text in (gpu_table.readme_block(record), gpu_table.page_text(record), gpu_table.text(record)):
-        assert f"in {count - 1} of {count} rows; not in box IoU, 1,200 pairs." in text.replace("\n", " ")
+        sentence = f"faster choice in {count - 1} of {count} rows; the CPU is faster in box IoU, 1,200 pairs."
+        assert sentence in text.replace("\n", " ")
 
 
 def test_an_incomplete_record_still_gives_a_table(record: dict[str, Any]) -> None:
@@ -390,19 +513,94 @@ def test_an_incomplete_record_still_gives_a_table(record: dict[str, Any]) -> Non
     for text in (gpu_table.readme_block(record), gpu_table.page_text(record), gpu_table.text(record)):
         text = text.replace("\n", " ")
         assert "| top-1 counts" not in text and "box IoU, 1,200 pairs |" not in text and "top-5 counts" in text
-        assert f"{passed} of {total} checks passed; failed: top-1 counts, 600 x 20; not made: box IoU, 1,2" in text
-    assert "the rest of section nccl. Commit" in gpu_table.readme_block(record)
+        assert f"{passed} of {total} checks passed; failed: top-1 counts, 600 x 20; not run: box IoU, 1,2" in text
+    assert "section nccl. Commit" in gpu_table.readme_block(record)
 
 
 def test_a_record_without_times_is_no_table(tmp_path: Path, record: dict[str, Any]) -> None:
     record["sections"] = {"parity": {"seconds": 1, "ended": True, "checks": [{"name": "op x", "outcome": "fail"}]}}
-    assert gpu_table.text(record).startswith(
-        "no time was measured; 0 of 1 checks passed; failed: op x; not made: the r"
-    )
-    (tmp_path / "gpu_a.json").write_text(json.dumps(record))
+    text = "no time was measured; 0 of 1 check passed; failed: op x; not run: section timing, section classification"
+    assert gpu_table.text(record).startswith(text)
+    record["sections"]["parity"]["checks"][0]["outcome"] = "skipped"
+    (tmp_path / "gpu_a.json").write_text(json.dumps(record | {"sections": shaped(record)}))
     assert gpu_table.newest(tmp_path) is None
     for text in (gpu_table.readme_block(None), gpu_table.page_text(None)):
-        assert text.startswith("**Not yet measured on a GPU.** ") and text.endswith("no time on a GPU is known.")
+        assert text.startswith("**Not yet measured on a GPU.** ") and text.endswith("so no time is known.")
+
+
+def shaped(record: dict[str, Any], quick: bool = True) -> dict[str, Any]:
+    """Sections whose checks all say whether they are quick."""
+    return {
+        name: {**section, "checks": [{**check, "quick": quick} for check in section["checks"]]}
+        for name, section in record["sections"].items()
+    }
+
+
+def compared(record: dict[str, Any]) -> dict[str, Any]:
+    """The record of part 1 alone, in which every check passed."""
+    made = {"name": "op x", "outcome": "pass", "quick": True}
+    names = ("parity", "tests", "unseen", "waiting", "graphs", "nccl")
+    sections = {name: {"ended": True, "checks": [made | {"name": f"{name} x"}]} for name in names}
+    return record | {"sections": sections, "runs": [{"asked": list(names)}]}
+
+
+def said(record: dict[str, Any], folder: Path) -> str:
+    """What README.md and the page say of the only record in a folder."""
+    (folder / "gpu_a.json").write_text(json.dumps(record))
+    newest = gpu_table.newest(folder)
+    assert gpu_table.readme_block(newest) == gpu_table.page_text(newest)
+    return gpu_table.readme_block(newest)
+
+
+def test_a_record_of_part_1_says_that_every_kernel_agreed(record: dict[str, Any], tmp_path: Path) -> None:
+    green = (
+        "Every kernel agreed with the CPU on NVIDIA H100 (6 of 6 checks, 2031-02-03, commit 0123456789); not yet timed"
+        " on a GPU."
+    )
+    found = compared(record)
+    assert said(found, tmp_path) == green
+    timing = {"ended": False, "checks": [{"name": "box IoU", "outcome": "unavailable", "quick": False}]}
+    found["sections"]["timing"] = timing
+    assert said(found, tmp_path) == green
+    found["changed_files"] = 3
+    assert "6 checks, 2031-02-03, commit 0123456789 with 3 changed files);" in said(found, tmp_path)
+    found["sections"]["masks"] = {"ended": True, "checks": shaped(record)["masks"]["checks"]}
+    assert said(found, tmp_path).endswith("; timed only in a quick run.")
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "text"),
+    [
+        ("tests", {"outcome": "fail"}, "1 of 6 checks failed on NVIDIA H100 ({made}): tests x; not yet timed"),
+        ("nccl", {"outcome": "unavailable"}, "5 of 6 checks passed and none failed on NVIDIA H100 ({made}); not run: "),
+        ("nccl", {"ended": False}, "6 of 6 checks passed and none failed on NVIDIA H100 ({made}); not run: the rest o"),
+        ("nccl", {"checks": []}, "5 of 5 checks passed and none failed on NVIDIA H100 ({made}); not run: section nccl"),
+        ("nccl", None, "5 of 5 checks passed and none failed on NVIDIA H100 ({made}); not run: section nccl; not yet"),
+        ("masks", {"outcome": "fail"}, "1 of 7 checks failed on NVIDIA H100 ({made}): op y; not yet timed on a GPU."),
+    ],
+)  # fmt: skip
+def test_less_than_all_of_part_1_is_said_plainly(
+    section: str, change: dict[str, Any] | None, text: str, record: dict[str, Any], tmp_path: Path
+) -> None:
+    found = compared(record)
+    found["sections"].setdefault(section, {"ended": True, "checks": [{"name": "op y", "quick": True}]})
+    if change is None:
+        del found["sections"][section]
+    elif "outcome" in change:
+        found["sections"][section]["checks"][0] |= change
+    else:
+        found["sections"][section] |= change
+    assert said(found, tmp_path).startswith(text.format(made="2031-02-03, commit 0123456789"))
+
+
+def test_a_record_with_times_comes_before_a_newer_one_without(record: dict[str, Any], tmp_path: Path) -> None:
+    untimed = compared(copy.deepcopy(record)) | {"date": "2032-01-01"}
+    (tmp_path / "gpu_old.json").write_text(json.dumps(untimed | {"date": "2029-01-01"}))
+    (tmp_path / "gpu_new.json").write_text(json.dumps(untimed))
+    assert gpu_table.newest(tmp_path) == untimed
+    (tmp_path / "gpu_timed.json").write_text(json.dumps(record))
+    newest = gpu_table.newest(tmp_path)
+    assert newest is not None and newest["date"] == record["date"]
 
 
 def test_the_readme_shows_the_newest_full_record(record: dict[str, Any], tmp_path: Path) -> None:
@@ -424,6 +622,43 @@ def test_the_readme_shows_the_newest_full_record(record: dict[str, Any], tmp_pat
     assert shown.startswith("top\n<!-- gpu:begin -->\n| on a GPU | time |") and "of before" not in shown
     assert "Commit bbbbbbbbbb, 2031-02-03.\n<!-- gpu:end -->" in shown
     assert "## On a GPU\n\n| on a GPU | bytes | floor |" in report.page(report.collected(), newest)
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        (lambda text: text[:100], r"must hold JSON but does not \(.*\)"),
+        (lambda text: "", r"must hold JSON but does not \(Expecting value: line 1 column 1 \(char 0\)\)"),
+        (lambda text: f"[{text}]", "must hold a JSON object but holds an array"),
+        (lambda text: "3", "must hold a JSON object but holds a number"),
+        (lambda text: text.replace('"kind": ', '"gone": '), ".*, but the record has no kind"),
+        (lambda text: text.replace('"device": {"name"', '"gone": {"name"'), ".*, but the record has no device"),
+        (lambda text: text.replace('"driver": "580.1"', '"driver": null'),
+         ".*, but the record.device.driver must be a string and is null"),
+        (lambda text: re.sub(r'"sections": .*', '"sections": {"masks": {"checks": [3]}}}', text),
+         r".*, but the record.sections.masks.checks\[0\] must be an object and is a number"),
+        (lambda text: text.replace('"share_of_copy": ', '"share_of_copy": true, "was": '),
+         r".*, but row 'box AP.*'.share_of_copy must be a number and is a boolean"),
+        (lambda text: text.replace('"median": ', '"mean": '), r".*, but row 'box AP.*'.seconds has no median"),
+    ],
+)  # fmt: skip
+def test_a_broken_record_is_named(
+    change: Callable[[str], str], wrong: str, record: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, whole = tmp_path / "gpu_broken.json", json.dumps(record)
+    path.write_text(whole)
+    assert gpu_table.newest(tmp_path) is not None and change(whole) != whole
+    path.write_text(change(whole))
+    with pytest.raises(gpu_table.BrokenResult, match=f"gpu_broken.json {wrong}: copy it again from the machine that"):
+        gpu_table.newest(tmp_path)
+    assert report.main(["--print", "--results", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(str(path))
+
+
+def test_another_broken_result_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "detection.json").write_text("{")
+    assert report.main(["--print", "--results", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith(f"{tmp_path / 'detection.json'} must hold JSON but does not (")
 
 
 def test_durations_have_three_figures() -> None:
