@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Builds, checks, stores; see the module."""
     arguments = parser().parse_args(argv)
     if arguments.device == "cuda" and not torch.cuda.is_available():
-        print(f"gpu_check: nothing was run: {no_device()}", flush=True)
+        print(f"gpu_check: no CUDA device, so nothing was run: {no_device()}", flush=True)
         return INCOMPLETE
     if disabled := os.environ.get(DISABLE):
         print(f"gpu_check: {DISABLE} must not be set, since it takes kernels away, but is {disabled!r}", flush=True)
