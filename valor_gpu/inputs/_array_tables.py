@@ -10,16 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.inputs._table import Format, Numbers, Table, cell_text, row_place
 from valor_gpu.inputs.files import InputFile
+from valor_gpu.inputs.npy_headers import NpyHeader, read_npy_header
 
 Array = NDArray[Any]
-
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 _SUFFIX = ".npy"
 
 
@@ -114,10 +112,10 @@ def _read_npz(file: InputFile, texts: Sequence[str], numbers: Sequence[Sequence[
 def _member(place: str, members: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
     """One array. Its header is held against its size first: numpy allocates whatever a header asks for."""
     with members.open(info) as file:
-        version = npy.read_magic(file)
-        if version not in _HEADERS:
+        header = read_npy_header(file)
+        if not isinstance(header, NpyHeader):
             raise InputError(f"{place} must hold numbers or texts but has fields of its own")
-        shape, in_columns, dtype = _HEADERS[version](file)
+        shape, in_columns, dtype = header
         if dtype.hasobject:
             raise InputError(f"{place} must hold numbers or texts but holds Python objects, which are not loaded")
         has, needs = info.file_size - file.tell(), math.prod(shape) * dtype.itemsize

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import LARGEST_EXPANSION
+from valor_gpu.inputs.npy_headers import NpyHeader, read_npy_header
 from valor_gpu.inputs.png import COLORS, GREY, PALETTE, parse_png
 
 FORMATS = (".png", ".npy", ".npz")
@@ -199,11 +200,10 @@ def _array_of_npz(path: str, source: str | IO[bytes], size: int, key: str | None
 
 def _array_header(path: str, file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, whether columns lie together, and dtype of an array; Python objects, which can run code, are no array."""
-    version = np.lib.format.read_magic(file)
-    if version not in ((1, 0), (2, 0)):  # 3.0 is for names of fields
-        raise InputError(f"{path} must hold plain numbers but is npy of version {version[0]}.{version[1]}")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, columns, dtype = read(file)
+    header = read_npy_header(file)
+    if not isinstance(header, NpyHeader):
+        raise InputError(f"{path} must hold plain numbers but is npy of version {header[0]}.{header[1]}")
+    shape, columns, dtype = header
     if dtype.hasobject or dtype.kind not in "iubfc":
         raise InputError(f"{path} must hold numbers but has {dtype}")
     if any(size < 0 for size in shape):
