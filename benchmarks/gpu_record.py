@@ -119,6 +119,12 @@ def checks_of(record: Record) -> Iterator[tuple[str, Record]]:
             yield name, check
 
 
-def rows_of(record: Record) -> list[Record]:
-    """Returns the timings of all checks that passed: rows of a work, op, phase or kernel."""
-    return [row for _, check in checks_of(record) for row in check.get("rows", ()) if check["outcome"] == "pass"]
+def rows_of(record: Record, quick: bool = True) -> list[Record]:
+    """Returns the timings of all checks that passed: rows of a work, op, phase or kernel.
+
+    Args:
+        record: of a GPU check.
+        quick: those of quick runs as well.
+    """
+    passed = [check for _, check in checks_of(record) if check["outcome"] == "pass" and (quick or not check["quick"])]
+    return [row for check in passed for row in check.get("rows", ())]

@@ -133,7 +133,7 @@ def _entry(record: Record, name: str, outcome: str, detail: str) -> Record:
 
 def _append(record: Record, section: str, entry: Record) -> Record:
     """Puts an entry into a section in place of one of an earlier run."""
-    found = record["sections"].setdefault(section, {"seconds": 0.0, "ended": False, "checks": []})
+    found = record["sections"].setdefault(section, {"seconds": 0.0, "ended": 0, "checks": []})
     found["checks"] = [*(check for check in found["checks"] if check["name"] != entry["name"]), entry]
     print(f"{entry['outcome']:11s} {entry['name']}: {entry['detail']}", flush=True)
     return entry

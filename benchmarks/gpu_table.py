@@ -11,7 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu_record import Record, checks_of
+from benchmarks.gpu_record import Record, checks_of, rows_of
 from benchmarks.gpu_targets import duration
 from benchmarks.machine import RESULTS
 
@@ -80,13 +80,7 @@ def _any_run(record: Record) -> bool:
 
 def rows(record: Record, quick: bool = False) -> list[Record]:
     """Returns the rows of all checks that passed, in their order; those of quick runs only where ``quick`` says so."""
-    return [
-        row
-        for _, check in checks_of(record)
-        if check["outcome"] == "pass" and (quick or not check["quick"])
-        for row in check.get("rows", ())
-        if "work" in row
-    ]
+    return [row for row in rows_of(record, quick) if "work" in row]
 
 
 # -------------------------------------------------------------------------------------------------------------- shape

@@ -188,14 +188,21 @@ def check_imports(machine: Machine) -> Iterator[Line]:
     yield line
 
 
+def _names(machine: Machine, name: str, module: str, *names: str) -> tuple[Line, list[Any]]:
+    """Reads constants of a module of the copy; returns the line of that step and their values."""
+    listed = ", ".join(names)
+    program = f"import json; from {module} import {listed}; print(json.dumps([{listed}]))"
+    line, output = machine.run(name, str(machine.python), "-c", program)
+    return line, [] if line.problem else json.loads(output.splitlines()[-1])
+
+
 def check_collection(machine: Machine) -> Iterator[Line]:
     """Collects the tests of each path of the check, as if there was a CUDA device; none may be marked to be skipped."""
-    program = "import json; from benchmarks.gpu_tests import MARK, TESTS; print(json.dumps([MARK, TESTS]))"
-    line, output = machine.run("list of tests", str(machine.python), "-c", program)
+    line, listed = _names(machine, "list of tests", "benchmarks.gpu_tests", "MARK", "TESTS")
     if line.problem:
         yield line
         return
-    mark, paths = json.loads(output.splitlines()[-1])
+    mark, paths = listed
     pytest = [str(machine.python), "-m", "pytest", "-p", "pretend_cuda", "-p", "show_skips"]
     pytest += ["-q", "--collect-only", "-m", mark]
     for path in paths:
@@ -228,12 +235,11 @@ def check_command(machine: Machine) -> Iterator[Line]:
 
 def check_sections(machine: Machine) -> Iterator[Line]:
     """Rehearses all parts on the CPU by the command of the GPU machine: lines of parts, sections and the record."""
-    program = "import json; from benchmarks.gpu_check import SECTIONS; print(json.dumps(SECTIONS))"
-    line, output = machine.run("list of sections", str(machine.python), "-c", program)
+    line, listed = _names(machine, "list of sections", "benchmarks.gpu_check", "SECTIONS")
     if line.problem:
         yield line
         return
-    names = json.loads(output.splitlines()[-1])
+    (names,) = listed
     for part in PARTS:
         line, _ = _script(machine, part, "--device", "cpu", "--seconds", f"{SECONDS:.0f}")
         line.problem = "" if line.detail in ("", INCOMPLETE) else line.problem
