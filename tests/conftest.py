@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ import tests  # noqa: F401  (it prepares the imports of all others)
 from tests.devices import CUDA
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
+
+# A process that was started in the background of a script ignores interrupts, and so would those that it starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # nothing of what is collected is garbage, and to look for some takes seconds
 

@@ -237,15 +237,18 @@ def test_ctrl_c_says_how_to_go_on(folder: Path, target: str, capsys: pytest.Capt
     options = ["--data", "rows.jsonl", "--metrics", "f1_score", "--target", f"{target}:slow", "--name", "r"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "valor_gpu", "eval", "run", *options]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
     asked, deadline = folder / "asked", time.monotonic() + 60
-    while not (asked.exists() and len(asked.read_text()) == 3 and stored_rows(folder) >= 2):
-        assert time.monotonic() < deadline and process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as process:
+        try:
+            while not (asked.exists() and len(asked.read_text()) == 3 and stored_rows(folder) >= 2):
+                assert time.monotonic() < deadline and process.poll() is None
+                time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == INTERRUPTED and out == ""
     with Store() as store:
         run = store.run("r")

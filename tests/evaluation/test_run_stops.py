@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import _thread
 import json
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,25 @@ def test_ctrl_c_while_scores_are_computed_stops_a_run_that_can_go_on(store: Stor
     armed = False
     again = resume_run(store, caught.value.result.run_id, evaluators=[strict])
     assert again.metrics_summary == {"mean_strict": 1.0} and again.summary["evaluators"]["strict"]["n"] == 300
+
+
+def test_ctrl_c_that_another_thread_receives_stops_a_run(store: Store) -> None:
+    """Such a signal does not wake the main thread, and neither does one that comes just before it waits."""
+    leave = threading.Event()
+
+    def target(question: str) -> str:
+        if question == "250":
+            time.sleep(0.2)  # until the main thread waits
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            leave.wait(60)
+        return "a"
+
+    try:
+        with pytest.raises(EvaluationInterrupted, match=r"^$") as caught:
+            evaluate(data=ROWS, target=target, metrics_list=["exact_match"], store=store, max_concurrency=1)
+    finally:
+        leave.set()
+    assert caught.value.result.run.counts() == {"ok": 250}
 
 
 def test_a_judge_without_quota_stops_the_run_and_resume_asks_the_rest(store: Store) -> None:

@@ -49,7 +49,7 @@ async def echo(messages: Any) -> str:
 
 
 class Waiting:
-    """An async judge that answers the first ``answered`` questions and then waits."""
+    """An async judge that answers the first ``answered`` questions and then waits until that is raised."""
 
     def __init__(self, answered: int) -> None:
         self.answered, self.asked, self.active = answered, 0, 0
@@ -60,7 +60,8 @@ class Waiting:
             return "4"
         self.active += 1
         try:
-            await asyncio.sleep(60)
+            while self.asked > self.answered:
+                await asyncio.sleep(0.01)
         finally:
             self.active -= 1
         return "4"
@@ -213,24 +214,18 @@ def test_a_progress_that_raises_leaves_nothing_behind() -> None:
     assert judge.active == 0 and ended.value.run.summaries["q"].n_failed == {"cancelled": 8}
 
 
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """A process that was started in the background ignores interrupts; this test is to get them."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def interrupt_when(ready: Callable[[], bool], here: bool = False) -> None:
+    """Interrupts when ``ready``; ``here``: another thread receives the signal, which does not wake the main thread."""
 
-
-def interrupt_when(ready: Callable[[], bool]) -> None:
     def work() -> None:
         while not ready():
             time.sleep(0.01)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        thread = threading.current_thread() if here else threading.main_thread()
+        signal.pthread_kill(thread.ident or 0, signal.SIGINT)
 
     threading.Thread(target=work, daemon=True).start()
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("where", ["script", "loop", "asyncio.run"])
 def test_ctrl_c_gives_back_what_was_judged(where: str) -> None:
     judge = Waiting(5)
@@ -264,7 +259,6 @@ def test_ctrl_c_gives_back_what_was_judged(where: str) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge run"]
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_gets_past_a_parser_that_does_not_return(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("valor_gpu.judge.threads.PATIENCE", 0.1)
     entered, leave = threading.Event(), threading.Event()
@@ -286,10 +280,10 @@ def test_ctrl_c_gets_past_a_parser_that_does_not_return(monkeypatch: pytest.Monk
     assert time.monotonic() - begun < 30 and caught.value.run.scores("q")[:2] == [1.0, 1.0]
 
 
-@pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way() -> None:
+@pytest.mark.parametrize("here", [False, True])
+def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way(here: bool) -> None:
     judge = Waiting(5)
-    interrupt_when(lambda: judge.active >= 4)
+    interrupt_when(lambda: judge.active >= 4, here)
     found: list[JudgedRow] = []
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
         for judged in stream_judge(iter(range(50)), [RATE], judge, limits=FOUR):
@@ -358,7 +352,6 @@ def test_timeouts_and_task_groups_know_a_cancelled_run() -> None:
     assert "sub-exceptions" not in str(failed.value)
 
 
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("within_loop", [False, True])
 def test_ctrl_c_while_the_caller_works_stops_the_run_and_loses_nothing(within_loop: bool) -> None:
     judge, caught = Waiting(10**9), []
@@ -417,7 +410,7 @@ def test_a_scheduler_serves_one_run_at_a_time_and_may_be_used_again() -> None:
     judge = Waiting(0)
     scheduler = Scheduler(judge, FOUR)
     stream = stream_judge(range(9), [RATE], scheduler=scheduler)
-    thread = threading.Thread(target=lambda: next(stream, None), daemon=True)
+    thread = threading.Thread(target=lambda: list(stream), daemon=True)
     thread.start()
     while judge.active < 4:
         time.sleep(0.01)
@@ -429,6 +422,8 @@ def test_a_scheduler_serves_one_run_at_a_time_and_may_be_used_again() -> None:
     assert judge.asked == 4
     scheduler.stop()
     judge.answered = 10**9
+    thread.join(60)
+    assert not thread.is_alive()
     again = Scheduler(echo, FOUR)
     for _ in range(2):
         assert run_judge(range(3), [RATE], scheduler=again).scores("q") == [0.0, 1.0, 2.0] and again.attempts == 3

@@ -26,7 +26,7 @@ from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
 from valor_gpu.judge.rows import JudgedRow, RowsUnderWay, check_metrics, check_repeats
 from valor_gpu.judge.scheduler import Scheduler
-from valor_gpu.judge.threads import LoopThread, cancellations, interrupts_here
+from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
 
 _END: Any = object()
 
@@ -166,7 +166,10 @@ def _stream(
                             thread.loop.call_soon_threadsafe(started.start, index, row)
                             under_way += 1
                         continue
-                    judged = finished.get()
+                    try:
+                        judged = finished.get(timeout=WAKE)
+                    except queue.Empty:
+                        continue
                 under_way, pulled = under_way - 1, 0
                 notices.show()
                 before = cancellations()

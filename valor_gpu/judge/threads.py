@@ -15,6 +15,9 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 PATIENCE = 5.0  # seconds that cancelled requests get to end
+# Seconds that the main thread waits at a time. A signal does not wake it if it arrives just before the wait begins, or
+# if another thread receives it: a wait without a limit would miss Ctrl-C.
+WAKE = 0.25
 
 
 class LoopThread:
@@ -65,8 +68,8 @@ class LoopThread:
             self._end()
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Result of ``work`` in the loop."""
-        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+        """Returns the result of ``work`` in the loop."""
+        return result_of(asyncio.run_coroutine_threadsafe(work, self.loop))
 
     def end(self, work: Coroutine[Any, Any, Any]) -> None:
         """Runs ``work`` in the loop, unless a parser or a judge that does not return keeps the loop from it."""
@@ -81,6 +84,13 @@ class LoopThread:
     def _end(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(PATIENCE)
+
+
+def result_of(future: concurrent.futures.Future[T]) -> T:
+    """Returns the result of a future; Ctrl-C ends the wait."""
+    while not concurrent.futures.wait([future], WAKE).done:
+        pass
+    return future.result()
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from valor_gpu.evaluation.engine.work import OK, PORTION, Work
 from valor_gpu.judge.progress import Progress, ProgressBar
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.scheduler import Scheduler
-from valor_gpu.judge.threads import LoopThread, cancellations, interrupts_here
+from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
 from valor_gpu.store import Run
 
 _LONGEST_WAIT = 5.0  # seconds that rows wait for a full portion
@@ -126,7 +126,10 @@ class Pipeline:
                     continue
                 if not under_way:
                     break
-                what, found = events.get()
+                try:
+                    what, found = events.get(timeout=WAKE)
+                except queue.Empty:
+                    continue
             if what == FAILED:
                 raise found
             if what == ANSWERED:

@@ -45,6 +45,7 @@ from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.judge.protocol import describe
+from valor_gpu.judge.threads import result_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _CONCURRENT = 32  # coroutines of a portion that run at once
@@ -304,4 +305,4 @@ def _run(coroutine: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
     except RuntimeError:
         return asyncio.run(coroutine)
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
+        return result_of(thread.submit(asyncio.run, coroutine))
