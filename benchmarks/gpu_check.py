@@ -20,7 +20,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ SECTIONS = (
     *("parity", "tests", "unseen", "waiting", "graphs", "nccl"), *("timing", "classification", "masks"), "sanitizer",
 )  # fmt: skip
 DISABLE = "VALOR_GPU_DISABLE"
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 KEPT = ROOT / "build" / "gpu_check"
 """Folder of copies of records and logs, from which a later part goes on where its own folder has none."""
 MOST_BYTES = 8 << 20
@@ -127,7 +128,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BlockingIOError:
             print("gpu_check: another one runs in this checkout: wait for its end, or stop it", flush=True)
             return 2
-        return _supervised(arguments)
+        with signal_handlers_restored():
+            return _supervised(arguments)
+
+
+@contextlib.contextmanager
+def signal_handlers_restored() -> Iterator[None]:
+    """Restores, at its end, the handlers of the signals that stop a check."""
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def no_device() -> str:
@@ -215,7 +228,7 @@ def begin(arguments: argparse.Namespace, names: Sequence[str]) -> tuple[Record, 
 
 def finish(record: Record, path: Path, started: float) -> int:
     """Stores the record, here and among the copies, and prints its summary; returns the exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+    for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     record["runs"][-1]["seconds"] = round(time.time() - started, 1)
     with contextlib.suppress(OSError):

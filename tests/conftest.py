@@ -43,6 +43,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    """Fails a test after which Ctrl-C is handled otherwise: programs that later tests start would inherit that."""
+    yield
+    if (handler := signal.getsignal(signal.SIGINT)) is not signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        raise AssertionError(f"the test must leave the handler of SIGINT as it was but left {handler!r}")
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say what was left out without a mark."""
     if not CUDA:
