@@ -7,7 +7,6 @@ whose docstring states the rule, and list it; where a metric can break it by its
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -94,14 +93,14 @@ def check_forward_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
     """A batch that raises on one rank raises on all of them at once, and none has counted it."""
     batches = [case.batch(i) for i in range(world)]
     metric = updated(case.make(dist_sync_on_step=True), [batches[rank]])
-    start = time.monotonic()
     if rank == 1:
-        with unchanged(metric), pytest.raises(InputError, match=r"\S"):
+        with unchanged(metric), Collectives() as seen, pytest.raises(InputError, match=r"\S"):
             metric(*case.bad())
     else:
-        with unchanged(metric), pytest.raises(SyncError, match="not synchronised: rank 1 failed with InputError"):
+        error = "not synchronised: rank 1 failed with InputError"
+        with unchanged(metric), Collectives() as seen, pytest.raises(SyncError, match=error):
             metric(*case.batch(5))
-    assert time.monotonic() - start < 5
+    assert seen.count <= 2
     assert content(metric(*case.batch(6 + rank))) == value_of(case, [case.batch(6 + i) for i in range(world)])
     assert content(metric.compute()) == value_of(
         case, [part for i in range(world) for part in (batches[i], case.batch(6 + i))]
@@ -143,12 +142,10 @@ def check_compute_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
 def check_other_configuration_on_one_rank(case: Case, rank: int, world: int) -> None:
     """Ranks of different configurations raise on every rank, within two collectives."""
     metric = updated(case.other() if rank == 1 else case.make(), [case.batch(rank)])
-    start = time.monotonic()
     difference = r"rank [01] has another config\..* there but .* here"
     with unchanged(metric), Collectives() as seen, pytest.raises(SyncError, match=difference):
         metric.compute()
     assert seen.count == 2
-    assert time.monotonic() - start < 5
     again = updated(case.make(), [case.batch(rank)])
     assert content(again.compute()) == value_of(case, [case.batch(i) for i in range(world)])
 

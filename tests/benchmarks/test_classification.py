@@ -66,7 +66,7 @@ def test_every_engine_agrees_with_the_reference(work: str, files: scores.Files) 
             warnings.simplefilter("ignore")  # those of other engines
             measured = worker.measure(tool, files)
         if "missing" not in measured:
-            assert sum(measured["phases"].values()) <= measured["seconds"] < 60
+            assert sum(measured["phases"].values()) <= measured["seconds"]
             outcomes[tool.name] = Outcome(**measured["outcome"])
     reference = TOOLS[work][2].name
     if reference not in outcomes:

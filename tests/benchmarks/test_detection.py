@@ -177,7 +177,7 @@ def test_our_paths_equal_pycocotools(files: formats.Files, capsys: pytest.Captur
         outcomes = {name: Outcome(**measured["outcome"]) for name, measured in got.items()}
         judged = verdict(RULES["bits"], outcomes[OURS], outcomes[REFERENCE], None)
         assert judged.agrees, f"{path}: {judged.text}"
-        assert sum(got[OURS]["phases"].values()) <= got[OURS]["seconds"] < 60
+        assert sum(got[OURS]["phases"].values()) <= got[OURS]["seconds"]
 
 
 def test_a_run_in_a_process_of_its_own(files: formats.Files) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -46,11 +45,9 @@ def test_regex() -> None:
 def test_an_expression_without_end_costs_its_row_alone_its_time() -> None:
     pytest.importorskip("regex")
     check = evaluator("regex", pattern=r"(a|b|ab)*c\b(?=z)|^(\w+\s?)*$", timeout=0.05)
-    began = time.monotonic()
     bad, good = check.score_rows([{"answer": "ab" * 40 + " a" * 40 + "!"}, {"answer": "two words"}])
     assert bad == Outcome(None, "timeout", "the expression needed more than 0.05 s")
     assert good.value == 1
-    assert time.monotonic() - began < 30
 
 
 SCHEMA = {

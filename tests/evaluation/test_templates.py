@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -103,10 +102,8 @@ def test_templates_that_would_not_end_are_stopped(text: str, monkeypatch: pytest
     limits = {"LONGEST_OUTPUT": 2_000_000, "MOST_STEPS": 20_000, "MOST_SECONDS": 0.5}
     for name, limit in limits.items():
         monkeypatch.setattr(f"valor_gpu.evaluation.prompts._sandbox.{name}", limit)
-    started = time.thread_time()
     with pytest.raises(InputError, match=r"must|RecursionError|No filter"):
         Template(text).render(X)
-    assert time.thread_time() - started < 3
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from testing.hostile_replies import HOSTILE, SIZES
+from testing.hostile_replies import HOSTILE
 from valor_gpu.judge import json_text, parse
 from valor_gpu.judge.parse import ParseError, parse_score
+
+SIZES = 50_000, 200_000
 
 
 class Counted:

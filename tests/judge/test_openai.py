@@ -171,10 +171,8 @@ def test_nobody_listens() -> None:
 
 def test_a_server_that_hangs_meets_the_deadline() -> None:
     limits = Limits(timeout=0.3, transport_retries=1, backoff=0.0)
-    begun = time.monotonic()
     found, server = judged(lambda request: Answer(hang=True), limits)
     assert (found.status, found.attempts, len(server.requests)) == (Status.TIMEOUT, 2, 2)
-    assert time.monotonic() - begun < 4
 
 
 def unsupported(name: str, hint: str = "") -> Answer:
@@ -198,7 +196,7 @@ def picky(refused: dict[str, Answer], form: str | None = None) -> Callable[[Requ
     return respond
 
 
-def test_parameters_of_reasoning_models_are_learnt_once_for_all_calls() -> None:
+def test_parameters_of_reasoning_models_are_learnt_once_for_all_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     value = failure(400, "Unsupported value: 'temperature' does not support 0.0", "unsupported_value", "temperature")
     hint = " Use 'max_completion_tokens' instead."
     with ChatServer(picky({"max_tokens": unsupported("max_tokens", hint), "temperature": value})) as server:
@@ -210,8 +208,9 @@ def test_parameters_of_reasoning_models_are_learnt_once_for_all_calls() -> None:
         async def one(at: int) -> None:
             found.append(await scheduler.ask(question(str(at))))
 
-        seconds = run_all(scheduler, [lambda at=at: one(at) for at in range(20)])  # type: ignore[misc]
-        assert seconds < 4.5  # none has waited in vain for one that the server had rejected
+        # No request waits for one that the server has rejected.
+        monkeypatch.setattr(Scheduler, "_pause", lambda self, seconds: pytest.fail(f"it waits for {seconds} seconds"))
+        run_all(scheduler, [lambda at=at: one(at) for at in range(20)])  # type: ignore[misc]
         assert all(one.ok for one in found) and sum(one.attempts for one in found) == 22 == len(server.requests)
         assert ask(judge).attempts == 1 and judge.identity == before
         assert server.requests[-1].body["max_completion_tokens"] == 1024
@@ -264,7 +263,7 @@ def test_peak_and_rates_measured_at_the_server() -> None:
         assert 2 <= server.peak <= 5 and len(times) == 30
         # A window at the server is as long as ours but for what requests take to arrive.
         assert max(sum(start <= other < start + 1.6 for other in times) for start in times) <= 20
-        assert 1.8 < max(times) - min(times) < 10.0
+        assert max(times) - min(times) > 1.8
 
 
 def test_waits_as_the_server_asks() -> None:

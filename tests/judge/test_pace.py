@@ -77,9 +77,6 @@ def test_nothing_is_sent_once_a_429_has_been_read(at: int, monkeypatch: pytest.M
         found = run_judge(range(60), [RATE], judge)
     assert found.scores("q") == [4.0] * 60 and found.summaries["q"].attempts == 61 and len(read) == 1
     assert not [call for call in judge.calls if read[0] < call < read[0] + 1.0]
-    # What had left before the reply was read arrives at once: within 50 ms, and the time that a busy machine loses.
-    busy = read[0] - overloaded.sent
-    assert all(seconds < 0.05 + busy + 0.5 for seconds in overloaded.early(server)), overloaded.early(server)
 
 
 def test_requests_that_wait_for_their_minute_look_at_the_gate_again() -> None:

@@ -86,6 +86,8 @@ async def judge(messages):
     await asyncio.sleep(0.004)
     return "4"
 import asyncio
+from valor_gpu.judge import replies
+replies.LEASE = 3000.0  # whoever waited for a lease of the dead would wait for ever
 rate = question_metric("q", lambda row: Question([{"role": "user", "content": str(row)}], float), 0, 9)
 print("ready", flush=True)
 sys.stdin.readline()
@@ -127,10 +129,8 @@ def test_after_a_kill_no_kept_row_is_asked_again_and_nobody_waits_for_the_dead(t
         kept = len(cache)
     before = Counter((tmp_path / "asked").read_text().split())
     assert 100 <= kept <= before.total() <= kept + 8
-    begun = time.monotonic()
     process = start(tmp_path, 300)
     assert process.communicate("go\n")[0].splitlines()[-1] == "True None"
-    assert time.monotonic() - begun < 60
     after = Counter((tmp_path / "asked").read_text().split())
     assert len(after) == 300 and after.total() - before.total() == 300 - kept
     assert sum(times == 2 for times in after.values()) <= 8  # what was in flight

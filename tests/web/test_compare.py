@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +107,9 @@ def test_words_that_differ() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("a b " * 370, "b a c " * 240), ("a " * 749, "b a " * 370)])
-def test_difference_of_texts_of_few_words_takes_no_time(old: str, new: str) -> None:
-    begin = time.process_time()
+def test_long_texts_of_few_words_are_not_compared(old: str, new: str) -> None:
+    """All pairs of equal words would be looked at, which takes seconds."""
     assert word_diff(old, new) == new
-    assert time.process_time() - begin < 1  # 4 and 9 s where all pairs are looked at
 
 
 def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import time
 from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
 
+from testing.growth import FACTOR, growth
 from tests.web.pages import client, locked_client, send, text_of
 from valor_gpu.errors import InputError, LeaseError
 from valor_gpu.evaluation.prompts.templates import MessageTemplate
@@ -75,10 +75,9 @@ def test_a_cookie_counts_by_its_whole_name_and_value() -> None:
     "part", ["eyJabcdefgh-", "token ", "token\n\n", "sk-abc ", "api key ", "eyJ.eyJ", "password='"]
 )
 def test_looking_for_keys_takes_time_by_the_length_of_the_text(part: str) -> None:
-    begin = time.process_time()
-    assert not looks_like_key(part * (400_000 // len(part)))
-    assert not looks_like_key(part.strip() + " " * 400_000 + "x")
-    assert time.process_time() - begin < 2  # 4 s for 20,000 blanks where repetitions have no bound
+    assert growth(lambda size: looks_like_key(part * (size // len(part))), 50_000) < 3 * FACTOR
+    assert growth(lambda size: looks_like_key(part.strip() + " " * size + "x"), 50_000) < 3 * FACTOR
+    assert not looks_like_key(part * 1000) and not looks_like_key(part.strip() + " " * 1000 + "x")
 
 
 @pytest.mark.parametrize(
@@ -112,9 +111,10 @@ def test_a_full_disk_is_named(browser: TestClient, run: str, monkeypatch: pytest
 
 @pytest.mark.parametrize("blanks", ["\t ", "  ", "# \t", "system \t"])
 def test_blanks_of_a_prompt_take_time_by_their_number(blanks: str) -> None:
-    begin = time.process_time()
-    MessageTemplate(blanks * 20_000 + "x\n{{ answer }}")
-    assert time.process_time() - begin < 2  # 9 s where two runs of blanks stand beside each other
+    def read(size: int) -> None:
+        MessageTemplate(blanks * (size // len(blanks)) + "x\n{{ answer }}")
+
+    assert growth(read, 20_000) < 3 * FACTOR
 
 
 def test_a_prompt_is_measured_before_it_is_read() -> None:
@@ -122,12 +122,13 @@ def test_a_prompt_is_measured_before_it_is_read() -> None:
         MessageTemplate("user:\nword" * 200_001)
 
 
-def test_blanks_of_a_mapping_take_time_by_their_number() -> None:
-    begin = time.process_time()
-    for text in ("${data." + " " * 200_000 + "x}", "${" + " " * 200_000 + "data.x}", "${data.x" + " " * 200_000 + "}"):
+@pytest.mark.parametrize("text", ["${data.BLANKSx}", "${BLANKSdata.x}", "${data.xBLANKS}"])
+def test_blanks_of_a_mapping_take_time_by_their_number(text: str) -> None:
+    def resolve(blanks: int) -> None:
         with contextlib.suppress(InputError):
-            resolve_mapping({"question": text}, ("x", "question"), None, (), "qa")
-    assert time.process_time() - begin < 2  # 90 s where a lazy text stands before blanks
+            resolve_mapping({"question": text.replace("BLANKS", " " * blanks)}, ("x", "question"), None, (), "qa")
+
+    assert growth(resolve, 50_000) < 3 * FACTOR
 
 
 def test_no_trace_is_left_of_exports_that_nobody_reads(

@@ -9,7 +9,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -189,18 +188,17 @@ def test_a_slow_target_times_out_and_others_go_on() -> None:
 
     def slow(n: int) -> str:
         if n == 0:
-            release.wait(30)
+            release.wait()
         return str(n)
 
     async def all_of() -> list[TargetAnswer]:
         target = opened(slow, timeout=0.3)
         return await asyncio.gather(*(target.answer({"n": n}) for n in range(3)))
 
-    started = time.monotonic()
     found = asyncio.run(all_of())
     release.set()
-    assert [each.status for each in found] == ["timeout", "ok", "ok"] and time.monotonic() - started < 10
-    assert found[0].error == "no answer within 0.3 s" and 0.3 <= found[0].seconds < 10
+    assert [each.status for each in found] == ["timeout", "ok", "ok"]
+    assert found[0].error == "no answer within 0.3 s" and found[0].seconds >= 0.3
 
 
 def test_a_coroutine_that_does_not_end_when_cancelled_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -162,10 +161,9 @@ def test_a_key_that_is_rejected_five_times_stops_the_asking() -> None:
 
 
 def test_an_attempt_times_out_and_is_not_tried_again() -> None:
-    started = time.monotonic()
     found, server = one(lambda request: Answer(hang=True), timeout=0.3)
     assert (found.status, found.error) == ("timeout", "no answer within 0.3 s")
-    assert len(server.requests) == 1 and time.monotonic() - started < 10
+    assert len(server.requests) == 1
 
 
 def test_requests_are_bounded_and_run_side_by_side() -> None:
