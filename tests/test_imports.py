@@ -83,21 +83,26 @@ def test_classifying_on_the_cpu_loads_no_torch(options: list[str], loaded: set[s
 
 @needs_library
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "most"),
     [
-        CLASSIFY,
-        ["text", "--prediction", "a", "--reference", "b", "--metrics", "f1_score,rouge"],
-        ["eval", "run", "--data", "FOLDER/rows.jsonl", "--metrics", "f1_score", "--store", "FOLDER/runs.sqlite"],
+        (CLASSIFY, 150),
+        (["text", "--prediction", "a", "--reference", "b", "--metrics", "f1_score,rouge"], 150),
+        (["eval", "run", "--data", "FOLDER/rows.jsonl", "--metrics", "f1_score", "--store", "FOLDER/runs.sqlite"], 400),
     ],
-)
-def test_commands_take_less_than_half_a_second_of_the_processor(arguments: list[str], tmp_path: Path) -> None:
+)  # fmt: skip
+def test_commands_load_few_modules(arguments: list[str], most: int, tmp_path: Path) -> None:
+    """Start-up is imports: a command of 150 modules beside NumPy's takes 0.15 seconds, torch alone takes 2."""
     (tmp_path / "rows.jsonl").write_text('{"answer": "a cat", "ground_truth": "the cat"}')
     arguments = [each.replace("FOLDER", str(tmp_path)) for each in arguments]
-    program = (
-        f"import time\nfrom valor_gpu.cli import main\nassert main({arguments!r}) == 0\nprint(time.process_time())"
-    )
+    program = f"from valor_gpu.cli import main\nassert main({arguments!r}) == 0"
+    assert 0 < len([name for name in modules_of(program) if name.partition(".")[0] != "numpy"]) < most
+
+
+def modules_of(program: str) -> list[str]:
+    """Names of the modules that a program loads in a process of its own."""
+    program = f"import sys\nbefore = set(sys.modules)\n{program}\nprint(*set(sys.modules) - before)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert float(run.stdout.splitlines()[-1]) < 0.5  # 0.15 on a server of 2024; torch alone takes 2
+    return run.stdout.splitlines()[-1].split()
 
 
 @needs_library
@@ -147,10 +152,8 @@ def test_a_run_does_without_what_it_does_not_need() -> None:
     assert run.stdout.splitlines()[-1] == "found"
 
 
-def test_import_takes_less_than_200_ms() -> None:
-    program = "import time; start = time.perf_counter(); import valor_gpu; print(time.perf_counter() - start)"
-    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(3)]
-    assert min(float(run.stdout) for run in runs) < 0.2
+def test_import_loads_few_modules() -> None:
+    assert "valor_gpu" in (found := modules_of("import valor_gpu")) and len(found) < 20
 
 
 def test_public_names_are_those_in_api_surface_json() -> None:
