@@ -1,7 +1,8 @@
 # Everything lives in .venv inside the checkout, which the first target that needs it makes (about two minutes).
 #
 #   make demo     boxes, masks, label maps, classification and texts of bundled real data: numbers, classes, pictures
-#   make test     all tests                  make check    style, types, imports, formatting, ceilings, docs
+#   make test     all tests but the slow ones (SLOW=1: all)   make test-metrics, make test-eval: its halves
+#   make check    style, types, imports, formatting, ceilings, docs
 #   make browser  what the tests of Studio in a browser need: Chromium and Playwright (make test BROWSER=install: first that)
 #   make ray      Ray Data, and the tests of offline evaluation on it
 #   make parity   only the tests against pycocotools and torchmetrics
@@ -47,7 +48,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test fuzz check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: setup demo pictures browser ray test test-metrics test-eval fuzz check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -129,20 +130,38 @@ pictures: setup
 
 # Test files are split over so many processes; 0: all in this one, as a debugger needs.
 PROCESSES ?= 2
+# SLOW=1: with the tests marked slow, further cases of what takes seconds.
+SLOW ?=
+# The order of the tests, which each run prints.
+SEED ?= $(shell date +%s)
+# Seconds after which a test fails with its stack. Native code that does not return ends its process a minute later.
+LIMIT ?= 300
+PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) \
+  -o faulthandler_timeout=$$(($(LIMIT) + 60)) -o faulthandler_exit_on_timeout=true $(if $(SLOW),,-m "not slow")
+SPLIT = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+EVALUATION := $(wildcard tests/evaluation tests/judge tests/web tests/store tests/pages tests/text tests/test_cli_eval*.py \
+  tests/test_cli_text.py tests/test_cli_store.py)
 # BROWSER=install: get the browser first; where that fails, its tests are skipped. ARGS choose among the other tests.
 BROWSER ?=
 test: setup
-	@$(PY) -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST) $(SPLIT) $(ARGS)
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
 	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile)
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
+
+# Two halves for daily work: numbers, and texts, judges and Studio.
+test-metrics: setup
+	@$(PYTEST) $(SPLIT) $(addprefix --ignore=,$(EVALUATION)) --ignore=tests/benchmarks $(ARGS)
+
+test-eval: setup
+	@$(PYTEST) $(SPLIT) $(EVALUATION) $(ARGS)
 
 browser: setup
 	@$(PY) -m tools.browser install $(VENV)/constraints.txt
 
 ray: setup
 	@$(PIP) -c $(VENV)/constraints.txt -e ".[ray]"
-	@$(PY) -m pytest -q -m ray tests/offline
+	@$(PY) -m pytest -q -p no:randomly -m ray tests/offline
 
 # The tests that take seeds, with FUZZ times as many of them.
 FUZZ ?= 20
@@ -167,6 +186,7 @@ check: setup
 	step $(PY) -c "from importlinter.cli import lint_imports_command as run; run()" --no-logo; \
 	step $(PY) -c "from clang_format import clang_format as run; run()" --dry-run -Werror $(NATIVE); \
 	step $(PY) tools/check_ceilings.py; \
+	step $(PY) -m tests.native.clean --check; \
 	step $(PY) tools/make_docs.py --check; \
 	step $(PY) tools/make_names.py --check; \
 	test -z "$$failed"
@@ -206,7 +226,7 @@ minimum: setup
 	  -c $(VENV)/minimum/constraints.txt -e ".[dev]"
 	@$(VENV)/minimum/bin/python tools/install_oracle.py $(VENV)/minimum/oracle
 	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-0} $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
-	@$(VENV)/minimum/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(PYTEST:$(PY)%=$(VENV)/minimum/bin/python%) $(SPLIT) $(ARGS)
 
 # Neither depends on the target setup, which would build for all architectures where torch has CUDA.
 gpu-pack gpu-dry-run:

@@ -53,7 +53,9 @@ def pytest_runtest_teardown() -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was left out without a mark."""
+    """Says what was left out without a mark, and how to repeat the order."""
+    if (seed := terminalreporter.config.getoption("randomly_seed", None)) is not None:
+        terminalreporter.write_line(f"order of the tests: SEED={seed}")
     if not CUDA:
         terminalreporter.write_line("no CUDA device: the tests that need one were not run")
 

@@ -79,6 +79,7 @@ def test_parity_waiting_and_graphs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -
     assert outcomes(found["graphs"], "pass") == ["a process that was forked"]
 
 
+@pytest.mark.slow
 def test_processes_synchronise() -> None:
     found = sections("nccl")["nccl"]
     assert outcomes(found, "pass") == ["metrics of 2 processes, synchronised"], found

@@ -45,6 +45,7 @@ def short(test: str) -> str:
     return test.split("::")[-1].removeprefix("test_")
 
 
+@pytest.mark.slow
 def test_each_outcome_is_told_and_a_later_run_makes_only_the_rest(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_slow():
     assert isinstance(problem, OutOfTime) and "pytest was stopped" in str(problem)
 
 
+@pytest.mark.slow
 def test_a_device_that_is_lost_ends_the_process_and_its_tests_are_run_in_another(tmp_path: Path) -> None:
     tests = """
 import sys, types
@@ -121,6 +123,7 @@ def test_of(number):
     assert "illegal memory access" in found.failed["of[2]"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tests", "match"),
     [

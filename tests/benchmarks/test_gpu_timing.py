@@ -95,6 +95,7 @@ def check_of(record: dict[str, Any], start: str) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------------------- rows
 
 
+@pytest.mark.slow
 def test_what_a_user_would_choose_is_timed_beside_the_cpu(record: dict[str, Any]) -> None:
     assert checks_of(record, "fail") == []
     beside = {check["name"] for check in record["sections"]["timing"]["checks"] if check["name"].endswith("beside")}

@@ -97,6 +97,7 @@ def test_the_page_has_a_table_for_each_work() -> None:
     assert "| **2 s** | hotcoco 3.0x | scikit-learn 40x |" in report.summary({"segmentation": [result]})
 
 
+@pytest.mark.slow
 def test_a_run_measures_every_engine_that_is_there(tmp_path: Path) -> None:
     arguments = argparse.Namespace(
         case="maps-64", quick=True, data=tmp_path, threads=1, repeats=1, slow_repeats=1, seed=0

@@ -85,7 +85,15 @@ def check_like_eager(name: str, choices: dict[str, Any], backend: str, updates: 
     assert again.update_count == updates + 1
 
 
-@pytest.mark.parametrize(("name", "choices"), CASES)
+def _cases() -> Iterator[Any]:
+    """Yields the cases; those after the first of a class are marked slow."""
+    seen: set[str] = set()
+    for name, choices in CASES:
+        yield pytest.param(name, choices, marks=[pytest.mark.slow] if name in seen else [])
+        seen.add(name)
+
+
+@pytest.mark.parametrize(("name", "choices"), _cases())
 def test_compiled_updates_leave_the_state_of_eager_ones(name: str, choices: dict[str, Any]) -> None:
     check_like_eager(name, choices, "eager", UPDATES)
 

@@ -82,8 +82,8 @@ def asked(server: ChatServer) -> Counter[str]:
     return Counter(json.dumps(request.body["messages"]) for request in server.requests)
 
 
-@pytest.mark.parametrize("cached", [False, True])
-@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("cached", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("chat", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_kill_and_resume_lose_nothing_and_repeat_little(tmp_path: Path, store: Store, cached: bool, chat: bool) -> None:
     count = 20 if chat else 60
     data = write_rows(tmp_path, count, chat)

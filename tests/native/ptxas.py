@@ -1,7 +1,8 @@
 """What ptxas says about each CUDA kernel, and the committed table of it.
 
 The table has a digest of every source: of one that is as it was then, it says what compiling it again would say, which
-takes minutes for all. ``make fuzz`` compiles them again. ``python -m tests.native.ptxas`` writes the table anew.
+takes minutes for all. VALOR_GPU_RECHECK=1 and ``make fuzz`` compile them again.
+``python -m tests.native.ptxas`` writes the table anew.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.fuzz import seeds
+from tests.native.clean import rechecking
 from tests.native.sim import CSRC, compiled, find_nvcc, sources_of
 
 TABLE = Path(__file__).with_suffix(".json")
@@ -55,8 +56,8 @@ def digest(source: Path) -> str:
 
 
 def recorded(table: dict[str, Any], name: str, digest: str) -> bool:
-    """Whether a table of this nvcc knows something by its digest as it is now; never in ``make fuzz``."""
-    return len(seeds(1)) == 1 and table["nvcc"] == nvcc_release() and table["digests"].get(name) == digest
+    """Whether a table of this nvcc knows something by its digest as it is now; never with VALOR_GPU_RECHECK=1."""
+    return not rechecking() and table["nvcc"] == nvcc_release() and table["digests"].get(name) == digest
 
 
 @functools.cache

@@ -78,6 +78,7 @@ def test_worker_that_is_killed_is_replaced_and_its_shard_done(tmp_path: Path) ->
     assert result.to_dict() == run({**config, "output": str(tmp_path / "alone")}).to_dict()
 
 
+@pytest.mark.slow
 def test_shard_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     config = {**slow(tmp_path), "retries": 0}
     config["data"]["files"] = [str(tmp_path / f"part-{part}.jsonl") for part in (0, 1)]
@@ -90,6 +91,7 @@ def test_shard_that_kills_its_workers_fails_alone(tmp_path: Path) -> None:
     assert run(config).counts["counted"] == 2
 
 
+@pytest.mark.slow
 def test_driver_that_is_killed_leaves_no_worker_and_no_lost_shard(tmp_path: Path) -> None:
     config = slow(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -111,6 +113,7 @@ def test_driver_that_is_killed_leaves_no_worker_and_no_lost_shard(tmp_path: Path
     assert result.to_dict() == run({**config, "output": str(tmp_path / "alone")}).to_dict()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["local", "pool"])
 def test_shard_beyond_the_memory_bound_fails_alone(tmp_path: Path, engine: str) -> None:
     config = slow(tmp_path, greedy=7)  # 20 to 24 rows in updates of 16: 4, 5, 6, 7 and 8 rows at the end
@@ -122,6 +125,7 @@ def test_shard_beyond_the_memory_bound_fails_alone(tmp_path: Path, engine: str) 
     assert result.counts["counted"] == 4
 
 
+@pytest.mark.slow
 def test_memory_of_a_worker_does_not_grow_with_the_shards(tmp_path: Path) -> None:
     config = coco(tmp_path, parts=20)
     peaks: list[int] = []

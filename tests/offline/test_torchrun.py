@@ -34,6 +34,7 @@ def configured(folder: Path) -> tuple[dict[str, Any], Path]:
     return config, path
 
 
+@pytest.mark.slow
 def test_two_ranks_one_of_which_is_killed_first(tmp_path: Path) -> None:
     config, path = configured(tmp_path)
     (tmp_path / "part-1.jsonl").write_text("{")

@@ -336,6 +336,7 @@ def test_a_file_that_may_grow_no_further_keeps_what_it_has(tmp_path: Path) -> No
     assert integrity(tmp_path / "s.sqlite") == [("ok",)]
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_rows_and_three_hundred_thousand_scores(store: Store) -> None:
     """Complete and paged; how long it takes is in the documentation, not asserted."""
     run = store.create_run("large", {})

@@ -287,6 +287,7 @@ def test_pages_of_many_rows_keep_to_the_bound(store: Store) -> None:
     assert "20 more evaluators are left out here." in found and "failures of rarer causes are left out here." in found
 
 
+@pytest.mark.slow
 def test_what_stands_around_the_rows_takes_from_their_bytes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     sign = "\U000e0001"  # shown as nine
     names = [sign * 200 + str(i) for i in range(110)]
