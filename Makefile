@@ -136,8 +136,7 @@ SLOW ?=
 SEED ?= $(shell date +%s)
 # Seconds after which a test fails with its stack. Native code that does not return ends its process a minute later.
 LIMIT ?= 300
-PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) \
-  -o faulthandler_timeout=$$(($(LIMIT) + 60)) -o faulthandler_exit_on_timeout=true $(if $(SLOW),,-m "not slow")
+PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) $(if $(SLOW),,-m "not slow")
 SPLIT = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 EVALUATION := $(wildcard tests/evaluation tests/judge tests/web tests/store tests/pages tests/text tests/test_cli_eval*.py \
   tests/test_cli_text.py tests/test_cli_store.py)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +25,8 @@ gc.disable()  # nothing of what is collected is garbage, and to look for some ta
 
 collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
 
+STDERR = pytest.StashKey[int]()
+
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
 
@@ -41,6 +45,31 @@ def pytest_collection_finish() -> None:
     """From here on collect garbage, but not among the thousands of modules and tests."""
     gc.freeze()
     gc.enable()
+
+
+def _stderr(config: pytest.Config) -> int:
+    """Returns a copy of the descriptor of the standard error that pytest captures."""
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        return os.dup(2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Ends the process, with the stacks of its threads, a minute after a test should have failed by its time limit.
+
+    pytest-timeout interrupts Python alone, and no native code that does not return.
+    """
+    marker = item.get_closest_marker("timeout")
+    limit = marker.args[0] if marker else item.config.getoption("timeout", None)
+    if limit:
+        if item.config.stash.get(STDERR, None) is None:
+            item.config.stash[STDERR] = _stderr(item.config)
+        faulthandler.dump_traceback_later(limit + 60, exit=True, file=item.config.stash[STDERR])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.hookimpl(wrapper=True)
