@@ -93,7 +93,7 @@ def _cases() -> Iterator[Any]:
         seen.add(name)
 
 
-@pytest.mark.parametrize(("name", "choices"), _cases())
+@pytest.mark.parametrize(("name", "choices"), list(_cases()))
 def test_compiled_updates_leave_the_state_of_eager_ones(name: str, choices: dict[str, Any]) -> None:
     check_like_eager(name, choices, "eager", UPDATES)
 
