@@ -101,10 +101,8 @@ def objects_of_the_checkout() -> Path | None:
     sources = [path for name in ("core", "cpu") for path in (ROOT / "csrc" / name).iterdir()]
     newest = max(path.stat().st_mtime for path in sources)
     names = {f"{path.stem}.o" for path in sources if path.suffix == ".cpp"}
-    for folder in (ROOT / "build").glob("temp*"):
-        if names <= {path.name for path in folder.glob("*.o") if path.stat().st_mtime > newest}:
-            return folder
-    return None
+    folder = ROOT / "build/native/cpu"
+    return folder if names <= {path.name for path in folder.glob("*.o") if path.stat().st_mtime > newest} else None
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +117,8 @@ def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, in_place: dict[str, Any]) -> Path:
-    """The wheel built from the source archive; its compiler hands out the objects that in_place compiled."""
-    objects = source.parent / "objects"
-    [scratch] = source.glob("build/temp*")
-    shutil.copytree(scratch, objects)
-    compiler = tool(source.parent / "compiler", COPYING_COMPILER.format(objects=objects))
+    """The wheel built from the source archive, of the objects that in_place compiled."""
+    compiler = str(source.parent / "first_compiler")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps")
     settings = {"CXX": compiler, "VALOR_GPU_CPU": "1"}
     run(*pip, "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source, **settings)

@@ -234,34 +234,6 @@ def test_a_build_that_is_given_up_leaves_no_compiler(checkout: Path, tmp_path: P
     assert subprocess.run(["sleep", "2"], check=True).returncode == 0 and not (tmp_path / "late").exists()
 
 
-SETUPTOOLS = """
-from pathlib import Path
-from setuptools import Extension, setup
-from setuptools.command.build_ext import build_ext
-
-class Build(build_ext):
-    def get_ext_filename(self, name):
-        return name.replace(".", "/") + ".so"
-
-    def build_extension(self, ext):
-        output = Path(self.build_lib, self.get_ext_filename(ext.name))
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text("new")
-
-libraries = [Extension(f"valor_gpu.libvalor_{name}", []) for name in ("cpu", "cuda")]
-setup(name="a", packages=[], ext_modules=libraries, cmdclass={"build_ext": Build})
-"""
-
-
-def test_a_library_that_is_newer_than_this_clock_is_replaced(checkout: Path) -> None:
-    (checkout / "setup.py").write_text(SETUPTOOLS)
-    for library in gpu_build.LIBRARIES:
-        (checkout / library).write_text("damaged")
-        os.utime(checkout / library, (2**32, 2**32))
-    gpu_build.build((9, 0), checkout)
-    assert [(checkout / library).read_text() for library in gpu_build.LIBRARIES] == ["new", "new"]
-
-
 # ---------------------------------------------------------------------------------------------------- gpu_offline.sh
 
 FAKE = """#!{python}
