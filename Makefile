@@ -65,6 +65,7 @@ $(VENV)/.torch: pyproject.toml setup.py Makefile
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) --no-compile "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
 	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) --no-compile --no-deps -e .  # native: by .native, once
+	@$(PIP) --no-compile "ninja>=1.11"  # for .native, which runs beside .installed
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.torch

@@ -21,11 +21,7 @@ _ROOT = os.path.dirname(_FOLDER)
 _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
-_LINES = {
-    "valor_cpu": "VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 python setup.py -q build_ext --inplace",
-    "valor_cuda": "VALOR_GPU_CPU=0 VALOR_GPU_CUDA=1 python setup.py -q build_ext --inplace",
-}
-"""Library to the line that builds it in a checkout, and leaves the other one as it is."""
+_VARIABLES = {"valor_cpu": "VALOR_GPU_CPU", "valor_cuda": "VALOR_GPU_CUDA"}
 _OUT_OF_MEMORY = -1  # Status in csrc/cpu/guard.h
 ACTIVATE = 2
 """Status of :func:`update_function`: the scores have to go through their activation first."""
@@ -64,7 +60,7 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
         return None, f"{file} does not load: {error}"
     declared = declarations_hash(name, _ROOT)
     if declared is not None and declared != _hash_of(library):
-        return None, f"{file} was built from other sources: run in {_ROOT}: {_LINES[name]}"
+        return None, f"{file} was built from other sources: {_build_line(name)}"
     return library, f"{file} loaded"
 
 
@@ -83,16 +79,22 @@ def reason(name: str) -> str:
     return _load(name)[1]
 
 
+def _build_line(name: str) -> str:
+    """Returns how to build one library in a checkout, and to leave the other one as it is."""
+    wanted = [f"{variable}={int(each == name)}" for each, variable in _VARIABLES.items()]
+    return f"run in {_ROOT}: {' '.join(wanted)} python setup.py -q build_ext --inplace"
+
+
 def remedy(name: str) -> str:
     """Returns how to get library ``name``.
 
     A plain ``pip install`` would reuse the wheel that it cached before the compiler was there.
     """
     if declarations_hash(name, _ROOT) is not None:
-        return f"with {_COMPILERS[name]} installed, run in {_ROOT}: {_LINES[name]}"
+        return f"with {_COMPILERS[name]} installed, {_build_line(name)}"
     return (
         f"with {_COMPILERS[name]} installed, run in the source folder:"
-        " pip install --no-cache-dir --force-reinstall --no-deps ."
+        f" {_VARIABLES[name]}=1 pip install --no-cache-dir --force-reinstall --no-deps ."
     )
 
 
@@ -106,7 +108,7 @@ def explanation(name: str) -> str:
 def slow(name: str) -> str:
     """Returns the warning at the first use of what library ``name`` would do."""
     text = f"{explanation(name)}; its plain Python definitions serve, slowly"
-    return text if _LINES[name] in text else f"{text}: {remedy(name)}"
+    return text if _build_line(name) in text else f"{text}: {remedy(name)}"
 
 
 @functools.cache
