@@ -127,9 +127,11 @@ class BuildNative(build_ext):
     def kept(self, name, reason, **news):
         """The record of the library that an earlier build has left in the checkout; None if it has left none."""
         library, entry = self.folder / f"lib{name}.so", self.before.get(name, {})
+        if not entry.get("built"):  # it was copied without its record
+            entry = {"built": True, "compiler": "an unknown compiler", "version": "not recorded"}
         if not self.inplace:  # no library of a wheel is older than its sources
             library.unlink(missing_ok=True)
-        stays = library.exists() and entry.get("built")
+        stays = library.exists()
         self.said.append(f"lib{name}.so {'is left as it was' if stays else 'is not built'}: {reason}")
         return {**entry, **news} if stays else None
 

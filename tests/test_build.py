@@ -420,6 +420,15 @@ def test_a_library_that_is_not_wanted_is_left_as_it_was(small: Small) -> None:
     assert "libvalor_cpu.so is left as it was: VALOR_GPU_CPU was 0" in done.stderr
 
 
+def test_a_library_without_a_record_is_kept_as_well(small: Small) -> None:
+    small.library.write_text("copied")
+    small.write("cpu/b.cpp", "#error\n")
+    small.outcome(VALOR_GPU_CPU="auto")
+    entry = small.record()["valor_cpu"]
+    assert entry["built"] and entry["compiler"] == "an unknown compiler" and "b.cpp:1:2: error" in entry["failed"]
+    assert small.library.read_text() == "copied"
+
+
 def test_a_wheel_holds_no_library_that_it_does_not_build(small: Small) -> None:
     """In a checkout, where build/lib is still there from before."""
     command = (sys.executable, "setup.py", "-q", "build_ext", "-b", "lib")
