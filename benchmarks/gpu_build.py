@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -20,6 +21,12 @@ SECONDS = 400
 STAMP = Path("build", "gpu_check.json")
 """Digests of the sources and of both libraries, architecture and, by ``make gpu-pack``, state of the checkout."""
 LIBRARIES = (Path("valor_gpu", "libvalor_cpu.so"), Path("valor_gpu", "libvalor_cuda.so"))
+
+PROGRAMS = (
+    *("setup.py", "tools/native_build.py", "tools/native_toolchain.py", "tools/old_glibc.py"),
+    "valor_gpu/_declarations.py",
+)
+"""What builds them."""
 
 
 class BuildError(Exception):
@@ -59,20 +66,39 @@ def build(capability: tuple[int, int], root: Path = ROOT, seconds: float = SECON
 
 def _setup(root: Path, environment: Mapping[str, str], seconds: float) -> tuple[int, str]:
     """Runs setup.py; returns its exit code and output. Compilers that it has started end with it."""
-    # Without --force a library with a later time than the new one, as of another machine's clock, is not replaced.
     process = subprocess.Popen(
-        [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"], cwd=root, env=environment,
+        [sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=root, env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
     )  # fmt: skip
     try:
         output, _ = process.communicate(timeout=seconds)
     except BaseException as error:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        _end(process)
         if isinstance(error, subprocess.TimeoutExpired):
             raise BuildError(f"setup.py build_ext took more than {seconds:g} s") from None
         raise
     return process.returncode, output
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Ends setup.py and its compilers, for which ninja makes process groups of their own, all in one session."""
+    os.killpg(process.pid, signal.SIGKILL)
+    while alive := _session(process.pid):
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    process.communicate()
+
+
+def _session(leader: int) -> list[int]:
+    """Returns the processes of a session that run, as Linux lists them."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # it has ended
+            state, _, _, session = path.read_text().rpartition(")")[2].split()[:4]
+            if session == str(leader) and state not in "ZX":
+                found.append(int(path.parent.name))
+    return found
 
 
 def libraries(root: Path = ROOT) -> dict[str, str | None]:
@@ -105,7 +131,8 @@ def _write(root: Path, stamp: Mapping[str, Any]) -> None:
 def _digest(root: Path) -> str:
     """Of all that the libraries are made of."""
     digest = hashlib.sha256()
-    for path in [root / "setup.py", *sorted((root / "csrc").rglob("*.*"))]:
-        if path.suffix in (".py", ".h", ".cpp", ".cu"):
+    programs = [root / name for name in PROGRAMS]
+    for path in [*programs, *sorted((root / "csrc").rglob("*.*"))]:
+        if path.suffix in (".py", ".h", ".cpp", ".cu") and path.is_file():
             digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes())
     return digest.hexdigest()

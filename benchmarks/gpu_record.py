@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_build import PROGRAMS
 from testing.datasets import ROOT
 
 Record = dict[str, Any]
@@ -74,7 +75,7 @@ def _passed(record: Record) -> int:
 
 def sources(root: Path = ROOT) -> str:
     """Returns a digest of everything that a check runs: a check of other sources does not stand."""
-    digest = hashlib.sha256((root / "setup.py").read_bytes())
+    digest = hashlib.sha256(b"".join(path.read_bytes() for name in PROGRAMS if (path := root / name).is_file()))
     for folder in SOURCES:
         for path in sorted((root / folder).rglob("*")):
             code = path.suffix in (".py", ".h", ".cpp", ".cu") and "__pycache__" not in path.parts

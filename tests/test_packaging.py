@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from tests.checkout import FILES, FOLDERS, ROOT, TEXTS, copy_checkout, run
+from tests.checkout import FILES, FOLDERS, ROOT, TEXTS, copy_checkout, outcome, run
+from tools.native_build import find_ninja
 
 for _module in ("build", "setuptools", "wheel"):
     pytest.importorskip(_module, reason=f"{_module} is not installed")
@@ -97,14 +98,12 @@ def unbuilt(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def objects_of_the_checkout() -> Path | None:
-    """Where ``setup.py build_ext --inplace`` left object files, unless one is missing or older than a source."""
-    sources = [path for name in ("core", "cpu") for path in (ROOT / "csrc" / name).iterdir()]
-    newest = max(path.stat().st_mtime for path in sources)
-    names = {f"{path.stem}.o" for path in sources if path.suffix == ".cpp"}
-    for folder in (ROOT / "build").glob("temp*"):
-        if names <= {path.name for path in folder.glob("*.o") if path.stat().st_mtime > newest}:
-            return folder
-    return None
+    """Where ``setup.py build_ext --inplace`` left object files, unless ninja would make one of them anew."""
+    folder, ninja = ROOT / "build/native/cpu", find_ninja()
+    if ninja is None or not (folder / "build.ninja").exists():
+        return None
+    done = outcome(ninja, "-n", "-f", folder / "build.ninja", cwd=ROOT)
+    return folder if "no work to do" in done.stdout else None
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +118,8 @@ def in_place(source: Path, unbuilt: dict[str, Any], tmp_path_factory: pytest.Tem
 
 @pytest.fixture(scope="module")
 def wheel(source: Path, in_place: dict[str, Any]) -> Path:
-    """The wheel built from the source archive; its compiler hands out the objects that in_place compiled."""
-    objects = source.parent / "objects"
-    [scratch] = source.glob("build/temp*")
-    shutil.copytree(scratch, objects)
-    compiler = tool(source.parent / "compiler", COPYING_COMPILER.format(objects=objects))
+    """The wheel built from the source archive, of the objects that in_place compiled."""
+    compiler = str(source.parent / "first_compiler")
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", "wheel", "--no-deps")
     settings = {"CXX": compiler, "VALOR_GPU_CPU": "1"}
     run(*pip, "--no-build-isolation", "--wheel-dir", source.parent, ".", cwd=source, **settings)

@@ -103,6 +103,14 @@ def test_licences_of_bundled_data_are_stated() -> None:
     release_check.check_licences(["docs/x/katex.min.js", "docs/x/LICENSE"])
 
 
+def test_make_builds_no_native_code_by_installing() -> None:
+    """It is built once, by setup.py; installing for an extra would compile for all architectures."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    installs = [line for line in makefile.splitlines() if re.search(r" -e [\".]", line)]
+    assert len(installs) == 4
+    assert all("VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 " in line for line in installs)
+
+
 def test_workflows_call_what_the_makefile_has() -> None:
     makefile = (ROOT / "Makefile").read_text()
     files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -2,7 +2,7 @@
 
 The linker binds a symbol to the newest version that the C library beside it has. Here it sees libraries without code
 instead, made for the one link: each has the symbols that are needed in the newest version that the old release had.
-libstdc++ comes from its archive and is not exported. setup.py calls this where VALOR_GPU_GLIBC names a release.
+libstdc++ comes from its archive and is not exported. The build runs this file where VALOR_GPU_GLIBC names a release.
 
 The versions of PEP 600's policies; symbol versions are those that ``nm`` lists for the C library of this machine,
 which keeps every older version.
@@ -13,7 +13,9 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import shlex
 import subprocess
+import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
@@ -162,3 +164,21 @@ def _part(compiler: Sequence[str], name: str) -> str:
 
 def _output(*command: str | Path) -> str:
     return subprocess.run([str(part) for part in command], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def main(release: str, output: str, compiler: str, *files: str) -> int:
+    """Runs :func:`link` with object files and archives; returns the exit code."""
+    objects = [name for name in files if not name.endswith(".a")]
+    try:
+        link(shlex.split(compiler), objects, output, release, [name for name in files if name.endswith(".a")])
+    except (ValueError, OSError) as error:
+        print(f"error: VALOR_GPU_GLIBC={release}: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f"error: VALOR_GPU_GLIBC={release}: {error.cmd[0]} failed", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

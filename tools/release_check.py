@@ -20,6 +20,8 @@ from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
+from tools.native_toolchain import find_nvcc
+
 ROOT = Path(__file__).resolve().parents[1]
 GLIBC, PLATFORM = "2.28", "manylinux_2_28_x86_64"
 LIMITS = {"archive": 15_000_000, "wheel": 5_000_000, "wheel with CUDA": 60_000_000}
@@ -97,7 +99,8 @@ def make_wheel(archive: Path, folder: Path) -> Path:
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "source", filter="data")
     [source] = (folder / "source").iterdir()
-    settings = {"VALOR_GPU_GLIBC": GLIBC, "VALOR_GPU_CPU": "1"}
+    cuda = os.environ.get("VALOR_GPU_CUDA") or ("1" if find_nvcc() else "auto")  # with or without a GPU here
+    settings = {"VALOR_GPU_GLIBC": GLIBC, "VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": cuda}
     run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ".", cwd=source, **settings)
     plain = next(folder.glob("valor_gpu-*.whl"))
     run("auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", folder / "repaired", plain)

@@ -13,13 +13,15 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from valor_gpu._declarations import declarations_hash
 from valor_gpu.errors import NativeError
 
-ABI_VERSION = 1
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
+_ROOT = os.path.dirname(_FOLDER)
 _CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
+_VARIABLES = {"valor_cpu": "VALOR_GPU_CPU", "valor_cuda": "VALOR_GPU_CUDA"}
 _OUT_OF_MEMORY = -1  # Status in csrc/cpu/guard.h
 ACTIVATE = 2
 """Status of :func:`update_function`: the scores have to go through their activation first."""
@@ -33,7 +35,8 @@ def build_record() -> dict[str, dict[str, Any]]:
 
     Returns:
         Name of a library to ``built`` and either ``compiler``, ``version`` and for CUDA ``architectures``, or the
-        ``reason`` why it is missing. Empty in a checkout where nothing was built yet.
+        ``reason`` why it is missing. ``failed`` says why the last build failed and left the library before as it was,
+        and ``log`` names the file with all that the compilers printed. Empty in a checkout where nothing was built yet.
     """
     import json
 
@@ -55,10 +58,15 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
         library = ctypes.CDLL(path)
     except OSError as error:
         return None, f"{file} does not load: {error}"
-    found = int(library.valor_abi_version())
-    if found != ABI_VERSION:
-        return None, f"{file} has ABI {found} but this package needs {ABI_VERSION}: build it again"
+    declared = declarations_hash(name, _ROOT)
+    if declared is not None and declared != _hash_of(library):
+        return None, f"{file} was built from other sources: {_build_line(name)}"
     return library, f"{file} loaded"
+
+
+def _hash_of(library: ctypes.CDLL) -> int | None:
+    """Returns the hash of the declarations that a library was built from, None for one that is older than the hash."""
+    return int(library.valor_declarations()) if hasattr(library, "valor_declarations") else None
 
 
 def available(name: str) -> bool:
@@ -71,23 +79,36 @@ def reason(name: str) -> str:
     return _load(name)[1]
 
 
+def _build_line(name: str) -> str:
+    """Returns how to build one library in a checkout, and to leave the other one as it is."""
+    wanted = [f"{variable}={int(each == name)}" for each, variable in _VARIABLES.items()]
+    return f"run in {_ROOT}: {' '.join(wanted)} python setup.py -q build_ext --inplace"
+
+
 def remedy(name: str) -> str:
-    """How to get library ``name``: pip would install a cached wheel, made before the compiler was there, again."""
+    """Returns how to get library ``name``.
+
+    A plain ``pip install`` would reuse the wheel that it cached before the compiler was there.
+    """
+    if declarations_hash(name, _ROOT) is not None:
+        return f"with {_COMPILERS[name]} installed, {_build_line(name)}"
     return (
         f"with {_COMPILERS[name]} installed, run in the source folder:"
-        " pip install --no-cache-dir --force-reinstall --no-deps ."
+        f" {_VARIABLES[name]}=1 pip install --no-cache-dir --force-reinstall --no-deps ."
     )
 
 
 def explanation(name: str) -> str:
-    """:func:`reason` and, where setup.py recorded it, why the library was not built."""
-    why = "" if available(name) else build_record().get(name, {}).get("reason", "")
+    """Returns :func:`reason` and, where setup.py recorded it, why the library was not built."""
+    record = build_record().get(name, {})
+    why = "" if available(name) else record.get("failed") or record.get("reason", "")
     return f"{reason(name)}: {why}" if why else reason(name)
 
 
 def slow(name: str) -> str:
-    """The warning at the first use of what library ``name`` would do."""
-    return f"{explanation(name)}; its plain Python definitions serve, slowly: {remedy(name)}"
+    """Returns the warning at the first use of what library ``name`` would do."""
+    text = f"{explanation(name)}; its plain Python definitions serve, slowly"
+    return text if _build_line(name) in text else f"{text}: {remedy(name)}"
 
 
 @functools.cache

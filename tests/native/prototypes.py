@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from valor_gpu._declarations import declarations
+
 CSRC = Path(__file__).parents[2] / "csrc"
-_PROTOTYPE = re.compile(r"VALOR_API (?:int32_t |Object\* )(\w+)\(([^)]*)\)")
+_PROTOTYPE = re.compile(r"(?:int32_t |Object\* )(\w+)\(([^)]*)\)")
 
 
 def _code(parameter: str) -> str:
@@ -22,7 +24,7 @@ def prototypes(folder: str) -> dict[str, str]:
     """Exported functions of csrc/<folder> and their signatures, one letter per parameter: o for an object of
     Python, else as in valor_gpu.native."""
     found = {}
-    for source in sorted((CSRC / folder).glob("*.c*")):
-        for name, parameters in _PROTOTYPE.findall(source.read_text()):
+    for text in declarations(f"valor_{folder}", str(CSRC.parent)):
+        for name, parameters in _PROTOTYPE.findall(text):
             found[name] = "".join(_code(p) for p in parameters.split(",") if p.strip())
     return found

@@ -16,6 +16,7 @@ import valor_gpu.errors
 from tests.native.prototypes import prototypes
 from tests.native.sim import CSRC, simulated
 from valor_gpu import native
+from valor_gpu._declarations import declarations, declarations_hash
 
 PACKAGE = Path(valor_gpu.errors.__file__).parent
 FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
@@ -69,7 +70,7 @@ def test_a_library_has_one_type_of_a_name(folder: str) -> None:
 
 @pytest.mark.parametrize("library", FOLDERS)
 def test_every_exported_function_is_used(library: str) -> None:
-    exported = set(prototypes(FOLDERS[library])) - {"valor_abi_version"}
+    exported = set(prototypes(FOLDERS[library])) - {"valor_declarations"}
     assert exported == {symbol for bound, symbol, _ in BOUND if bound == library}
 
 
@@ -85,9 +86,18 @@ def test_the_libraries_export_what_python_calls() -> None:
         assert hasattr(libraries[library], symbol), f"{library} has no {symbol}: build it again"
 
 
-def test_both_libraries_have_the_version_that_python_needs() -> None:
-    assert simulated().valor_abi_version() == native.ABI_VERSION
+@pytest.mark.parametrize("library", FOLDERS)
+def test_the_hash_is_of_all_declarations(library: str) -> None:
+    found = declarations(library, str(CSRC.parent))
+    names = {name for text in found for name in re.findall(r"valor_\w+(?=\()", text)}
+    assert len(names) == len(found) and names >= set(prototypes(FOLDERS[library]))
+
+
+def test_the_library_was_built_from_the_declarations_of_this_checkout() -> None:
     assert native.available("valor_cpu"), native.reason("valor_cpu")
+    loaded, _ = native._load("valor_cpu")
+    assert loaded is not None
+    assert loaded.valor_declarations() == declarations_hash("valor_cpu", str(CSRC.parent)) > 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="nm -D reads ELF")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import os
 import platform
 import warnings
 from collections.abc import Mapping
@@ -181,9 +182,18 @@ def _library_text(found: Mapping[str, Any]) -> str:
     """Why a library serves or does not, and what built it."""
     build = found["build"]
     if not found["available"] or not build or not build["built"]:
-        return str(found["reason"])
+        return str(found["reason"]) + _log_text(build)
     archs = "".join(f" sm_{arch}" for arch in build.get("architectures", ()))
-    return f"{found['reason']}, built by {build['compiler']} ({build['version']})" + (f" for{archs}" if archs else "")
+    text = f"{found['reason']}, built by {build['compiler']} ({build['version']})" + (f" for{archs}" if archs else "")
+    if "failed" in build:
+        text += f"; older than its sources, since the last build failed: {build['failed']}{_log_text(build)}"
+    return text
+
+
+def _log_text(build: Mapping[str, Any] | None) -> str:
+    """Returns where all that the compilers printed is, as long as it is there."""
+    log = (build or {}).get("log")
+    return f"; all output: {log}" if log and os.path.exists(log) else ""
 
 
 def _pairs(rows: list[list[str]]) -> str:
