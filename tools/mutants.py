@@ -86,7 +86,8 @@ class Trial:
 
     def __init__(self, copy: Copy, stop: threading.Event, cpu_seconds: float) -> None:
         self._copy, self._stop, self._limit = copy, stop, cpu_seconds
-        self._variables = {**os.environ, "PYTHONPATH": str(copy.folder), "VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": "0"}
+        chosen = {"VALOR_GPU_CPU": "1", "VALOR_GPU_CUDA": "0", "CUDA_VISIBLE_DEVICES": ""}  # the CPU alone, everywhere
+        self._variables = {**os.environ, **chosen, "PYTHONPATH": str(copy.folder)}
 
     def _run(self, arguments: Sequence[str], cpu_seconds: float, clock_seconds: float) -> Ended:
         command = [sys.executable, *arguments]
@@ -155,9 +156,11 @@ def try_all(
             for fate in (fate for group in job for fate in trial.fates(group)):
                 fates[fate.name] = fate
                 print(f"{fate.outcome:18}  {fate.name}  {fate.told}", flush=True)
+                if stop.is_set():
+                    return
 
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
-        folders = [Path(scratch, str(number)) for number in range(min(processes, len(jobs)))]
+        folders = [Path(scratch, str(number)) for number in range(max(1, min(processes, len(jobs))))]
         _all_at_once(work, folders, stop)
     return [fates[each.name] for each in mutants if each.name in fates]
 
@@ -190,7 +193,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tests-from", metavar="COMMIT", help="take tests/ and testing/ from there, and all else from here"
     )
-    parser.add_argument("--processes", type=int, default=2, metavar="N", help="so many at once (default: %(default)s)")
+    parser.add_argument(
+        "--processes", type=int, default=2, metavar="N", help="so many at once (default: %(default)s; 0 is 1)"
+    )
     parser.add_argument("--cpu-seconds", type=float, default=CPU_SECONDS, metavar="S", help="default: %(default)g")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the outcomes there")
     parser.add_argument(
