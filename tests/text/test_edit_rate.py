@@ -98,6 +98,12 @@ def test_edits_of_equal_cost_are_chosen_as_by_sacrebleu(with_library: bool, monk
     assert text.ter_counts(preds, target, lowercase=False).edits.tolist() == [edits for edits, _ in expected]
 
 
+@pytest.mark.parametrize("words", [1, 2])
+def test_a_mean_length_that_is_no_whole_number_of_units_is_rounded(words: int) -> None:
+    references = ["a", *(["b"] if words == 2 else []), *[""] * (17 - words)]
+    assert text.ter_counts(["a"], [references]).lengths.tolist() == [round(Fraction(words * WORD_UNITS, 17))]
+
+
 def test_limits_of_the_search_are_those_of_sacrebleu() -> None:
     """Long runs, far moves, more trials than the search makes, and texts of very different lengths."""
     rng = random.Random(15)  # of two letters that need more trials
