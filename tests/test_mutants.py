@@ -244,6 +244,12 @@ def test_a_column_of_the_design_note_is_filled(tmp_path: Path, capsys: pytest.Ca
         mutant_page.filled(page.read_text(), "b", {}, mutants)
 
 
+def test_an_error_of_one_copy_ends_the_others(project: Path) -> None:
+    gone = Mutant("gone", "r", ("tests/test_half.py",), Path("valor_gpu/none.py"), "Why.", "a", "b")
+    with pytest.raises(FileNotFoundError, match=r"valor_gpu/none\.py"):
+        try_all([gone, mutant("other", "tests/test_odd.py")], project, None, 2, 60.0)
+
+
 def test_unknown_mutants_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit, match="2"):
         main(["--only", "ter_tie", "no_such_mutant"])

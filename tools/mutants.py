@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -170,7 +170,8 @@ def _all_at_once(work: Callable[[Path], None], folders: Sequence[Path], stop: th
     """Calls ``work`` with each folder in a thread of its own; an interrupt or an error ends all of them."""
     with ThreadPoolExecutor(len(folders)) as pool:
         try:
-            for done in [pool.submit(work, folder) for folder in folders]:
+            begun = [pool.submit(work, folder) for folder in folders]
+            for done in wait(begun, return_when=FIRST_EXCEPTION).done:
                 done.result()
         finally:
             stop.set()
