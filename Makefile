@@ -7,6 +7,7 @@
 #   make ray      Ray Data, and the tests of offline evaluation on it
 #   make parity   only the tests against pycocotools and torchmetrics
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
+#   make mutants  40 faults, one after another: which of them the tests find (up to 45 minutes)
 #   make bench    ratios against other evaluators (minutes; installs them)
 #   make report   the tables of the README and docs/benchmarks.md from the stored results, also those of a GPU check
 #   make pictures the pictures of the README and of docs/valor.md
@@ -50,7 +51,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: setup demo pictures browser ray test test-metrics test-eval fuzz check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -169,6 +170,10 @@ ray: setup
 FUZZ ?= 20
 fuzz: setup
 	@VALOR_GPU_FUZZ=$(FUZZ) $(PY) -m pytest -q $$(grep -rlE '^from tests.fuzz import' tests) $(ARGS)
+
+# Each fault of tools/mutants.txt in a copy of the checkout, and the tests of its room there: ARGS="--only ter_tie" for some.
+mutants: setup
+	@$(PY) -m tools.mutants --processes $(PROCESSES) $(ARGS)
 
 parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)

@@ -132,6 +132,17 @@ def test_a_limit_reached_where_nothing_is_predicted_leaves_no_precision() -> Non
     assert "or there is nothing to divide by" in metric.result().reason("PrecisionAtFixedRecall")
 
 
+def test_results_name_both_reasons_where_classes_differ_in_theirs() -> None:
+    """Class 0 reaches no such precision, and class 2 has no sample."""
+    scores = torch.tensor([[0.1, 0.9, 0.0], [0.6, 0.4, 0.0], [0.7, 0.2, 0.1]])
+    name, lack = "RecallAtFixedPrecision", "no threshold reaches min_precision=0.9"
+    some = updated(RecallAtFixedPrecision(num_classes=3, min_precision=0.9), (scores, torch.tensor([0, 1, 1])))
+    assert np.isnan(some.result().values[name]).all()
+    assert some.result().reason(name) == f"{lack}, or there is nothing to divide by"
+    every = updated(RecallAtFixedPrecision(num_classes=2, min_precision=0.9), (scores[:, :2], torch.tensor([0, 1, 1])))
+    assert every.result().reason(name) == lack
+
+
 def test_results_name_the_limit_that_no_threshold_reaches() -> None:
     scores, target = torch.tensor([0.9, 0.5, 0.25]), torch.tensor([0, 1, 0])
     metric = updated(RecallAtFixedPrecision(min_precision=0.75), (scores, target))

@@ -184,6 +184,8 @@ def test_loading_makes_no_object_for_an_annotation():
 
 # --- queries
 
+# Bounds that two annotations have as their areas: neither lies between them.
+AREAS_OF_TWO = sorted(each["area"] for each in json.loads(TRUTH.read_text())["annotations"])[300:601:300]
 QUERIES = [
     ("getAnnIds", {}),
     ("getAnnIds", {"imgIds": [42, 73, 42]}),
@@ -192,6 +194,7 @@ QUERIES = [
     ("getAnnIds", {"catIds": [1, 18]}),
     ("getAnnIds", {"imgIds": np.array([73, 74]), "catIds": np.array([1, 18, 4])}),
     ("getAnnIds", {"areaRng": [1000, 2000.5]}),
+    ("getAnnIds", {"areaRng": AREAS_OF_TWO}),
     ("getAnnIds", {"areaRng": [0, 1e5], "iscrowd": True}),
     ("getAnnIds", {"iscrowd": 0}),
     ("getAnnIds", {"iscrowd": False, "catIds": 1}),

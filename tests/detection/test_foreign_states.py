@@ -76,6 +76,17 @@ def test_a_state_that_contradicts_itself_is_rejected(change: Any, message: str) 
     assert int(loaded.update_count) == 0 and loaded.images == []
 
 
+@pytest.mark.parametrize("byte", [13, 14])
+def test_bits_beyond_the_settings_are_rejected(byte: int) -> None:
+    """Of one threshold and four area ranges half a byte says what is matched, and half a byte what is ignored."""
+    metric = metric_of_four_images(iou_thresholds=[0.5])
+    state = tables(metric)
+    assert state["detections"].shape[1] == 15
+    state["detections"][2, byte] |= 0x10
+    with pytest.raises(InputError, match=r"detections\[2\] must have no bits beyond the 4 settings"):
+        metric.merge_state(state)
+
+
 def test_kept_boxes_belong_to_the_rows() -> None:
     source = metric_of_four_images(extended_summary=True)
     for change, message in (

@@ -324,6 +324,16 @@ def test_states_of_other_choices_do_not_merge() -> None:
     metric.merge_state(OpenImagesAveragePrecision({1: [0]}))
 
 
+def test_states_of_other_known_classes_do_not_merge() -> None:
+    """The hierarchy is the same in both; a label is an error in one of them alone."""
+    labels, tree = {"vehicle": 0, "car": 1}, {"car": "vehicle"}
+    metric = OpenImagesAveragePrecision(tree, {**labels, "tree": 2})
+    other = OpenImagesAveragePrecision(tree, {**labels, "tree": 3})
+    assert metric.hierarchy.ancestors == other.hierarchy.ancestors == {1: (0,)}
+    with pytest.raises(SyncError, match="hierarchy"):
+        metric.merge_state(other)
+
+
 # ------------------------------------------------------------------------------------------------------------- errors
 
 

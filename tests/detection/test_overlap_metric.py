@@ -236,6 +236,22 @@ def test_a_collection_ranks_once(monkeypatch: pytest.MonkeyPatch) -> None:
         calls.clear()
 
 
+def test_a_collection_counts_duplicates_where_they_are_asked_for() -> None:
+    box = torch.tensor([[0.0, 0, 10, 10]])
+    preds = [dict(boxes=box.repeat(2, 1), scores=torch.tensor([0.9, 0.8]), labels=torch.tensor([0, 0]))]
+    kind = detection.DetectionDetailedPrecisionRecallCurve
+    for order in ((True, False), (False, True)):
+        metrics = MetricCollection({str(each): kind(score_thresholds=[0.5], duplicates=each) for each in order})
+        metrics.update(preds, [dict(boxes=box, labels=torch.tensor([0]))])
+        found = {
+            name: int(value) for name, value in metrics.compute().items() if "_fp/" in name and "example" not in name
+        }
+        assert found == {
+            "True_fp/misclassifications": 0, "True_fp/hallucinations": 0, "True_fp/duplicates": 1,
+            "False_fp/misclassifications": 0, "False_fp/hallucinations": 1,
+        }  # fmt: skip
+
+
 @pytest.mark.parametrize("batches", [1, 2])
 def test_what_was_derived_goes_with_the_data(batches: int) -> None:
     metric = detection.AP()

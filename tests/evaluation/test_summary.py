@@ -17,6 +17,7 @@ from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import evaluator
+from valor_gpu.evaluation.results.metric_summary import clustered_rate
 from valor_gpu.evaluation.results.result_rows import result_rows
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.judge.statistics import standard_error, variance_split
@@ -166,6 +167,14 @@ def test_epochs_are_clusters(store: Store) -> None:
     assert match["pass_rate_interval"] == pytest.approx([expected.low, expected.high], rel=1e-12)
     plain = pass_rate(4, 8)
     assert match["pass_rate_interval"][0] < plain.low < plain.high < match["pass_rate_interval"][1]
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_where_all_rows_agree_clusters_are_the_trials(value: bool) -> None:
+    expected = pass_rate(12 * value, 12, effective=3)
+    assert clustered_rate([value] * 12, np.repeat([0, 1, 2], 4)) == expected
+    alone = clustered_rate([value] * 12, None)
+    assert expected.high - expected.low > alone.high - alone.low
 
 
 def test_pooled_metrics_add_up_counts_and_have_no_mean(store: Store) -> None:

@@ -192,6 +192,24 @@ def test_a_full_disk_costs_the_keeping(tmp_path: Path) -> None:
     assert again.summaries["q"].cached == kept and again.cache_error is None
 
 
+def test_a_file_that_was_busy_once_gives_its_reply_at_the_second_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, calls = JudgeCache.get, [0]
+    run_judge([1], [RATE], named(lambda messages: "4"), cache=tmp_path / "c.sqlite")
+
+    def get(self: JudgeCache, key: bytes) -> Reply | None:
+        calls[0] += 1
+        if calls[0] == 1:
+            raise sqlite3.OperationalError("database is locked")
+        return whole(self, key)
+
+    monkeypatch.setattr(JudgeCache, "get", get)
+    with pytest.warns(UserWarning, match="database is locked"):
+        run = run_judge([1], [RATE], named(lambda messages: "5"), cache=tmp_path / "c.sqlite")
+    assert run.scores("q") == [4.0] and run.summaries["q"].cached == 1 and calls == [2]
+
+
 def test_one_failed_write_costs_one_reply(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole, calls = JudgeCache.put, [0]
 

@@ -192,6 +192,13 @@ def test_ground_truth_hash_is_free_of_order_and_record_hash_is_not() -> None:
     assert first[2] == second[2] and first[3] != second[3] and first[0] != second[0]
 
 
+def test_boxes_without_an_area_are_none_of_negative_size() -> None:
+    flat, negative = [[5.0, 5, 0, 4], [1.0, 1, 1, 0], [3.0, 3, 0, 0]], [[5.0, 5, -1, 4], [5.0, 5, 4, -1]]  # xywh
+    batch = one_image([*flat, negative[0]], [0.5] * 4, [*negative, flat[0]])
+    out = assert_equals_reference(batch, MatchRule.make([0.5], [[0, 1e10]], [9], HASHED))
+    assert out.images[:, 6].tolist() == [1 | 2 << 32]
+
+
 ERRORS = {
     "boxes": (dict(boxes=[torch.tensor([SQUARE, [0, 0, np.inf, 1]])]), r"preds\[0\]\['boxes'\]\[1\] must be finite"),
     "scores": (dict(scores=[torch.tensor([0.5, np.nan])]), r"preds\[0\]\['scores'\]\[1\] must not be NaN"),

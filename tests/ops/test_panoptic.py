@@ -218,6 +218,16 @@ def test_a_prediction_on_a_crowd_of_its_category_is_excused() -> None:
         assert counted.areas.tolist() == [6, 6] and counted.target_areas.tolist() == [7, 4]
 
 
+@pytest.mark.parametrize("with_library", [True, False])
+def test_a_prediction_is_excused_by_more_than_half(with_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not with_library:
+        monkeypatch.setattr("valor_gpu.native.usable", lambda name: False)
+    for void, false in ((2, 1), (3, 1), (4, 0)):
+        preds, target = ids_image([5] * 6, [0] * void + [8] * (6 - void))
+        counted = count_image(preds, target, segments_of((5, 0, 0)), segments_of((8, 1, 0)), 2)
+        assert counted.table[:3].tolist() == [[0, 0], [false, 0], [0, 1]]
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64])
 def test_ids_of_every_dtype(dtype: Any) -> None:
     top = int(min(np.iinfo(dtype).max, 2**63 - 1))

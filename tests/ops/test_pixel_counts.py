@@ -84,6 +84,14 @@ def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
           logits, truth, 7, True, True)  # fmt: skip
 
 
+@pytest.mark.parametrize("stripe", [16, 32, 128, 512])
+def test_stripes_as_wide_as_the_pixels_of_some_threads(run: Run, stripe: int) -> None:
+    """A thread of the CUDA kernel has 16 pixels; those of a warp all have one pair each, and not the same."""
+    target = torch.arange(4096).div(stripe, rounding_mode="floor").remainder(7).reshape(1, 8, 512)
+    args = target.remainder(3), target, 7, None, False, True
+    check(run("count_pixels", *args), "count_pixels", *args)
+
+
 def test_a_block_takes_several_tiles_before_its_counts_overflow() -> None:
     """4.4 million pixels make two tiles a block; one class fills 16-bit cells to 8,192."""
     maps = torch.zeros(1100 * 4096, dtype=torch.uint8), torch.ones(1100 * 4096, dtype=torch.uint8)

@@ -108,6 +108,18 @@ def test_modified_counts_stuff_once_an_image() -> None:
     assert float(metric.compute()) == values["pq"]
 
 
+def test_modified_ignores_no_segment_of_stuff() -> None:
+    """A predicted segment of stuff is no false positive there, and yet not ignored; one of things in void is."""
+    target = torch.tensor([[[2, 0], [2, 0], [7, 0]]])
+    preds = torch.tensor([[[2, 0], [3, 0], [1, 4]]])
+    metric = ModifiedPanopticQuality([1], [2, 3], allow_unknown_preds_category=True)
+    metric.update(preds, target)
+    assert dict(metric.result().counts) == {
+        "images": 1, "ground_truths": 1, "ignored_ground_truths": 0, "predictions": 3, "ignored_predictions": 1,
+        "absent_classes": 2,
+    }  # fmt: skip
+
+
 def test_an_unknown_category_is_an_error_and_leaves_the_metric_alone() -> None:
     metric = PanopticQuality([1], [2])
     target = torch.tensor([[[1, 0], [2, 0], [5, 0]]])

@@ -58,6 +58,19 @@ def test_rouge_equals_rouge_score(use_stemmer: bool, seed: int) -> None:
     assert 0 < found["rougeLsum"].fmeasure.mean() < 1
 
 
+@pytest.mark.parametrize("words", [64, 65, 129, 200])
+def test_the_longest_common_subsequence_of_long_texts(words: int) -> None:
+    """A kernel has 64 words in a machine word, and a sum that carries from one into the next, and over whole ones."""
+    scorer = pytest.importorskip("rouge_score.rouge_scorer").RougeScorer(["rougeL"])
+    rng = random.Random(words)
+    long = ["first", *(f"w{number}" for number in range(words - 2)), "last"]
+    pairs = [(long, ["last", "first"]), (long, ["last", "w3", "first", "w1", "w5", "w4"])]
+    pairs += [(rng.choices(long, k=words), rng.choices(long[:: words // 4], k=words)) for _ in range(20)]
+    texts = [tuple(map(" ".join, each)) for pair in pairs for each in (pair, pair[::-1])]
+    found = rouge_scores([one for one, _ in texts], [two for _, two in texts], ["rougeL"])["rougeL"]
+    assert found.recall.tolist() == [scorer.score(two, one)["rougeL"].recall for one, two in texts]
+
+
 def test_stems_are_those_of_nltk() -> None:
     porter = pytest.importorskip("nltk.stem.porter").PorterStemmer()
     roots = "agre hope tie fl sk control fall hiss fizz fail fil rat general relat vietnam analog apolog happ enjo boy"

@@ -86,6 +86,24 @@ def test_counts_are_those_of_sacrebleu(seed: int) -> None:
     assert metric.result().counts == {"rows": 20} and "ter" in metric.result().values
 
 
+@pytest.mark.parametrize("with_library", [True, False])
+def test_edits_of_equal_cost_are_chosen_as_by_sacrebleu(with_library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a deletion and an insertion cost the same, the choice decides which words move next."""
+    texts = ("c b a b", "b d b a"), ("b b a b c", "b d b c b"), ("a d a b a", "c a b a a"), ("a a b b a", "a b a a b")
+    pairs = [*texts, *((second, first) for first, second in texts)]
+    preds, target = [first for first, _ in pairs], [[second] for _, second in pairs]
+    _, expected = _statistics(preds, target, dict.fromkeys(OPTIONS, False))
+    if not with_library:
+        monkeypatch.setattr(native, "usable", lambda name: False)
+    assert text.ter_counts(preds, target, lowercase=False).edits.tolist() == [edits for edits, _ in expected]
+
+
+@pytest.mark.parametrize("words", [1, 2])
+def test_a_mean_length_that_is_no_whole_number_of_units_is_rounded(words: int) -> None:
+    references = ["a", *(["b"] if words == 2 else []), *[""] * (17 - words)]
+    assert text.ter_counts(["a"], [references]).lengths.tolist() == [round(Fraction(words * WORD_UNITS, 17))]
+
+
 def test_limits_of_the_search_are_those_of_sacrebleu() -> None:
     """Long runs, far moves, more trials than the search makes, and texts of very different lengths."""
     rng = random.Random(15)  # of two letters that need more trials

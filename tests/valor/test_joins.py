@@ -107,9 +107,11 @@ def test_a_scene_of_each_rule() -> None:
     assert [curve(several, compat, "x") for compat in (None, "valor-api", "valor-core")] == expected
     never = one(["x"], {"y": 1.0})
     assert [curve(never, compat, "x") for compat in (None, "valor-core")] == [[0, 0, 1, 0], [0, 0, 0, 1]]
-    tied = one(["v8"], {f"v{number}": 0.0 if number < 8 else 0.25 for number in range(12)})
-    accuracy = [evaluated(tied, compat)["Accuracy"]["k"] for compat in ("valor-api", "valor-core")]
-    assert accuracy == [1.0, 0.0]
+    for size, expected_of_core in ((10, 1.0), (11, 0.0), (12, 0.0)):  # valor-core sorts places as texts: 10 before 2
+        first = size - 4
+        tied = one([f"v{first}"], {f"v{number}": 0.0 if number < first else 0.25 for number in range(size)})
+        accuracy = [evaluated(tied, compat)["Accuracy"]["k"] for compat in ("valor-api", "valor-core")]
+        assert accuracy == [1.0, expected_of_core]
 
 
 def test_a_manager_counts_rows_too() -> None:

@@ -82,6 +82,15 @@ def test_other_metadata_of_a_datum() -> None:
     assert len(streaming.columns()["Bias"]) == 1
 
 
+def test_nothing_is_remembered_of_rejected_predictions() -> None:
+    streaming = manager()
+    streaming.add_and_evaluate_prediction([about("a")])
+    with pytest.raises(MismatchingTextGenerationDatumError, match="datums of uid 'a' must have one text"):
+        streaming.add_and_evaluate_prediction([about("b", text="B?"), about("a", text="other")])
+    streaming.add_and_evaluate_prediction([about("b", text="C?")])
+    assert streaming.columns()["datum_text"] == ["A?", "C?"]
+
+
 def test_predictions_come_as_a_list() -> None:
     with pytest.raises(InputTypeError, match="predictions must be list or tuple but got Prediction"):
         manager().add_and_evaluate_prediction(about("a"))  # type: ignore[arg-type]

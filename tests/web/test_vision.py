@@ -14,11 +14,23 @@ from tests.web.pages import client, locked_client, text_of
 from valor_gpu.pages.numbers import MINUS
 from valor_gpu.result import Result, Signature
 from valor_gpu.store import SavedImage, SavedRun, Store
+from valor_gpu.web.vision_tables import rate_column
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001a5f64540"
     "0000000049454e44ae426082"
 )
+
+
+def test_bars_are_of_the_first_fraction_that_a_class_has() -> None:
+    table = {
+        "support": {"a": 1.0},
+        "ap": {"a": None, "b": None},
+        "distance": {"a": 0.5, "b": 7.0},
+        "iou": {"a": None, "b": 1.0},
+    }
+    assert rate_column(table) == "iou"
+    assert rate_column({"ap": table["ap"], "distance": table["distance"]}) is None
 
 
 @pytest.fixture
