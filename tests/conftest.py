@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import faulthandler
 import gc
+import math
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ import torch
 
 import tests  # noqa: F401  (it prepares the imports of all others)
 from tests.devices import CUDA
+from tests.watchdog import Watchdog
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
 
@@ -25,7 +26,7 @@ gc.disable()  # nothing of what is collected is garbage, and to look for some ta
 
 collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
 
-STDERR = pytest.StashKey[int]()
+WATCHDOG = pytest.StashKey[Watchdog]()
 
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
@@ -47,29 +48,27 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def _stderr(config: pytest.Config) -> int:
-    """Returns a copy of the descriptor of the standard error that pytest captures."""
-    capture: Any = config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        return os.dup(2)
+def _watchdog(config: pytest.Config) -> Watchdog:
+    """Returns the watchdog of this process, which writes to the standard error that pytest captures."""
+    if (found := config.stash.get(WATCHDOG, None)) is None:
+        capture: Any = config.pluginmanager.getplugin("capturemanager")
+        with capture.global_and_fixture_disabled():
+            found = config.stash[WATCHDOG] = Watchdog(os.dup(2))
+    return found
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Ends the process, with the stacks of its threads, a minute after a test should have failed by its time limit.
-
-    pytest-timeout interrupts Python alone, and no native code that does not return.
-    """
+    """Ends the process if a test outlasts its time limit, although pytest-timeout has interrupted it."""
     marker = item.get_closest_marker("timeout")
-    limit = marker.args[0] if marker else item.config.getoption("timeout", None)
-    if limit:
-        if item.config.stash.get(STDERR, None) is None:
-            item.config.stash[STDERR] = _stderr(item.config)
-        faulthandler.dump_traceback_later(limit + 60, exit=True, file=item.config.stash[STDERR])
+    if not (limit := marker.args[0] if marker else item.config.getoption("timeout", None)):
+        return (yield)
+    watchdog = _watchdog(item.config)
+    watchdog.expect(limit)
     try:
         return (yield)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        watchdog.expect(math.inf)
 
 
 @pytest.hookimpl(wrapper=True)
