@@ -28,7 +28,7 @@ class Watchdog:
     def _work(self) -> None:
         while time.monotonic() < self._end:
             time.sleep(1)
-        os.write(self._stderr, b"\na test does not end, nor can it be interrupted\n")
+        os.write(self._stderr, b"\na test does not end and cannot be interrupted\n")
         faulthandler.dump_traceback(self._stderr)
         os._exit(1)
 

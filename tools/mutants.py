@@ -33,7 +33,7 @@ CPU_SECONDS, CLOCK_SECONDS = 60.0, 240.0
 """Limits of a run of tests; without a mutant they may take twice as many CPU seconds, since machines differ."""
 BUILD_SECONDS = 1200.0
 # The order is fixed, so that two runs of one mutant meet the same first failure.
-PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:randomly", "--tb=no", "-rfE")
+PYTEST = ("-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:randomly", "--tb=no", "-rfE")
 KILLED, ALIVE, AT_LIMIT, NOT_RUN = "killed", "alive", "alive at the limit", "not run"
 TAIL = 20
 """So many lines are shown of a run that must not fail."""

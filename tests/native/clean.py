@@ -50,7 +50,8 @@ def _sources(name: str) -> Iterable[Path]:
     yield from (path for path in (ROOT / "valor_gpu").rglob("*.py") if _NATIVE.search(path.read_text()))
     yield from (ROOT / "valor_gpu" / "ops").glob("*.py")
     yield from (ROOT / "testing").glob("*.py")
-    yield from (path for path in (ROOT / "tests" / "native").glob("*") if path.suffix in (".py", ".cpp", ".cu"))
+    around = (path for path in (ROOT / "tests" / "native").glob("*") if path.suffix in (".py", ".cpp", ".cu"))
+    yield from (path for path in around if not path.name.startswith("test_") and path.name != "clean.py")
     if name == "sanitizers":
         yield from smoke_tests()
 

@@ -1,0 +1,64 @@
+"""Long runs are skipped by a digest of all that decides them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.native import clean
+
+FILES = [
+    "csrc/core/a.h", "csrc/cpu/a.cpp", "csrc/cuda/a.cu", "csrc/sim/a.cpp", "valor_gpu/ops/a.py", "valor_gpu/coco/b.py",
+    "testing/a.py", "tests/native/a.py", "tests/native/a.cu", "tests/test_a.py",
+]  # fmt: skip
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "valor_gpu/coco/b.py").write_text("from valor_gpu import native\n")
+    (tmp_path / "tests/test_a.py").write_text("@pytest.mark.smoke\n")
+    monkeypatch.setattr(clean, "ROOT", tmp_path)
+    monkeypatch.setattr(clean, "TABLE", tmp_path / "tests/native/clean.json")
+    monkeypatch.delenv("VALOR_GPU_RECHECK", raising=False)
+    monkeypatch.setenv("VALOR_GPU_FUZZ", "1")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_digest_sees_a_change_of_each_kind_of_source(name: str, tree: Path) -> None:
+    clean.digest.cache_clear()
+    before = clean.digest("sanitizers"), clean.digest("offsets")
+    with (tree / name).open("a") as file:
+        file.write("// changed\n")
+    clean.digest.cache_clear()
+    after = clean.digest("sanitizers"), clean.digest("offsets")
+    assert after[0] != before[0] and (after[1] != before[1]) == (name != "tests/test_a.py")
+
+
+def test_a_known_run_is_skipped_unless_it_is_asked_for(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean.digest.cache_clear()
+    clean.TABLE.write_text(json.dumps({"offsets": clean.digest("offsets"), "sanitizers": "another"}))
+    clean.skip_if_known("sanitizers")
+    with pytest.raises(pytest.skip.Exception, match="clean, by the digest in tests/native/clean.json"):
+        clean.skip_if_known("offsets")
+    monkeypatch.setenv("VALOR_GPU_RECHECK", "1")
+    clean.skip_if_known("offsets")
+    monkeypatch.delenv("VALOR_GPU_RECHECK")
+    monkeypatch.setenv("VALOR_GPU_FUZZ", "20")
+    clean.skip_if_known("offsets")
+
+
+def test_the_runs_exist() -> None:
+    for test in clean.RUNS.values():
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (clean.ROOT / path).read_text()
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    clean.digest.cache_clear()
