@@ -198,6 +198,7 @@ def _command(paths: Sequence[str], options: Sequence[str]) -> list[str]:
         else []
     )
     return [
-        sys.executable, "-m", "pytest", "-q", "-m", MARK, "-o", "filterwarnings=default", "--tb=short", "--durations=5",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-m", MARK, "-o", "filterwarnings=default",
+        "--tb=short", "--durations=5",
         "--continue-on-collection-errors", "-p", "benchmarks.gpu_test_log", *spread, *options, *paths,
     ]  # fmt: skip

@@ -15,6 +15,7 @@ import torch
 
 import tests  # noqa: F401  (it prepares the imports of all others)
 from tests.devices import CUDA
+from tests.native import sim
 from tests.watchdog import Watchdog
 
 pytest.register_assert_rewrite("tests.contract", "tests.contract_checks", "tests.contract_ranks", "tests.ddp")
@@ -39,6 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    sim.in_pytest = True
     config.add_cleanup(gc.unfreeze)
 
 

@@ -439,7 +439,7 @@ def test_a_wheel_holds_no_library_that_it_does_not_build(small: Small) -> None:
     assert not (small.root / "lib/valor_gpu/libvalor_cpu.so").exists()
 
 
-@pytest.mark.parametrize("ninja", ["/nonexistent/ninja", "1.10.2"])
+@pytest.mark.parametrize("ninja", ["/nonexistent/ninja", pytest.param("1.10.2", marks=pytest.mark.slow)])
 def test_without_ninja_all_is_compiled(small: Small, ninja: str) -> None:
     if ninja == "1.10.2":
         script = small.root / "ninja"

@@ -74,6 +74,7 @@ def cases() -> dict[str, dict[str, int]]:
     return dict(json.loads(run.stdout))
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("name", memory_cases.CASES)
 def test_a_plan_is_near_what_a_fresh_process_gains(cases: dict[str, dict[str, int]], name: str) -> None:
@@ -82,6 +83,7 @@ def test_a_plan_is_near_what_a_fresh_process_gains(cases: dict[str, dict[str, in
     assert 0.9 * measured <= fresh <= (1.25 if name in memory_cases.UNTOUCHED else 1.1) * measured
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("name", memory_cases.CASES)
 def test_a_grown_process_plans_as_a_fresh_one(cases: dict[str, dict[str, int]], name: str) -> None:
@@ -103,6 +105,7 @@ def test_memory_that_the_c_library_kept_changes_no_plan() -> None:
     repeats_differ_little(batch)
 
 
+@pytest.mark.slow
 def test_other_threads_change_no_plan() -> None:
     """They take tensors and native workspaces of megabytes, and give them back."""
     batch = torch.rand(50_000, 20), torch.randint(20, (50_000,))
@@ -184,6 +187,7 @@ def test_after_an_error_nothing_counts_on() -> None:
         assert peak_of(lambda: torch.ones(250_000)) == pytest.approx(MB, rel=0.01)
 
 
+@pytest.mark.slow
 @linux
 @pytest.mark.parametrize("name", memory_cases.SYNCHRONISATIONS)
 def test_a_synchronisation_takes_what_is_planned(cases: dict[str, dict[str, int]], name: str) -> None:

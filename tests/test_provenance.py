@@ -116,7 +116,11 @@ for name, module in list(sys.modules.items()):
 """
 
 
-@pytest.mark.parametrize("before", ["", WHOLE_PACKAGE, POLLUTED], ids=["alone", "whole package", "polluted"])
+@pytest.mark.parametrize(
+    "before",
+    [pytest.param("", marks=pytest.mark.slow), WHOLE_PACKAGE, pytest.param(POLLUTED, marks=pytest.mark.slow)],
+    ids=["alone", "whole package", "polluted"],
+)
 def test_it_does_not_depend_on_what_the_process_did_before(before: str) -> None:
     done = subprocess.run([sys.executable, "-c", before + ONE_METRIC], capture_output=True, text=True, check=True)
     kernels = {"host": HOST_KIND, "count_panoptic": backend("count_panoptic")}

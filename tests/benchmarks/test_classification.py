@@ -81,6 +81,7 @@ def test_every_work_has_its_text() -> None:
     assert list(TOOLS) == list(classification.WORKS)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_process_of_its_own(files: scores.Files) -> None:
     plan = interleave.Plan(SMALL, SMALL.quick[0], files.scores.parent, 1, 1, 1, suite="classification")
     measured = interleave.measure_once(TOOLS["top-1"][2], "top-1", plan)

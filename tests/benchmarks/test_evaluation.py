@@ -17,6 +17,7 @@ def arguments(case: str, folder: Path) -> argparse.Namespace:
     return argparse.Namespace(case=case, quick=True, seed=3, repeats=1, slow_repeats=1, data=folder)
 
 
+@pytest.mark.slow
 def test_equal_values_have_times(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(evaluation._WORKERS, AZURE, evaluation._WORKERS[OURS])
     result = evaluation.benchmark(arguments("10", tmp_path))
@@ -37,6 +38,7 @@ def test_other_values_have_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert rows[0]["status"].startswith("differs by ") and rows[1]["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_requests_of_a_judge(tmp_path: Path) -> None:
     pytest.importorskip("openai")
     result = evaluation.benchmark(arguments("requests", tmp_path))

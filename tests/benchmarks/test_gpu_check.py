@@ -70,6 +70,7 @@ def few(row: Row) -> Row:
     return replace(row, examples=lambda quick: islice(row.examples(quick), 3))
 
 
+@pytest.mark.slow
 def test_parity_waiting_and_graphs_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_parity, "ROWS", {name: few(row) for name, row in ROWS.items()})
     found = sections("graphs", "waiting", "tests", "parity")

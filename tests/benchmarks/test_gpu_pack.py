@@ -225,6 +225,7 @@ def test_libraries_that_cannot_be_built_are_not_packed(checkout: Path, capsys: p
     assert "nvcc: fatal\nnothing was packed" in capsys.readouterr().out and not (checkout / gpu_build.STAMP).exists()
 
 
+@pytest.mark.slow
 def test_a_build_that_is_given_up_leaves_no_compiler(checkout: Path, tmp_path: Path) -> None:
     """It would go on, and write to a file after a while; as those of ninja it has a process group of its own."""
     child = f"import time, pathlib; time.sleep(1.5); pathlib.Path({str(tmp_path / 'late')!r}).touch()"
@@ -351,6 +352,7 @@ FOUND = (
 )
 
 
+@pytest.mark.slow
 def test_of_several_wheels_those_that_fit_are_installed(offline: Offline) -> None:
     offline.python.write_text(INSTALLED.format(python=sys.executable, program=FOUND))
     for name, version in (("pycocotools", "2.0.9"), ("pycocotools", "2.0.11"), ("broken", "1.0"), ("other", "1.0")):
@@ -439,6 +441,7 @@ def test_programs_of_the_dry_run_find_neither_git_nor_a_network(tmp_path: Path) 
     assert line.problem == "took more than 0.2 s"
 
 
+@pytest.mark.slow
 def test_modules_and_tests_that_cannot_be_loaded_fail_the_dry_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

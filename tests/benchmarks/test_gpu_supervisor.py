@@ -143,6 +143,7 @@ def test_checks_that_end_their_process_are_told_apart_and_the_rest_goes_on(recor
     assert "failed: no answer for 0.5 s" in text and "python3 -m benchmarks.gpu_check --quick --only parity" in text
 
 
+@pytest.mark.slow
 def test_a_later_run_makes_only_what_has_not_passed(record: Path) -> None:
     run(record, "parity")
     found, begun = run(record, "parity")
@@ -151,6 +152,7 @@ def test_a_later_run_makes_only_what_has_not_passed(record: Path) -> None:
     assert gpu_record.rows_of(found) == [{"work": "good", "seconds": 1}]
 
 
+@pytest.mark.slow
 def test_a_check_that_the_deadline_stops_is_not_green(record: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu_sections, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(gpu_supervisor, "LEAST_SECONDS", 1.0)

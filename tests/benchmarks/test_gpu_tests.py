@@ -215,6 +215,7 @@ def _takes_the_fixture(function: ast.FunctionDef) -> bool:
     return any(argument.arg == "device" for argument in function.args.args) and not any("device" in t for t in texts)
 
 
+@pytest.mark.slow
 def test_no_file_with_tests_of_a_device_is_left_out() -> None:
     wanted = {path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py") if of_a_device(path)}
     wanted.remove(Path("tests/benchmarks/test_detection.py"))  # whose examples the section parity has

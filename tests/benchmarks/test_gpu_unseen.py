@@ -146,6 +146,7 @@ def test_a_kernel_that_takes_no_slice_is_found(monkeypatch: pytest.MonkeyPatch) 
         gpu_unseen.check_slices(CPU)
 
 
+@pytest.mark.slow
 def test_triton_is_named_only_where_it_served(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Unavailable, match=f"^Triton {REHEARSED}"):
         gpu_unseen.check_triton(CPU)

@@ -83,6 +83,7 @@ def test_the_page_shows_every_engine_and_the_floor_is_no_peer() -> None:
     assert "| **2 s** | pycocotools 4.0x | pycocotools 4.0x |" in report.summary({"masks": [result]})
 
 
+@pytest.mark.slow
 def test_a_run_measures_every_engine_that_is_there(tmp_path: Path) -> None:
     arguments = argparse.Namespace(
         case="mask-iou", quick=True, data=tmp_path, threads=1, repeats=1, slow_repeats=1, seed=0

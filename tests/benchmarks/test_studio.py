@@ -8,6 +8,7 @@ from benchmarks import report, run, studio
 from benchmarks.studio import Shown
 
 
+@pytest.mark.slow
 def test_pages_of_small_stores_show_what_they_must() -> None:
     arguments = run.parse(["studio", "--quick", "--repeats", "1"])
     rows = studio.benchmark(arguments)["rows"]

@@ -13,6 +13,7 @@ for _module in ("rouge_score", "nltk", "sacrebleu"):
     pytest.importorskip(_module, reason=f"{_module} is not installed")
 
 
+@pytest.mark.slow
 def test_baselines_agree_and_the_table_shows_both(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "_PEER_SECONDS", 0.02)
     monkeypatch.setattr(texts, "_QUICK_ROWS", 40)

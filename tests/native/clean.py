@@ -28,10 +28,11 @@ TABLE = Path(__file__).with_suffix(".json")
 _SMOKE = re.compile(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(")
 _NATIVE = re.compile(r"\bimport .*\bnative(_objects)?\b|\bnative(_objects)? import\b")
 RUNS = {
-    "sanitizers": "tests/native/test_sanitized.py::test_smoke_tests_are_clean",
-    "offsets": "tests/native/test_offsets.py::test_every_kernel_takes_tensors_that_begin_anywhere",
+    "sanitizers": ["tests/native/test_sanitized.py::test_smoke_tests_are_clean"],
+    "offsets": ["tests/native/test_offsets.py::test_every_kernel_takes_tensors_that_begin_anywhere"],
+    "simulator": ["tests/ops", "tests/native/test_exports.py", "tests/benchmarks/test_gpu_streams.py"],
 }
-"""Names of the runs, and the tests that make them."""
+"""Names of the runs, and the tests that make them; of the last one, all that call a kernel in the simulator."""
 
 
 def rechecking() -> bool:
@@ -54,6 +55,8 @@ def _sources(name: str) -> Iterable[Path]:
     yield from (path for path in around if not path.name.startswith("test_") and path.name != "clean.py")
     if name == "sanitizers":
         yield from smoke_tests()
+    for test in RUNS[name] if name == "simulator" else ():
+        yield from (ROOT / test).glob("*.py") if (ROOT / test).is_dir() else [ROOT / test]
 
 
 @functools.cache
@@ -86,7 +89,7 @@ def main() -> int:
         if only_check:
             print(f"{TABLE.relative_to(ROOT)}: {name} has changed: run python -m tests.native.clean")
             return 1
-        command = [sys.executable, "-m", "pytest", "-q", RUNS[name]]
+        command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *RUNS[name]]
         if subprocess.run(command, cwd=ROOT, env={**os.environ, "VALOR_GPU_RECHECK": "1"}).returncode != 0:
             return 1
         TABLE.write_text(json.dumps(known := {**known, name: digest(name)}, indent=1, sort_keys=True) + "\n")

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.native import clean
 from valor_gpu import native
 from valor_gpu.errors import NativeError
 
@@ -46,6 +47,9 @@ STANDARD = "".join(
 )
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+in_pytest = False
+"""Whether the process runs tests; tests/conftest.py sets it."""
 
 sanitizing = False
 """Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
@@ -145,9 +149,18 @@ def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> c
     return library
 
 
-@functools.cache
 def simulated() -> ctypes.CDLL:
-    """Every csrc/cuda/*.cu under the simulator, with the C functions of the CUDA library."""
+    """Every csrc/cuda/*.cu under the simulator, with the C functions of the CUDA library.
+
+    Skips the calling test where ``clean.json`` knows what it would find.
+    """
+    if in_pytest and not sanitizing:
+        clean.skip_if_known("simulator")
+    return _simulated()
+
+
+@functools.cache
+def _simulated() -> ctypes.CDLL:
     return simulate("cuda", sorted((CSRC / "cuda").glob("*.cu")), sanitize=sanitizing)
 
 

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from tests.checkout import ROOT
+from tests.native import clean
 from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
@@ -41,6 +42,7 @@ def ended(variable: str, *command: str) -> subprocess.CompletedProcess[str]:
 @functools.cache
 def switched(variable: str, *options: str) -> Rows:
     """The rows that tests/ops/switched.py prints."""
+    clean.skip_if_known("simulator")
     done = ended(variable, "-m", "tests.ops.switched", *options)
     assert done.returncode == 0, done.stderr
     found: Rows = json.loads(done.stdout)
@@ -89,6 +91,7 @@ def test_what_is_named_launches_nothing_and_gives_the_same_numbers() -> None:
     }
 
 
+@pytest.mark.slow
 def test_all_kernels_can_be_off() -> None:
     """``count_logits`` has two CUDA kernels: with Triton installed, CUDA C++ does not serve in its place."""
     found = switched(",".join(_switches.NAMES), "--with-triton")
@@ -98,6 +101,7 @@ def test_all_kernels_can_be_off() -> None:
     assert "its Triton kernel" in found["count_logits"]["reason"]
 
 
+@pytest.mark.slow
 def test_an_op_without_a_cuda_kernel_is_not_switched_off() -> None:
     """It is as fast as before, so that nothing warns of it."""
     usual, found = switched(""), switched(",".join(_switches.NAMES), "--with-triton")
@@ -215,6 +219,7 @@ def test_a_typo_is_an_error(variable: str, hint: str, monkeypatch: pytest.Monkey
     assert hint in str(raised.value)
 
 
+@pytest.mark.slow
 def test_a_typo_stops_the_first_op_and_doctor() -> None:
     done = ended("asign", "-c", "import valor_gpu.detection; valor_gpu.detection.MeanAveragePrecision")
     assert done.returncode == 1 and "got 'asign'; did you mean 'assign'?" in done.stderr.splitlines()[-1]
