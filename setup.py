@@ -19,6 +19,7 @@ that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reaso
 import json
 import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
 
@@ -96,7 +97,9 @@ class BuildNative(build_ext):
         self.ninja, self.said, self.failed = native_build.find_ninja(), [], []
         record = {name_of(ext): self.built(name_of(ext), ext.sources) for ext in self.extensions}
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / RECORD).write_text(json.dumps(record, indent=1) + "\n")
+        scratch = self.folder / f".{os.getpid()}{RECORD}"
+        scratch.write_text(json.dumps(record, indent=1) + "\n")
+        os.replace(scratch, self.folder / RECORD)
         self.extensions = [ext for ext in self.extensions if record[name_of(ext)]["built"]]
         if self.failed:
             raise CompileError(". ".join(self.failed))
@@ -113,6 +116,8 @@ class BuildNative(build_ext):
             native_build.build(plan, ROOT, self.ninja, target, anew=bool(self.force))
         except native_build.BuildFailedError as error:
             return self.not_built(name, error)
+        except OSError as error:  # a full disk, or a tree that is not ours
+            return self.not_built(name, native_build.BuildFailedError(str(error)))
         self.said.append(f"lib{name}.so is built" + ("" if self.ninja else NO_NINJA))
         return {"built": True, **plan.facts}
 
@@ -140,6 +145,8 @@ class Wheel(bdist_wheel):
     """One wheel for every Python: the native code has no Python ABI. Without native code, one for every machine."""
 
     def run(self):
+        # No file of an earlier wheel gets into this one.
+        shutil.rmtree(self.get_finalized_command("build").build_lib, ignore_errors=True)
         self.run_command("build")
         if not self.get_finalized_command("build_ext").extensions:
             self.root_is_pure, self.distribution.ext_modules = True, None

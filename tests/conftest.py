@@ -73,12 +73,21 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         watchdog.expect(math.inf)
 
 
+def pytest_enter_pdb(config: pytest.Config) -> None:
+    """Lets a debugger take its time."""
+    if (watchdog := config.stash.get(WATCHDOG, None)) is not None:
+        watchdog.expect(math.inf)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Iterator[None]:
     """Fails a test after which Ctrl-C is handled otherwise: programs that later tests start would inherit that."""
-    yield
-    if (handler := signal.getsignal(signal.SIGINT)) is not signal.default_int_handler:
+    try:
+        yield
+    finally:
+        handler = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if handler is not signal.default_int_handler:
         raise AssertionError(f"the test must leave the handler of SIGINT as it was but left {handler!r}")
 
 

@@ -126,10 +126,13 @@ def test_without_compilers_the_package_works_and_says_why_once(checkout: Path, t
     found = json.loads(run(sys.executable, "-c", PROGRAM, cwd=tmp_path, PYTHONPATH=str(checkout)))
     [warning] = [text for text in found["warnings"] if "libvalor" in text]
     assert found["quiet"] == 0 and warning.startswith(f"libvalor_cpu.so was not built: {why}; its plain Python")
-    assert f"run in {checkout}: VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 python setup.py -q build_ext --inplace" in warning
+    assert (
+        f"run in {checkout}: VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 {sys.executable} setup.py -q build_ext --inplace"
+        in warning
+    )
     assert f"libvalor_cpu.so was not built: {why}\n" in found["text"]
     assert "libvalor_cuda.so was not built: no nvcc was found" in found["text"]
-    assert "python setup.py -q build_ext --inplace" in found["advice"][0]
+    assert f"{sys.executable} setup.py -q build_ext --inplace" in found["advice"][0]
     assert found["libraries"]["valor_cpu"]["build"] == record["valor_cpu"]
 
 
@@ -350,6 +353,30 @@ def test_times_that_say_nothing_compile_all(small: Small, case: str) -> None:
     assert small.made() == []
 
 
+def test_a_source_that_comes_back_with_an_earlier_time_is_compiled(small: Small) -> None:
+    small.write("cpu/c.cpp", "int first;\n")
+    small.made()
+    source = small.root / "csrc/cpu/c.cpp"
+    time = source.stat().st_mtime_ns
+    source.unlink()
+    small.made()
+    small.write("cpu/c.cpp", "int other;\n")
+    os.utime(source, ns=(time, time))
+    assert "c.o" in small.made() and "int other;" in small.library.read_text()
+    source.write_text("int third;\n")
+    os.utime(source, ns=(time, time))
+    assert "c.o" in small.made() and "int third;" in small.library.read_text()
+
+
+def test_another_compiler_of_the_same_version_compiles_all(small: Small) -> None:
+    made = small.made()
+    (small.root / "other").mkdir()
+    other = shutil.copy(small.script, small.root / "other" / "compiler")
+    assert small.made(CXX=str(other)) == made
+    assert small.made(CXX=str(other)) == []
+    assert small.made(CXX=str(other), CPATH="/elsewhere") == made
+
+
 def test_editable_installs_use_the_objects_of_builds_in_place(small: Small) -> None:
     small.made()
     small.write("cpu/b.cpp", "int b;\n")
@@ -531,7 +558,7 @@ def test_a_library_of_other_declarations_is_refused(checkout: Path, tmp_path: Pa
         shutil.rmtree(csrc)
         kept.rename(csrc)
         clear(checkout)
-    line = "VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 python setup.py -q build_ext --inplace"
+    line = f"VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 {sys.executable} setup.py -q build_ext --inplace"
     why = f"libvalor_cpu.so was built from other sources: run in {checkout}: {line}"
     assert found["error"] == why
     assert [text for text in found["warnings"] if "libvalor" in text] == [

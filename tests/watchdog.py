@@ -5,7 +5,6 @@ from __future__ import annotations
 import faulthandler
 import math
 import os
-import threading
 import time
 
 PATIENCE = 60
@@ -13,9 +12,10 @@ PATIENCE = 60
 
 
 class Watchdog:
-    """A thread that ends the process, with the stacks of all threads, when a test outlasts its time limit by far.
+    """Ends the process, with the stacks of all threads, when a test outlasts its time limit by far.
 
-    faulthandler has one as well, but a process that forks while that is armed hangs when the child arms it.
+    The timer of faulthandler needs no lock of Python. It is off while the process forks: a child that arms a timer
+    which was on would wait for ever.
 
     Args:
         stderr: descriptor for the stacks.
@@ -23,15 +23,16 @@ class Watchdog:
 
     def __init__(self, stderr: int) -> None:
         self._stderr, self._end = stderr, math.inf
-        threading.Thread(target=self._work, name="watchdog", daemon=True).start()
-
-    def _work(self) -> None:
-        while time.monotonic() < self._end:
-            time.sleep(1)
-        os.write(self._stderr, b"\na test does not end and cannot be interrupted\n")
-        faulthandler.dump_traceback(self._stderr)
-        os._exit(1)
+        os.register_at_fork(before=faulthandler.cancel_dump_traceback_later, after_in_parent=self._arm)
 
     def expect(self, seconds: float) -> None:
         """Begins to wait for the end of a test; ``inf`` ends the wait."""
         self._end = time.monotonic() + seconds + PATIENCE
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._end == math.inf:
+            faulthandler.cancel_dump_traceback_later()
+        else:
+            left = max(self._end - time.monotonic(), 0.1)
+            faulthandler.dump_traceback_later(left, exit=True, file=self._stderr)

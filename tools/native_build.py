@@ -12,9 +12,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -102,12 +104,15 @@ def build(plan: Plan, root: Path, ninja: str | None, target: Path, *, anew: bool
     """
     tree = root / plan.tree
     tree.mkdir(parents=True, exist_ok=True)
-    with _alone(tree):
+    with _alone(tree) as lock:
         if anew or _mistaken(tree, root):
+            if not anew and os.environ.get("VALOR_GPU_EXPLAIN") == "1":
+                print(f"{plan.tree}: all is compiled, since times say nothing of what has changed", file=sys.stderr)
             shutil.rmtree(tree)
             tree.mkdir()
-        (tree / SEEN).write_text(json.dumps({"root": str(root), "files": _times(root)}))
-        code, output = _run_by_ninja(plan, root, ninja) if ninja else _run_all(plan, root)
+        (tree / SEEN).write_text(json.dumps({"root": str(root), "files": _states(root)}))
+        code, output = _run_by_ninja(plan, root, ninja, lock) if ninja else _run_all(plan, root)
+        os.utime(tree / SEEN)  # a source that is saved from now on is newer than all objects
         (tree / LOG).write_text(output)
         sys.stderr.write(output)
         if code:
@@ -128,48 +133,58 @@ def _publish(library: Path, target: Path) -> None:
 
 
 @contextmanager
-def _alone(tree: Path) -> Iterator[None]:
-    """Keeps a second build out of a tree."""
+def _alone(tree: Path) -> Iterator[list[int]]:
+    """Keeps a second build out of a tree; gives the descriptors that keep it out as long as a process has them."""
     try:
         import fcntl
     except ImportError:  # Windows, where the C++ library does not compile
-        yield
+        yield []
         return
     with tree.with_name(f"{tree.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+        yield [lock.fileno()]
 
 
-def _times(root: Path) -> dict[str, int]:
-    """Returns the time of every native source and header."""
+def _states(root: Path) -> dict[str, list[int]]:
+    """Returns the time and the checksum of every native source and header."""
     found = (path for path in (root / "csrc").rglob("*") if path.suffix in (".h", ".cpp", ".cu"))
-    return {str(path.relative_to(root)): path.stat().st_mtime_ns for path in found}
+    return {str(path.relative_to(root)): [path.stat().st_mtime_ns, zlib.crc32(path.read_bytes())] for path in found}
 
 
 def _mistaken(tree: Path, root: Path) -> bool:
     """Returns whether the times of the files of a tree say nothing of these sources.
 
-    So it is in a copy of a checkout, and after ``rsync -a``, which brings a changed source with its earlier time.
+    So it is in a copy of a checkout, after ``rsync -a``, which brings a changed source with its earlier time, and after
+    a source was saved during a build.
     """
     try:
         seen = json.loads((tree / SEEN).read_text())
         before = (tree / SEEN).stat().st_mtime_ns
     except (OSError, ValueError):
         return (tree / GRAPH).exists()
-    changed = [time for name, time in _times(root).items() if seen["files"].get(name, time) != time]
+    changed = [state[0] for name, state in _states(root).items() if seen["files"].get(name) != state]
     return bool(seen["root"] != str(root) or (changed and min(changed) <= before))
 
 
-def _run_by_ninja(plan: Plan, root: Path, ninja: str) -> tuple[int, str]:
-    """Runs the commands whose outputs are out of date; returns exit code and output."""
+def _run_by_ninja(plan: Plan, root: Path, ninja: str, lock: Sequence[int]) -> tuple[int, str]:
+    """Runs the commands whose outputs are out of date; returns exit code and output.
+
+    ninja and the compilers hold the lock as well: they may outlive this process, and write on.
+    """
     graph = root / plan.tree / GRAPH
     graph.write_text(ninja_graph(plan))
     explain = ["-d", "explain"] if os.environ.get("VALOR_GPU_EXPLAIN") == "1" else ["--quiet"]
     command = [ninja, *explain, "-j", str(plan.jobs), "-f", str(graph)]
-    done = subprocess.run(
-        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False
-    )
-    return done.returncode, done.stdout
+    with subprocess.Popen(
+        command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", pass_fds=lock
+    ) as process:
+        try:
+            output, _ = process.communicate()
+        except BaseException:
+            process.send_signal(signal.SIGINT)  # a killed ninja would leave its compilers
+            process.communicate()
+            raise
+    return process.returncode, output
 
 
 def ninja_graph(plan: Plan) -> str:

@@ -22,7 +22,8 @@ NVCC_FLAGS = ["-O3", "-std=c++17", "-fmad=false", "--threads", "0", "-cudart", "
 NO_NVCC = "no nvcc was found in CUDACXX, CUDA_HOME/bin or PATH"
 # A function that nobody defines is an error of the link, as it is on macOS: a library without it would not load.
 DEFINED = "-Wl,-z,defs" if sys.platform == "linux" else ""
-NVCC_VARIABLES = ("NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVCC_PREPEND_FLAGS")
+CXX_VARIABLES = ("CPATH", "CPLUS_INCLUDE_PATH")
+NVCC_VARIABLES = (*CXX_VARIABLES, "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "NVCC_PREPEND_FLAGS")
 
 
 def find_cxx() -> list[str]:
@@ -73,7 +74,9 @@ def cpu_plan(sources: Sequence[str], trees: Path, declarations: int) -> Plan:
     link = [*compiler, "-shared", "-pthread", *([DEFINED] if DEFINED else [])]
     commands = [*objects, _link(link, objects, tree / "libvalor_cpu.so")]
     facts: dict[str, object] = {"compiler": shlex.join(compiler), "version": version}
-    return Plan(Path(compiler[0]).name, version, os.cpu_count() or 1, commands, tree, facts)
+    told = [version, shutil.which(compiler[0]) or "", *output_of(*compiler, "-dumpmachine")[:1]]
+    identity = "; ".join([*told, *(os.environ.get(name, "") for name in CXX_VARIABLES)])
+    return Plan(Path(compiler[0]).name, identity, os.cpu_count() or 1, commands, tree, facts)
 
 
 def cuda_plan(sources: Sequence[str], trees: Path, declarations: int) -> Plan:

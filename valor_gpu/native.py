@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import sys
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,11 +41,11 @@ def build_record() -> dict[str, dict[str, Any]]:
     """
     import json
 
-    path = os.path.join(_FOLDER, "_build.json")
-    if not os.path.exists(path):
+    try:
+        with open(os.path.join(_FOLDER, "_build.json")) as file:
+            return dict(json.load(file))
+    except (OSError, ValueError):
         return {}
-    with open(path) as file:
-        return dict(json.load(file))
 
 
 @functools.cache
@@ -82,7 +83,9 @@ def reason(name: str) -> str:
 def _build_line(name: str) -> str:
     """Returns how to build one library in a checkout, and to leave the other one as it is."""
     wanted = [f"{variable}={int(each == name)}" for each, variable in _VARIABLES.items()]
-    return f"run in {_ROOT}: {' '.join(wanted)} python setup.py -q build_ext --inplace"
+    if archs := build_record().get(name, {}).get("architectures"):
+        wanted.append(f"VALOR_GPU_ARCHS='{';'.join(archs)}'")
+    return f"run in {_ROOT}: {' '.join(wanted)} {sys.executable or 'python'} setup.py -q build_ext --inplace"
 
 
 def remedy(name: str) -> str:

@@ -26,6 +26,7 @@ from tests.fuzz import seeds
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".json")
 _SMOKE = re.compile(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(")
+_IMPORTED = re.compile(r"^\s*(?:from|import) (tests[\w.]*)(?: import (\w+))?", re.MULTILINE)
 _NATIVE = re.compile(r"\bimport .*\bnative(_objects)?\b|\bnative(_objects)? import\b")
 RUNS = {
     "sanitizers": ["tests/native/test_sanitized.py::test_smoke_tests_are_clean"],
@@ -50,13 +51,24 @@ def _sources(name: str) -> Iterable[Path]:
         yield from (ROOT / "csrc" / folder).glob("*.[ch]*")
     yield from (path for path in (ROOT / "valor_gpu").rglob("*.py") if _NATIVE.search(path.read_text()))
     yield from (ROOT / "valor_gpu" / "ops").glob("*.py")
+    yield from (ROOT / "valor_gpu").glob("native*.py")
     yield from (ROOT / "testing").glob("*.py")
     around = (path for path in (ROOT / "tests" / "native").glob("*") if path.suffix in (".py", ".cpp", ".cu"))
     yield from (path for path in around if not path.name.startswith("test_") and path.name != "clean.py")
-    if name == "sanitizers":
-        yield from smoke_tests()
-    for test in RUNS[name] if name == "simulator" else ():
-        yield from (ROOT / test).glob("*.py") if (ROOT / test).is_dir() else [ROOT / test]
+    tests = smoke_tests() if name == "sanitizers" else []
+    for test in (each.partition("::")[0] for each in RUNS[name]):
+        tests += (ROOT / test).glob("*.py") if (ROOT / test).is_dir() else [ROOT / test]
+    yield from _with_imported([*tests, ROOT / "tests" / "conftest.py"])
+
+
+def _with_imported(tests: list[Path]) -> list[Path]:
+    """Returns files of tests with the modules of tests that they import, directly or not."""
+    found = list(dict.fromkeys(tests))
+    for path in found:
+        names = _IMPORTED.findall(path.read_text())
+        modules = [ROOT / f"{name.replace('.', '/')}.py" for head, tail in names for name in (head, f"{head}.{tail}")]
+        found += [each for each in dict.fromkeys(modules) if each.exists() and each not in found]
+    return found
 
 
 @functools.cache
@@ -85,10 +97,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="run nothing")
     only_check = parser.parse_args().check
     known = table()
-    for name in [name for name in RUNS if known.get(name) != digest(name)]:
-        if only_check:
-            print(f"{TABLE.relative_to(ROOT)}: {name} has changed: run python -m tests.native.clean")
-            return 1
+    changed = [name for name in RUNS if known.get(name) != digest(name)]
+    if changed and only_check:
+        print(f"{TABLE.relative_to(ROOT)}: {', '.join(changed)} changed: run {sys.executable} -m tests.native.clean")
+        return 1
+    for name in changed:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *RUNS[name]]
         if subprocess.run(command, cwd=ROOT, env={**os.environ, "VALOR_GPU_RECHECK": "1"}).returncode != 0:
             return 1

@@ -20,12 +20,13 @@ from tests.native import sim
 from valor_gpu import native
 from valor_gpu.errors import NativeError
 
-_load = native._load
-native._load = lambda name: (sim.simulated(), "simulated") if name == "valor_cuda" else _load(name)
+if __name__ == "__main__":  # not where doctest imports this file
+    _load = native._load
+    native._load = lambda name: (sim.simulated(), "simulated") if name == "valor_cuda" else _load(name)
 
-from testing.offsets import moved_all  # noqa: E402
-from testing.parity import differences  # noqa: E402
-from testing.registry import ROWS, Example, Row, call, find  # noqa: E402
+from testing.offsets import moved_all
+from testing.parity import differences
+from testing.registry import ROWS, Example, Row, call, find
 
 MOST_ELEMENTS = 6000
 """Of an example: larger ones take seconds in the simulator."""

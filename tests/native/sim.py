@@ -67,9 +67,14 @@ def sources_of(path: Path, command: Sequence[str]) -> list[Path]:
     return found
 
 
+@functools.cache
+def _compiler_version() -> bytes:
+    return subprocess.run([COMPILER, "--version"], capture_output=True, check=True).stdout
+
+
 def _cached(name: str, ending: str, parts: Sequence[bytes], make: Callable[[Path], object]) -> Path:
     """The file that ``make`` writes, made anew only if ``parts`` have changed; older ones are removed."""
-    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    digest = hashlib.sha256(b"\0".join([_compiler_version(), *parts])).hexdigest()[:16]
     path = CACHE / f"{name}-{digest}{ending}"
     if path.exists():
         return path

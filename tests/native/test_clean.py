@@ -12,9 +12,15 @@ from tests.native import clean
 FILES = [
     "csrc/core/a.h", "csrc/cpu/a.cpp", "csrc/cuda/a.cu", "csrc/sim/a.cpp", "valor_gpu/ops/a.py", "valor_gpu/coco/b.py",
     "testing/a.py", "tests/native/a.py", "tests/native/a.cu", "tests/test_a.py", "tests/ops/test_a.py",
-    "tests/native/test_exports.py", "tests/benchmarks/test_gpu_streams.py",
+    "tests/native/test_exports.py", "tests/benchmarks/test_gpu_streams.py", "tests/ops/helper.py",
+    "tests/native/test_sanitized.py", "tests/native/test_offsets.py", "tests/conftest.py", "tests/fuzz.py",
+    "valor_gpu/native.py",
 ]  # fmt: skip
-ONE_RUN = {"tests/test_a.py": {"sanitizers"}, **{name: {"simulator"} for name in FILES[-3:]}}
+ONE_RUN = {
+    "tests/test_a.py": {"sanitizers"}, "tests/native/test_sanitized.py": {"sanitizers"},
+    "tests/native/test_offsets.py": {"offsets"}, "tests/fuzz.py": {"sanitizers"},
+    **{name: {"simulator"} for name in FILES if name.startswith(("tests/ops", "tests/native/test_e", "tests/bench"))},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -23,7 +29,7 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
     (tmp_path / "valor_gpu/coco/b.py").write_text("from valor_gpu import native\n")
-    (tmp_path / "tests/test_a.py").write_text("@pytest.mark.smoke\n")
+    (tmp_path / "tests/test_a.py").write_text("from tests.fuzz import seeds\n@pytest.mark." + "smoke\n")
     monkeypatch.setattr(clean, "ROOT", tmp_path)
     monkeypatch.setattr(clean, "TABLE", tmp_path / "tests/native/clean.json")
     monkeypatch.delenv("VALOR_GPU_RECHECK", raising=False)

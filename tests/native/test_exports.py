@@ -16,7 +16,7 @@ import valor_gpu.errors
 from tests.native.prototypes import prototypes
 from tests.native.sim import CSRC, simulated
 from valor_gpu import native
-from valor_gpu._declarations import declarations, declarations_hash
+from valor_gpu._declarations import declarations, declarations_hash, structs
 
 PACKAGE = Path(valor_gpu.errors.__file__).parent
 FOLDERS = {"valor_cpu": "cpu", "valor_cuda": "cuda"}
@@ -107,3 +107,23 @@ def test_operator_new_and_delete_are_those_of_the_library() -> None:
     names = subprocess.check_output(["nm", "-D", library], text=True).split()
     assert "valor_count_memory_cpu" in names
     assert [name for name in names if re.match("_Z(n[wa]|d[la])", name)] == []
+
+
+@pytest.mark.parametrize("folder", ["core", "cpu"])
+def test_a_struct_that_changes_makes_another_library(folder: str, tmp_path: Path) -> None:
+    """Some functions take structs by pointer, whose fields Python writes."""
+    (tmp_path / "csrc" / "core").mkdir(parents=True)
+    (tmp_path / "csrc" / "cpu").mkdir()
+    header = tmp_path / "csrc" / folder / "task.h"
+    header.write_text("namespace valor {\n\nstruct Task {\n  int32_t first;  // of all\n  int32_t last;\n};\n\n}\n")
+    before = declarations_hash("valor_cpu", str(tmp_path))
+    assert structs("valor_cpu", str(tmp_path)) == ["struct Task { int32_t first; int32_t last; };"]
+    header.write_text(header.read_text().replace("// of all", ""))
+    assert declarations_hash("valor_cpu", str(tmp_path)) == before
+    header.write_text("struct Task {\n  int32_t last;\n  int32_t first;\n};\n")
+    assert declarations_hash("valor_cpu", str(tmp_path)) != before
+
+
+def test_structs_that_python_fills_are_found() -> None:
+    found = " ".join(structs("valor_cpu", str(CSRC.parent)))
+    assert "by_key, agnostic" in found or "agnostic" in found

@@ -20,6 +20,8 @@ def run_with_sanitizers(report: Path, *arguments: str) -> subprocess.CompletedPr
         for name in ("libasan.so", "libstdc++.so.6")  # the second because a sanitizer has to see it first
     ]
     if not Path(libraries[0]).is_absolute():
+        if clean.rechecking():
+            pytest.fail(f"{COMPILER} has no libasan.so: a run without it says nothing")
         pytest.skip(f"{COMPILER} has no libasan.so")
     environment = {
         **os.environ,

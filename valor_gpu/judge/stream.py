@@ -148,6 +148,7 @@ def _stream(
 ) -> Generator[JudgedRow, None, None]:
     finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
     under_way, pulled, source, notices = 0, 0, _Source(rows), _Notices(scheduler)
+    got: list[JudgedRow | BaseException] = []  # a row that has come and was not handed on
     before = cancellations()
     with cleanup, LoopThread(scheduler) as thread:
         started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
@@ -167,19 +168,21 @@ def _stream(
                             under_way += 1
                         continue
                     try:
-                        judged = finished.get(timeout=WAKE)
+                        got.extend(map(finished.get, (True,), (WAKE,)))  # one step, which no interrupt parts
                     except queue.Empty:
                         continue
-                under_way, pulled = under_way - 1, 0
+                judged, under_way, pulled = _row_of(got[0]), under_way - 1, 0
                 notices.show()
                 before = cancellations()
-                yield _row_of(judged)
+                got = []
+                yield judged
             source.check()
         except KeyboardInterrupt:
             with interrupts_here():
                 thread.end(started.cancel())
-            while under_way and not finished.empty():
-                under_way -= 1
+            for each in got:
+                yield _row_of(each)
+            while not finished.empty():
                 yield _row_of(finished.get())
             raise
         finally:

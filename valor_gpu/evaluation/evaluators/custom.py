@@ -45,7 +45,7 @@ from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.judge.protocol import describe
-from valor_gpu.judge.threads import result_of
+from valor_gpu.judge.threads import interrupts_here, result_of
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _CONCURRENT = 32  # coroutines of a portion that run at once
@@ -304,5 +304,9 @@ def _run(coroutine: Coroutine[Any, Any, list[Outcome]]) -> list[Outcome]:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(coroutine)
-    with ThreadPoolExecutor(1) as thread:
-        return result_of(thread.submit(asyncio.run, coroutine))
+    thread = ThreadPoolExecutor(1)
+    try:
+        with interrupts_here():
+            return result_of(thread.submit(asyncio.run, coroutine))
+    finally:
+        thread.shutdown(wait=False)  # after Ctrl-C nobody waits for the coroutine
