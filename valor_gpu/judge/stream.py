@@ -180,10 +180,8 @@ def _stream(
         except KeyboardInterrupt:
             with interrupts_here():
                 thread.end(started.cancel())
-            for each in got:
-                yield _row_of(each)
-            while not finished.empty():
-                yield _row_of(finished.get())
+            while got or not finished.empty():
+                yield _row_of(got.pop() if got else finished.get())
             raise
         finally:
             if not sys.is_finalizing():
