@@ -278,6 +278,25 @@ def test_ctrl_c_gets_past_a_parser_that_does_not_return(monkeypatch: pytest.Monk
     assert caught.value.run.scores("q")[:2] == [1.0, 1.0]
 
 
+def test_the_row_that_comes_with_ctrl_c_is_handed_on() -> None:
+    """Another thread receives the signal, so that the answer to the fifth row ends the wait, and not Ctrl-C."""
+    asked: list[Any] = []
+
+    def judge(messages: Any) -> str:
+        asked.append(messages)
+        time.sleep(0.02)  # until the main thread waits
+        if len(asked) == 5:
+            signal.raise_signal(signal.SIGINT)
+        return "4"
+
+    found: list[JudgedRow] = []
+    with pytest.raises(KeyboardInterrupt, match=r"^$"):
+        for judged in stream_judge(range(40), [RATE], judge, limits=Limits(concurrency=1)):
+            found += [judged]
+    statuses = [judged.judgements["q"][0].status for judged in found]
+    assert statuses[:5] == [Status.OK] * 5 and [judged.index for judged in found] == list(range(len(found)))
+
+
 @pytest.mark.parametrize("here", [False, True])
 def test_ctrl_c_in_a_stream_hands_on_the_rows_under_way(here: bool) -> None:
     judge = Waiting(5)
