@@ -47,10 +47,13 @@ export PYTHONUNBUFFERED=1
 "$python" -u -m benchmarks.gpu_check --part "$part" --started "$started" --results "$results" "${@:3}" &
 check=$!
 trap 'kill -TERM "$check"' INT TERM HUP # the check then writes its record and its summary
-code=0
-wait "$check" || code=$?
-if kill -0 "$check" 2>/dev/null; then # a signal has ended the first wait
-  code=0
-  wait "$check" || code=$?
-fi
+code=256
+while ((code > 128)); do # a signal may have ended the wait alone
+  again=0
+  wait "$check" || again=$?
+  if ((again == 127)) || { ((again == code)) && ! kill -0 "$check" 2>/dev/null; }; then # the check ended by a signal
+    break
+  fi
+  code=$again
+done
 exit "$code"
