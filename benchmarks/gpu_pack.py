@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks import gpu_build, machine
 from benchmarks.gpu_record import sources
 from testing.datasets import ROOT
+from tools.git_files import git_files
 
 CAPABILITY = (9, 0)
 """Of H100 and H200. Each architecture costs minutes of CPU time, so no other is built."""
@@ -122,11 +123,9 @@ def files(root: Path) -> list[Path]:
         subprocess.CalledProcessError: git does not know the checkout.
         OSError: no git is installed.
     """
-    listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
     packed = [path for path in PATHS if path != WHEELS]
     wheels = [wheel.relative_to(root) for wheel in (root / WHEELS).glob("*.whl")]
-    paths = sorted({*map(Path, filter(None, names)), *packed, *wheels})
+    paths = sorted({*git_files(root), *packed, *wheels})
     return [path for path in paths if (root / path).is_file() or (root / path).is_symlink()]
 
 

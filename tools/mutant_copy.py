@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tools.git_files import git_files
 from tools.mutant_table import Mutant
 
 LIBRARY = Path("valor_gpu", "libvalor_cpu.so")
@@ -44,10 +45,8 @@ class Copy:
         """
         if not (root / LIBRARY).exists():
             raise ValueError(f"{LIBRARY} must be built but is not there: run make setup")
-        listed = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-        names = subprocess.run(listed, capture_output=True, text=True, check=True).stdout.split("\0")
         kept = folder.with_name(f"{folder.name}-kept")
-        for target, paths in ((folder, [*map(Path, filter(None, names)), *BUILT]), (kept, BUILT)):
+        for target, paths in ((folder, [*git_files(root), *BUILT]), (kept, BUILT)):
             for path in paths:
                 if (root / path).is_file() or (root / path).is_symlink():
                     (target / path).parent.mkdir(parents=True, exist_ok=True)
