@@ -28,6 +28,7 @@ gc.disable()  # nothing of what is collected is garbage, and to look for some ta
 collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
 
 WATCHDOG = pytest.StashKey[Watchdog]()
+FILE = pytest.StashKey[Path]()
 
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
@@ -45,8 +46,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """From here on collect garbage, but not among the thousands of modules and tests."""
+    """From here on collect garbage, but not among the thousands of modules and tests, and not every 700 objects."""
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
@@ -61,7 +63,14 @@ def _watchdog(config: pytest.Config) -> Watchdog:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Ends the process if a test outlasts its time limit, although pytest-timeout has interrupted it."""
+    """Ends the process if a test outlasts its time limit, although pytest-timeout has interrupted it.
+
+    What earlier files have imported is no garbage: tests that collect some would look through all of it.
+    """
+    if item.config.stash.get(FILE, None) != item.path:
+        item.config.stash[FILE] = item.path
+        gc.collect()
+        gc.freeze()
     marker = item.get_closest_marker("timeout")
     if not (limit := marker.args[0] if marker else item.config.getoption("timeout", None)):
         return (yield)

@@ -360,24 +360,28 @@ def check_a_model_that_holds_it_scripts(case: Case, device: torch.device) -> Non
     assert content(metric.compute()) == value_of(case, [case.batch(0), case.batch(1)], device)
 
 
-CHECKS: list[Callable[[Case, torch.device], None]] = [
+UPDATE_CHECKS: list[Callable[[Case, torch.device], None]] = [
     check_empty,
     check_single_sample,
     check_any_split_merges_to_one_pass,
     check_order_of_batches,
     check_inputs_stay_and_are_not_kept,
+    check_forward,
+    check_failures_leave_the_metric_alone,
+    check_dtype_of_the_model_changes_nothing,
+    check_keywords,
+    check_inference_mode,
+]
+"""What depends on how batches are taken, with a plan or without."""
+CHECKS: list[Callable[[Case, torch.device], None]] = [
+    *UPDATE_CHECKS,
     check_copies_are_independent,
     check_state_dict,
     check_two_configurations_in_a_collection,
-    check_forward,
-    check_failures_leave_the_metric_alone,
     check_merge_state,
-    check_dtype_of_the_model_changes_nothing,
     check_bytes,
     check_reset,
     check_hash,
-    check_keywords,
     check_result,
-    check_inference_mode,
 ]
 FAMILY_CHECKS: list[Callable[[Case, torch.device], None]] = [check_a_model_that_holds_it_scripts]

@@ -9,6 +9,8 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -152,13 +154,23 @@ def metric_with_data(case: Case, rng: np.random.Generator) -> Metric[Any]:
     return updated(case.make(), [case.batch(first), case.batch(first + 1)])
 
 
+@cache
+def definitions() -> list[tuple[ModuleType, str, Callable[..., Any]]]:
+    """Modules of ops, the names of the ops in them, and what defines each."""
+    ops.backends()  # imports every module of ops
+    modules = [module for name, module in sys.modules.items() if name.startswith("valor_gpu.ops.")]
+    return [
+        (module, name, _library.reference(value._schema.name.split("::")[1]))
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, torch._ops.OpOverload) and value.namespace == _library.NAMESPACE
+    ]
+
+
 @contextmanager
 def references() -> Iterator[None]:
     """Let every op be computed by its plain definition, called without the dispatcher."""
-    ops.backends()  # imports every module of ops
     with pytest.MonkeyPatch.context() as patch:
-        for module in [module for name, module in sys.modules.items() if name.startswith("valor_gpu.ops.")]:
-            for name, value in list(vars(module).items()):
-                if isinstance(value, torch._ops.OpOverload) and value.namespace == _library.NAMESPACE:
-                    patch.setattr(module, name, _library.reference(value._schema.name.split("::")[1]))
+        for module, name, definition in definitions():
+            patch.setattr(module, name, definition)
         yield

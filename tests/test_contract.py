@@ -5,10 +5,11 @@ from __future__ import annotations
 import runpy
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -17,43 +18,65 @@ from torch.utils.data import TensorDataset
 
 from tests.checkout import ROOT
 from tests.contract import METRICS, Case
-from tests.contract_checks import CHECKS, FAMILY_CHECKS, check_single_sample
+from tests.contract_checks import CHECKS, FAMILY_CHECKS, UPDATE_CHECKS, check_single_sample
 from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
 from tests.ddp import run_ranks
+from tests.devices import CUDA
 from tools.make_docs import metrics_of
 from valor_gpu import classification, detection, plans, segmentation, text
 
-Failures = dict[tuple[str, str], str]
+Check = Callable[[Case, torch.device], None]
+Failures = dict[str, list[str]]
 ALL_RANK_CHECKS = [*RANK_CHECKS, *FAMILY_RANK_CHECKS]
 FAMILIES = {(type(metric.state()), type(metric)._planner): case for case in METRICS[::-1] for metric in [case.make()]}
 """The first case of each class of states, and of each way to plan its updates."""
-OF_RANKS = [
-    *((case, check) for case in METRICS for check in RANK_CHECKS),
-    *((case, check) for case in FAMILIES.values() for check in FAMILY_RANK_CHECKS),
-]
 PLANNED = [case for case in METRICS if type(case.make())._planner is not plans.Planned._planner]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def places(checks: list[Check]) -> list[Any]:
+    """The CPU with all checks, and CUDA with each in a test of its own: a kernel that fails there ends its process."""
+    on_cuda = [
+        pytest.param(torch.device("cuda", 0), [check], marks=place.marks, id=f"cuda-{name_of(check)}")
+        for place in CUDA
+        for check in checks
+    ]
+    return [pytest.param(torch.device("cpu"), checks, id="cpu"), *on_cuda]
+
+
+def name_of(check: Callable[..., None]) -> str:
+    return check.__name__.removeprefix("check_")
+
+
+def broken(case: Case, checks: Sequence[Callable[..., None]], *arguments: Any) -> list[str]:
+    """Runs every check, whatever the others find, and returns the broken rules with their tracebacks."""
+
+    def error(check: Callable[..., None]) -> str:
+        try:
+            check(case, *arguments)
+        except (Exception, pytest.fail.Exception):
+            return f"{case.name} breaks a rule, {name_of(check)}: {rule(check)}\n{traceback.format_exc()}"
+        return ""
+
+    return [text for text in map(error, checks) if text]
+
+
+@pytest.mark.parametrize(("device", "checks"), places(CHECKS))
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
-def test_contract(case: Case, check: Callable[[Case, torch.device], None], device: torch.device) -> None:
-    try:
-        check(case, device)
-    except AssertionError as error:
-        raise AssertionError(f"{case.name} breaks a rule: {rule(check)}\n{error}") from error
+def test_contract(case: Case, checks: list[Check], device: torch.device) -> None:
+    failures = broken(case, checks, device)
+    assert not failures, "\n".join(failures)
 
 
-@pytest.mark.parametrize("check", FAMILY_CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+@pytest.mark.parametrize(("device", "checks"), places(FAMILY_CHECKS))
 @pytest.mark.parametrize("case", FAMILIES.values(), ids=lambda case: case.name)
-def test_contract_of_families(case: Case, check: Callable[[Case, torch.device], None], device: torch.device) -> None:
-    test_contract(case, check, device)
+def test_contract_of_families(case: Case, checks: list[Check], device: torch.device) -> None:
+    test_contract(case, checks, device)
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 @pytest.mark.parametrize("case", PLANNED, ids=lambda case: case.name)
-def test_contract_without_plans(case: Case, check: Callable[[Case, torch.device], None]) -> None:
+def test_contract_without_plans(case: Case) -> None:
     with plans.checked_only():
-        test_contract(case, check, torch.device("cpu"))
+        test_contract(case, UPDATE_CHECKS, torch.device("cpu"))
 
 
 def rule(check: Callable[..., None]) -> str:
@@ -73,42 +96,39 @@ def test_every_check_states_its_rule() -> None:
 
 def test_a_case_whose_single_sample_changes_nothing_is_reported_what_to_do() -> None:
     case = next(case for case in METRICS if case.name == "Accuracy")
-    message = r"Accuracy breaks a rule: The value of one sample must differ .*(?s:.*) choose a configuration or"
+    message = r"breaks a rule, single_sample: The value of one sample must differ .*(?s:.*) choose a configuration or"
     with pytest.raises(AssertionError, match=message):
-        test_contract(replace(case, single=case.empty), check_single_sample, torch.device("cpu"))
+        test_contract(replace(case, single=case.empty), CHECKS, torch.device("cpu"))
     reason = "a reason that nothing needs"
     with pytest.raises(AssertionError, match="leave it out"):
         check_single_sample(replace(case, single_like_empty=reason), torch.device("cpu"))
     check_single_sample(replace(case, single=case.empty, single_like_empty=reason), torch.device("cpu"))
 
 
-def _checks_of_ranks(wanted: frozenset[tuple[str, str]], rank: int, world: int) -> Failures:
-    """Tracebacks of the failed checks; the ranks meet before each, so that one failure does not spoil the next.
+def _checks_of_ranks(wanted: frozenset[str], rank: int, world: int) -> Failures:
+    """Failures by the name of the metric; the ranks meet before each check: one failure does not spoil the next.
 
     Args:
-        wanted: names of metric and check.
+        wanted: names of metrics.
         rank: number of this process.
         world: number of processes.
     """
-    failures = {}
+    families = {case.name for case in FAMILIES.values()}
+    failures: Failures = {}
     for case in METRICS:
-        for check in ALL_RANK_CHECKS:
-            if (case.name, check.__name__) not in wanted:
-                continue
-            dist.barrier()
-            try:
-                check(case, rank, world)
-            except BaseException:
-                failures[case.name, check.__name__] = traceback.format_exc()
+        for check in ALL_RANK_CHECKS if case.name in families else RANK_CHECKS:
+            if case.name in wanted:
+                dist.barrier()
+                failures.setdefault(case.name, []).extend(broken(case, [check], rank, world))
     return failures
 
 
 @pytest.fixture(scope="module")
 def failures_of_ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Failures]:
     """One start of three processes serves all checks of all metrics that this session selected."""
-    calls = (getattr(item, "callspec", None) for item in request.session.items)
-    chosen = [call.params for call in calls if call is not None and call.params.get("check") in ALL_RANK_CHECKS]
-    wanted = frozenset((params["case"].name, params["check"].__name__) for params in chosen)
+    functions = (item for item in request.session.items if isinstance(item, pytest.Function))
+    chosen = [item.callspec.params for item in functions if item.function is test_contract_of_ranks]
+    wanted = frozenset(params["case"].name for params in chosen)
     return run_ranks(partial(_checks_of_ranks, wanted), tmp_path_factory.mktemp("ranks"))
 
 
@@ -117,17 +137,10 @@ def test_every_class_of_states_has_a_case_in_three_processes() -> None:
     assert METRICS[0] in FAMILIES.values()
 
 
-@pytest.mark.parametrize(
-    ("case", "check"),
-    OF_RANKS,
-    ids=[f"{case.name}-{check.__name__.removeprefix('check_')}" for case, check in OF_RANKS],
-)
-def test_contract_of_ranks(
-    case: Case, check: Callable[[Case, int, int], None], failures_of_ranks: list[Failures]
-) -> None:
-    failed = {rank: failures.get((case.name, check.__name__)) for rank, failures in enumerate(failures_of_ranks)}
-    texts = [f"rank {rank}: {text}" for rank, text in failed.items() if text]
-    assert not texts, "\n".join([f"{case.name} breaks a rule: {rule(check)}", *texts])
+@pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
+def test_contract_of_ranks(case: Case, failures_of_ranks: list[Failures]) -> None:
+    texts = [f"rank {rank}: {text}" for rank, failures in enumerate(failures_of_ranks) for text in failures[case.name]]
+    assert not texts, "\n".join(texts)
 
 
 def _example_of_ranks(rank: int, world: int) -> tuple[float, int]:
