@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import io
+import logging
 import math
 import os
 import signal
@@ -15,6 +17,7 @@ import torch
 
 import tests  # noqa: F401  (it prepares the imports of all others)
 from tests.devices import CUDA
+from tests.logs import logged
 from tests.native import sim
 from tests.watchdog import Watchdog
 
@@ -106,6 +109,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"order of the tests: SEED={seed}")
     if not CUDA:
         terminalreporter.write_line("no CUDA device: the tests that need one were not run")
+
+
+@pytest.fixture
+def log() -> Iterator[io.StringIO]:
+    """All messages of loggers."""
+    with logged(logging.DEBUG) as text:
+        yield text
 
 
 @pytest.fixture(params=["cpu", *CUDA])

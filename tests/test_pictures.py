@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 
+from tests.logs import logged
+
 mpl = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
 
 from matplotlib import font_manager  # noqa: E402
@@ -71,21 +73,19 @@ def legend_texts(axes: Any) -> list[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("names", [ODD, [f"a long name of the class with number {n}" for n in range(60)]])
-def test_any_name_is_drawn_without_a_warning(
-    kind: str, names: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_any_name_is_drawn_without_a_warning(kind: str, names: list[str], tmp_path: Path) -> None:
     result = scored(kind, len(names))
-    with caplog.at_level(logging.WARNING):
+    with logged(logging.WARNING) as log:
         draw_picture(tmp_path / "a.png", result, names=names, source="$x^{$ 猫 \ud800.csv")
-    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG") and caplog.messages == []
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG") and log.getvalue() == ""
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("suffix", ["eps", "svg", "pdf"])
-def test_other_formats_give_no_notice(kind: str, suffix: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING):
+def test_other_formats_give_no_notice(kind: str, suffix: str, tmp_path: Path) -> None:
+    with logged(logging.WARNING) as log:
         draw_picture(tmp_path / f"a.{suffix}", scored(kind, 3), names=["a", "$b$", "猫"])
-    assert caplog.messages == []
+    assert log.getvalue() == ""
 
 
 def test_names_are_drawn_as_they_are() -> None:
@@ -133,11 +133,10 @@ def cat_font(tmp_path: Path) -> Iterator[str]:
     drawing.fonts_for.cache_clear()
 
 
-def test_an_installed_font_with_the_characters_is_used(
-    cat_font: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    draw_picture(tmp_path / "a.png", scored("confusion", 3), names=["猫", "dog", "owl"])  # its weight is 500, not 400
-    assert caplog.messages == []
+def test_an_installed_font_with_the_characters_is_used(cat_font: str, tmp_path: Path) -> None:
+    with logged(logging.WARNING) as log:
+        draw_picture(tmp_path / "a.png", scored("confusion", 3), names=["猫", "dog", "owl"])  # weight 500, not 400
+    assert log.getvalue() == ""
     found = Texts.of(["猫", "dog"])
     assert found.texts == ["猫", "dog"] and found.notes == [] and found.font["family"][-1] == cat_font
     axes = drawn(scored("confusion", 3), names=["猫", "dog", "owl"])

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import coco
@@ -26,7 +27,10 @@ COLUMNS = ("id", "image_id", "category_id", "bbox", "area", "iscrowd", "ignore",
 
 with_native = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
 generated = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+    max_examples=len(seeds(40)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
 )
 
 

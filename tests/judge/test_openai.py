@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import logging
+import asyncio
+import io
 import pickle
+import ssl
 import subprocess
 import sys
 import time
@@ -18,13 +20,14 @@ from tests.judge.loops import FastLoop, run, run_all
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.completions import retry_after
+from valor_gpu.judge.endpoint import async_http
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
 from valor_gpu.judge.parse import parse_score, score_schema
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.scheduler import Question, Scheduler
 
-pytest.importorskip("openai")
+openai = pytest.importorskip("openai")
 KEY = "sk-very-secret-123"
 QUICK = Limits(concurrency=4, transport_retries=2, backoff=0.01, timeout=20.0, repairs=0)
 
@@ -86,10 +89,7 @@ def test_azure_paths_and_mistral_seed(monkeypatch: pytest.MonkeyPatch) -> None:
         AzureOpenAIJudge("dep", endpoint="https://x.openai.azure.com")
 
 
-def test_keys_come_from_the_environment_and_stay_there(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
+def test_keys_come_from_the_environment_and_stay_there(monkeypatch: pytest.MonkeyPatch, log: io.StringIO) -> None:
     monkeypatch.setenv("MY_KEY", KEY)
     refusal = failure(403, f"key {KEY} may not use this model")
     with ChatServer(lambda request: refusal if request.number else completion("4")) as server:
@@ -97,7 +97,7 @@ def test_keys_come_from_the_environment_and_stay_there(
         assert ask(judge).ok and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
         refused = ask(judge)
     assert refused.status is Status.BAD_REQUEST and "key *** may not" in refused.error
-    everything = repr(judge) + repr(vars(judge)) + repr(judge.identity) + caplog.text + repr(refused)
+    everything = repr(judge) + repr(vars(judge)) + repr(judge.identity) + log.getvalue() + repr(refused)
     assert KEY not in everything and KEY.encode() not in pickle.dumps(judge)
     assert repr(pickle.loads(pickle.dumps(judge))) == repr(judge)
     monkeypatch.delenv("MY_KEY")
@@ -369,3 +369,17 @@ print(*[name for name in ("torch", "numpy", "openai", "httpx", "transformers") i
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split() == []
+
+
+def test_no_certificates_are_read_for_http_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *paths: read.append(paths))
+    for address, needed in {
+        "http://localhost:1/v1": False,
+        "https://127.0.0.1:1/v1": True,
+        "http://host/v1": True,
+    }.items():
+        read.clear()
+        client = async_http(openai, address, 100)
+        asyncio.run(client.aclose())
+        assert bool(read) == needed, address

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import logging
 import warnings
 from pathlib import Path
 from typing import Any
@@ -48,12 +48,11 @@ def leaks(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("by_value", [True, False])
 def test_keys_are_in_no_file(
-    by_value: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    by_value: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.setenv("KEY_BY_NAME", ENV_KEY)
     monkeypatch.setenv("TARGET_BY_NAME", TARGET_KEY)
-    caplog.set_level(logging.DEBUG)
     rows = [{"question": f"number {i}", "ground_truth": "g"} for i in range(4)]
     with Echoing() as server, warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
@@ -77,7 +76,7 @@ def test_keys_are_in_no_file(
     result.store.close()
     assert leaks(tmp_path) == []
     shown = capsys.readouterr()
-    told = [str(one.message) for one in warned] + [*caplog.messages, shown.out, shown.err, *texts]
+    told = [str(one.message) for one in warned] + [log.getvalue(), shown.out, shown.err, *texts]
     assert [key for key in KEYS for text in told if key in text] == []
     assert any(b"I saw" in content for content in files_of(tmp_path).values())  # the reasons themselves are kept
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -181,9 +182,8 @@ def echo(status: int) -> Callable[[Request], Answer]:
 
 @pytest.mark.parametrize("status", [200, 400, 401, 403, 429, 500])
 def test_a_server_that_echoes_the_key_leaks_nothing(
-    status: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    status: int, monkeypatch: pytest.MonkeyPatch, log: io.StringIO, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    caplog.set_level(0)
     monkeypatch.setenv("MY_TARGET_KEY", KEY)
     given = {
         "headers": {"Authorization": "Bearer ${env:MY_TARGET_KEY}", "X-Api-Key": "another-key-by-value"},
@@ -197,7 +197,7 @@ def test_a_server_that_echoes_the_key_leaks_nothing(
         (request, *_) = server.requests
     assert request.headers["authorization"] == f"Bearer {KEY}" and request.body["api_key"] == KEY
     assert request.path == "/x?sig=fourth-key&code=a-secret-Key%2F42%2Bx"
-    everything = repr(found) + json.dumps(made.config()) + repr(made) + caplog.text + "".join(capfd.readouterr())
+    everything = repr(found) + json.dumps(made.config()) + repr(made) + log.getvalue() + "".join(capfd.readouterr())
     for key in (KEY, "a-secret-Key%2F42%2Bx", "another-key-by-value", "third-key-by-value", "fourth-key"):
         assert key not in everything
     assert "***" in everything and found.status == ("ok" if status == 200 else "target_error")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,7 @@ def test_the_data_mapping_fills_parameters_of_the_target_also_when_resumed(store
     assert [row["answer"] for row in again.rows] == ["A", "B"] and again.metrics_summary["mean_exact_match"] == 1.0
 
 
-def test_no_key_is_in_any_file(store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(0)
+def test_no_key_is_in_any_file(store: Store, tmp_path: Path, log: io.StringIO) -> None:
     with ChatServer(Bot()) as server, ChatServer(lambda request: Answer(400, {"got": request.headers})) as judge:
         config = {"model": "m", "base_url": judge.url, "api_key": KEYS[2]}
         target = target_at(server, **{"X-Api-Key": KEYS[1]})
@@ -92,7 +92,7 @@ def test_no_key_is_in_any_file(store: Store, tmp_path: Path, caplog: pytest.LogC
     assert server.requests[0].headers["x-api-key"] == KEYS[1] and KEYS[2] in judge.requests[0].headers["authorization"]
     store.close()
     texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    texts.append(caplog.text.encode())
+    texts.append(log.getvalue().encode())
     assert len(texts) > 4 and any(b"***" in text for text in texts)
     for key in (*KEYS, "a-named-key%2F123%2B4"):
         assert not any(key.encode() in text for text in texts)
