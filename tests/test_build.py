@@ -147,6 +147,7 @@ def test_a_setuptools_that_makes_no_wheels_builds_in_place(checkout: Path) -> No
     assert "VALOR_GPU_CPU was 0" in (checkout / "valor_gpu/_build.json").read_text()
 
 
+@pytest.mark.slow
 def test_without_libraries_the_wheel_fits_every_machine(checkout: Path, tmp_path: Path) -> None:
     run(sys.executable, "setup.py", "-q", "bdist_wheel", "--dist-dir", tmp_path, cwd=checkout, **NO_COMPILER)
     [wheel] = tmp_path.glob("*.whl")
@@ -309,6 +310,7 @@ def test_cuda_sources_are_compiled_one_by_one(small: Small) -> None:
     assert small.made(**cuda) == []
 
 
+@pytest.mark.slow
 def test_other_flags_compile_all_and_are_kept_apart(small: Small) -> None:
     cuda = {"VALOR_GPU_CPU": "0", "VALOR_GPU_CUDA": "1"}
     made = ["a.o", "abi.o", "libvalor_cuda.so"]
@@ -368,6 +370,7 @@ def test_a_source_that_comes_back_with_an_earlier_time_is_compiled(small: Small)
     assert "c.o" in small.made() and "int third;" in small.library.read_text()
 
 
+@pytest.mark.slow
 def test_another_compiler_of_the_same_version_compiles_all(small: Small) -> None:
     made = small.made()
     (small.root / "other").mkdir()
@@ -377,6 +380,7 @@ def test_another_compiler_of_the_same_version_compiles_all(small: Small) -> None
     assert small.made(CXX=str(other), CPATH="/elsewhere") == made
 
 
+@pytest.mark.slow
 def test_editable_installs_use_the_objects_of_builds_in_place(small: Small) -> None:
     small.made()
     small.write("cpu/b.cpp", "int b;\n")

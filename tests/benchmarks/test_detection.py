@@ -42,7 +42,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> formats.Files:
 
 @pytest.mark.parametrize("case", [VAL, LVIS, replace(datasets.CASES["objects365"], images=200)])
 def test_datasets_are_seeded_ordered_and_within_their_images(case: datasets.Case) -> None:
-    images = min(case.images, 60)
+    images = min(case.images, 25)
     scene, again, other = (datasets.make(case, images, seed) for seed in (0, 0, 1))
     assert all(np.array_equal(a, b) for a, b in zip(vars(scene).values(), vars(again).values()))
     assert not np.array_equal(scene.dt_score, other.dt_score)
@@ -100,6 +100,7 @@ def test_every_op_has_a_row() -> None:
     assert sorted(ROWS) == [op.name for op in backends()]
 
 
+@pytest.mark.slow  # as those of tests/ops
 @pytest.mark.parametrize("name", ROWS)
 def test_examples_agree(name: str, device: torch.device) -> None:
     row = ROWS[name]

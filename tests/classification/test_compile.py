@@ -86,11 +86,13 @@ def check_like_eager(name: str, choices: dict[str, Any], backend: str, updates: 
 
 
 def _cases() -> Iterator[Any]:
-    """Yields the cases; those after the first of a class are marked slow."""
-    seen: set[str] = set()
+    """Yields the cases; those after the first of a kind of states and of plans are marked slow."""
+    seen: set[object] = set()
     for name, choices in CASES:
-        yield pytest.param(name, choices, marks=[pytest.mark.slow] if name in seen else [])
-        seen.add(name)
+        metric = getattr(classification, name)(**choices)
+        kind = type(metric.state()), type(metric)._planner
+        yield pytest.param(name, choices, marks=[pytest.mark.slow] if kind in seen else [])
+        seen.add(kind)
 
 
 @pytest.mark.parametrize(("name", "choices"), list(_cases()))

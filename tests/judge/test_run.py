@@ -125,6 +125,7 @@ print(run.scores("q") == [4.0] * 60, run.summaries["q"].cached)
 """
 
 
+@pytest.mark.slow
 def test_a_run_killed_half_way_repeats_no_finished_call(tmp_path: Path) -> None:
     stuck = {"after": 30}
 

@@ -84,11 +84,11 @@ class EveryTwentieth(LLMMetric):
 
 def test_rows_of_a_generator_are_pulled_as_results_are_taken() -> None:
     pulled, ahead, indices = [0], 0, set()
-    for taken, judged in enumerate(stream_judge(counted(100_000, pulled), [EveryTwentieth()], echo, limits=FOUR), 1):
+    for taken, judged in enumerate(stream_judge(counted(20_000, pulled), [EveryTwentieth()], echo, limits=FOUR), 1):
         ahead = max(ahead, pulled[0] - taken)
         indices.add(judged.index)
         assert judged.row == judged.index == judged.judgements["q"][0].value
-    assert pulled[0] == len(indices) == 100_000 and ahead <= 8
+    assert pulled[0] == len(indices) == 20_000 and ahead <= 8
 
 
 def test_async_rows_are_pulled_as_results_are_taken_and_slow_ones_hold_nothing_up() -> None:

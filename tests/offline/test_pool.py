@@ -57,6 +57,7 @@ def is_alive(pid: int) -> bool:
     return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_pool_gives_the_bytes_of_one_process(tmp_path: Path) -> None:
     config = classification(tmp_path)
     (tmp_path / "part-2.jsonl").write_text("{")
@@ -76,6 +77,8 @@ def test_worker_that_is_killed_is_replaced_and_its_shard_done(tmp_path: Path) ->
     assert not list(tmp_path.glob("kill-*"))
     assert result.counts["counted"] == 5
     assert result.to_dict() == run({**config, "output": str(tmp_path / "alone")}).to_dict()
+    results = [(tmp_path / folder / "result.json").read_bytes() for folder in ("out", "alone")]
+    assert results[0] == results[1]
 
 
 @pytest.mark.slow

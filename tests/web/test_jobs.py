@@ -125,6 +125,7 @@ def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatSer
         assert store.views.list(jobs.JOB) == store.views.list(jobs.CANCEL) == []
 
 
+@pytest.mark.slow
 def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatServer, pace: Pace) -> None:
     uid, pace.delay = add_run(path, server), 0.05
     with Store(path) as store:

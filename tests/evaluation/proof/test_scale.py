@@ -36,6 +36,7 @@ def peak_megabytes(rows: int, folder: Path) -> float:
     return float(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
     more = peak_megabytes(21_000, tmp_path / "many") - peak_megabytes(1_000, tmp_path / "few")
