@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -112,8 +113,10 @@ def find(name: str) -> Op:
     return next(op for op in backends() if op.name == name)
 
 
+@cache
 def call(name: str) -> torch._ops.OpOverload[..., Any]:
     """What the dispatcher runs for op ``name``."""
+    backends()  # imports every module of ops
     return getattr(getattr(torch.ops, NAMESPACE), name).default  # type: ignore[no-any-return]
 
 
