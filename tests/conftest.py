@@ -92,6 +92,14 @@ def pytest_enter_pdb(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[None]:
+    """Leaves out of each report the names of marks and fixtures, which xdist would send although nobody reads them."""
+    report: Any = yield
+    report.keywords = {}
+    return report  # type: ignore[return-value]
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown() -> Iterator[None]:
     """Fails a test after which Ctrl-C is handled otherwise: programs that later tests start would inherit that."""
     try:

@@ -308,6 +308,8 @@ METRICS = [
 
 def place(value: Any, device: torch.device) -> Any:
     """A copy of ``value`` with every tensor in it on ``device``."""
+    if type(value) in (str, int, float, bool):
+        return value
     if isinstance(value, Tensor):
         return value.to(device, copy=True)
     if isinstance(value, Mapping):

@@ -342,7 +342,7 @@ def test_changed_declarations_compile_one_file_more(small: Small) -> None:
     assert small.made() == ["a.o", "abi.o", "libvalor_cpu.so"]
 
 
-@pytest.mark.parametrize("case", ["copy", "earlier time"])
+@pytest.mark.parametrize("case", ["copy", pytest.param("earlier time", marks=pytest.mark.slow)])
 def test_times_that_say_nothing_compile_all(small: Small, case: str) -> None:
     made = small.made()
     if case == "copy":
@@ -355,6 +355,7 @@ def test_times_that_say_nothing_compile_all(small: Small, case: str) -> None:
     assert small.made() == []
 
 
+@pytest.mark.slow
 def test_a_source_that_comes_back_with_an_earlier_time_is_compiled(small: Small) -> None:
     small.write("cpu/c.cpp", "int first;\n")
     small.made()

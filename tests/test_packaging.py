@@ -29,12 +29,10 @@ HASTY_COMPILER = """#!/bin/sh
 exec c++ "$@" -O0
 """
 
-# Reads the source and all that it includes, so that a file that is missing is an error, and copies the object file of
-# the same name; links as the real one.
+# Copies the object file of the same name, without a look at the source; links as the real one.
 COPYING_COMPILER = """#!/bin/sh
 case "$*" in
-  *" -c "*) c++ "$@" -M -MF /dev/null || exit 1
-            while [ "$1" != -o ]; do shift; done; cp "{objects}/$(basename "$2")" "$2" ;;
+  *" -c "*) while [ "$1" != -o ]; do shift; done; cp "{objects}/$(basename "$2")" "$2" ;;
   *) exec c++ "$@" ;;
 esac
 """

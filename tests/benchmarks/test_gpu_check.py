@@ -303,7 +303,7 @@ def many(count: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("count", [1, 30, 3000])
+@pytest.mark.parametrize("count", [1, 30, 500])
 def test_a_summary_has_at_most_100_lines_and_ends_in_the_verdict(count: int) -> None:
     text, code = gpu_summary.summary(many(count))
     lines = text.splitlines()

@@ -37,6 +37,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("ExactMatch", _FIVE),
     ("ExactMatch", {"num_labels": 5, "ignore_index": 0}),
 ]
+OTHERS = ["ConfusionMatrix", "ROCAUC"]
 UPDATES = 11
 """More than torch compiles again before it gives up."""
 
@@ -100,7 +101,7 @@ def test_compiled_updates_leave_the_state_of_eager_ones(name: str, choices: dict
     check_like_eager(name, choices, "eager", UPDATES)
 
 
-@pytest.mark.parametrize("name", ["Accuracy", "ConfusionMatrix", "ROCAUC"])
+@pytest.mark.parametrize("name", ["Accuracy", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_weights_and_the_lowering_of_autograd(name: str) -> None:
     check_like_eager(name, _FIVE, "aot_eager", 3, weighted=True)
 
@@ -112,7 +113,10 @@ def test_inductor_gives_the_numbers_of_eager() -> None:
     check_like_eager("F1Score", {}, "inductor", 2)
 
 
-@pytest.mark.parametrize(("name", "choices"), [("Accuracy", _FIVE), ("ROCAUC", {}), ("ConfusionMatrix", _FIVE)])
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [("Accuracy", _FIVE), *(pytest.param(name, _FIVE, marks=pytest.mark.slow) for name in OTHERS)],
+)
 def test_a_bad_value_raises_in_compute(name: str, choices: dict[str, Any]) -> None:
     metric, rows = getattr(classification, name)(**choices), batch(choices, 1)
     step = compiled(metric)

@@ -49,6 +49,7 @@ def test_smoke_tests_are_clean(tmp_path: Path) -> None:
 
 
 def test_an_overflow_in_a_kernel_is_found(tmp_path: Path) -> None:
+    clean.skip_if_known("sanitizers")
     script = (
         "import ctypes, pathlib; from tests.native.sim import simulate\n"
         "probes = simulate('probes', [pathlib.Path('tests/native/probes.cu').absolute()], sanitize=True)\n"

@@ -173,7 +173,7 @@ def twice_area(points: list[tuple[Fraction, ...]]) -> Fraction:
     return sum((ax * by - ay * bx for (ax, ay), (bx, by) in zip(points, points[1:] + points[:1])), Fraction(0))
 
 
-@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_triangles_on_a_grid_are_rounded_once(seed: int) -> None:
     """The double nearest to the exact IoU, thresholds such as 1/2 and 3/4 among them."""
     rng = np.random.default_rng(seed)

@@ -89,7 +89,7 @@ def by_pages(run: Run, query: dict[str, str]) -> list[int]:
     raise AssertionError("the pages have no end")
 
 
-@pytest.mark.parametrize("scanned", [3, 2000])
+@pytest.mark.parametrize("scanned", [3, pytest.param(2000, marks=pytest.mark.slow)])
 def test_pages_have_every_row_once_whatever_is_asked(run: Run, monkeypatch: pytest.MonkeyPatch, scanned: int) -> None:
     monkeypatch.setattr(found_rows, "SCANNED", scanned)
     monkeypatch.setattr(found_rows, "_BATCH", 5)

@@ -108,6 +108,7 @@ def test_a_run_of_another_program_is_not_cancelled(path: Path, server: ChatServe
             jobs.start(store, uid)
 
 
+@pytest.mark.slow
 def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatServer, pace: Pace) -> None:
     uid, pace.delay = add_run(path, server), 0.5
     with Store(path) as store:
