@@ -140,7 +140,8 @@ SLOW ?=
 SEED ?= $(shell date +%s)
 # Seconds after which a test fails with its stack. Native code that does not return ends its process a minute later.
 LIMIT ?= 300
-PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) $(if $(SLOW),,-m "not slow")
+FAST = $(if $(SLOW),,-m "not slow")
+PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) $(FAST)
 SPLIT = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 EVALUATION := $(wildcard tests/evaluation tests/judge tests/web tests/store tests/pages tests/text tests/test_cli_eval*.py \
   tests/test_cli_text.py tests/test_cli_store.py)
@@ -149,7 +150,7 @@ BROWSER ?=
 test: setup
 	@$(PYTEST) $(SPLIT) $(ARGS)
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
-	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile)
+	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile $(FAST))
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
 
 # Two halves for daily work: numbers, and texts, judges and Studio.

@@ -29,6 +29,7 @@ from valor_gpu.result import Result  # noqa: E402
 KINDS: dict[str, Any] = {
     "roc": ROC, "pr": PrecisionRecallCurve, "confusion": ConfusionMatrix, "reliability": CalibrationError,
 }  # fmt: skip
+LONG = [f"a long name of the class with number {n}" for n in range(60)]
 ODD = [
     "a$x^{$",
     "$m$ath",
@@ -72,7 +73,7 @@ def legend_texts(axes: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("names", [ODD, [f"a long name of the class with number {n}" for n in range(60)]])
+@pytest.mark.parametrize("names", [ODD, pytest.param(LONG, marks=pytest.mark.slow)])
 def test_any_name_is_drawn_without_a_warning(kind: str, names: list[str], tmp_path: Path) -> None:
     result = scored(kind, len(names))
     with logged(logging.WARNING) as log:
@@ -81,7 +82,9 @@ def test_any_name_is_drawn_without_a_warning(kind: str, names: list[str], tmp_pa
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("suffix", ["eps", "svg", "pdf"])
+@pytest.mark.parametrize(
+    "suffix", ["svg", *(pytest.param(suffix, marks=pytest.mark.slow) for suffix in ("eps", "pdf"))]
+)
 def test_other_formats_give_no_notice(kind: str, suffix: str, tmp_path: Path) -> None:
     with logged(logging.WARNING) as log:
         draw_picture(tmp_path / f"a.{suffix}", scored(kind, 3), names=["a", "$b$", "猫"])

@@ -70,7 +70,9 @@ def walk(tmp_path: Path, browser: Browser) -> Iterator[Walk]:
         judge.gate.set()
 
 
-@pytest.mark.parametrize("script", [True, False], ids=["with scripts", "without scripts"])
+@pytest.mark.parametrize(
+    "script", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["with scripts", "without scripts"]
+)
 def test_the_whole_way(walk: Walk, script: bool) -> None:
     with walk.site.tab(script=script) as tab:
         begin(tab)

@@ -17,7 +17,7 @@ from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason="plans are native")
 
-ROUNDS = 60
+ROUNDS = 30
 Draw = tuple[Metric[Any], Callable[[], tuple[Tensor, Tensor]]]
 
 

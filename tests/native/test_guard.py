@@ -97,6 +97,7 @@ for headroom in map(int, sys.argv[1:]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_AS"), reason="no RLIMIT_AS")
 def test_compute_without_memory_raises_or_gives_a_result() -> None:
     headrooms = ["4", "8", "12", "16", "20", "24", "32", "48", "64", "512"]

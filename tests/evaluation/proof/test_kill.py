@@ -85,7 +85,8 @@ def killed(program: str, arguments: list[str], server: Served, requests: int) ->
         return process.wait() == -9
 
 
-@pytest.mark.parametrize("cached", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("cached", [False, True])
 @pytest.mark.parametrize("seed", seeds(1))
 def test_killed_run_is_resumed(seed: int, cached: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(f"{seed} {cached}")

@@ -264,6 +264,7 @@ def test_a_page_is_replaced_as_a_whole(store: Store, tmp_path: Path, monkeypatch
         write_report("run", path)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_pages_of_many_rows_keep_to_the_bound(store: Store) -> None:
     """Texts and names as bad as they can be, in a run as large as one is: the page stays within its bound."""
     names = ["&" * 5000 + str(i) for i in range(120)]
