@@ -170,14 +170,14 @@ ray: setup
 # The tests that take seeds, with FUZZ times as many of them.
 FUZZ ?= 20
 fuzz: setup
-	@VALOR_GPU_FUZZ=$(FUZZ) $(PY) -m pytest -q $$(grep -rlE '^from tests.fuzz import' tests) $(ARGS)
+	@VALOR_GPU_FUZZ=$(FUZZ) $(PYTEST) --timeout 3600 $$(grep -rlE '^from tests.fuzz import' tests) $(ARGS)
 
 # Each fault of tools/mutants.txt in a copy of the checkout, and the tests of its room there: ARGS="--only ter_tie" for some.
 mutants: setup
 	@$(PY) -m tools.mutants --processes $(PROCESSES) $(ARGS)
 
 parity: setup
-	@$(PY) -m pytest -q tests/coco tests/detection tests/ops $(ARGS)
+	@$(PYTEST) tests/coco tests/detection tests/ops $(ARGS)
 
 # The C++ compiler's warnings are errors here, and nowhere else: a newer compiler must not break an installation.
 $(VENV)/.warnings: $(VENV)/.installed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 import subprocess
 import sys
@@ -114,18 +115,18 @@ def test_async_rows_are_pulled_as_results_are_taken_and_slow_ones_hold_nothing_u
 
 
 def test_requests_go_on_while_the_caller_works() -> None:
-    times: list[float] = []
+    asked, all_asked = itertools.count(1), threading.Event()
 
     async def judge(messages: Any) -> str:
-        times.append(time.monotonic())
+        if next(asked) == 6:
+            all_asked.set()
         return "4"
 
     stream = stream_judge(range(6), [RATE], judge, limits=FOUR)
     for _ in range(3):  # two rows are pulled for each result, until the window is full
         next(stream)
-    time.sleep(0.5)
-    worked = time.monotonic()
-    assert len(list(stream)) == 3 and all(asked < worked for asked in times) and len(times) == 6
+    assert all_asked.wait(60)
+    assert len(list(stream)) == 3 and next(asked) == 7
 
 
 def test_rows_are_pulled_in_the_thread_of_the_caller_and_progress_is_shown_there() -> None:
