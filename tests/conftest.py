@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bdb
 import gc
 import io
 import logging
@@ -17,7 +18,7 @@ import torch
 
 import tests  # noqa: F401  (it prepares the imports of all others)
 from tests.devices import CUDA
-from tests.logs import logged
+from tests.logs import be_strict, logged
 from tests.native import sim
 from tests.watchdog import Watchdog
 
@@ -31,7 +32,6 @@ gc.disable()  # nothing of what is collected is garbage, and to look for some ta
 collect_ignore = ["browser"]  # a process of its own, by tools/browser.py: Playwright leaves an event loop in its thread
 
 WATCHDOG = pytest.StashKey[Watchdog]()
-FILE = pytest.StashKey[Path]()
 
 # The longest files, longest first: where files are split over processes, none of them is left for the end.
 LONGEST = ("native/test_sanitized.py", "test_contract.py", "test_packaging.py", "test_docs.py")
@@ -45,6 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     sim.in_pytest = True
+    be_strict()
     config.add_cleanup(gc.unfreeze)
 
 
@@ -66,14 +67,7 @@ def _watchdog(config: pytest.Config) -> Watchdog:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Ends the process if a test outlasts its time limit, although pytest-timeout has interrupted it.
-
-    What earlier files have imported is no garbage: tests that collect some would look through all of it.
-    """
-    if item.config.stash.get(FILE, None) != item.path:
-        item.config.stash[FILE] = item.path
-        gc.collect()
-        gc.freeze()
+    """Ends the process if a test outlasts its time limit, although pytest-timeout has interrupted it."""
     marker = item.get_closest_marker("timeout")
     if not (limit := marker.args[0] if marker else item.config.getoption("timeout", None)):
         return (yield)
@@ -107,7 +101,7 @@ def pytest_runtest_teardown() -> Iterator[None]:
     finally:
         handler = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if handler is not signal.default_int_handler:
+    if handler is not signal.default_int_handler and not isinstance(getattr(handler, "__self__", None), bdb.Bdb):
         raise AssertionError(f"the test must leave the handler of SIGINT as it was but left {handler!r}")
 
 
@@ -115,14 +109,22 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says what was left out without a mark, and how to repeat the order."""
     if (seed := terminalreporter.config.getoption("randomly_seed", None)) is not None:
         terminalreporter.write_line(f"order of the tests: SEED={seed}")
+    if terminalreporter.config.getoption("markexpr", "") == "not slow":
+        terminalreporter.write_line("the tests marked slow were not run: SLOW=1 runs them as well")
     if not CUDA:
         terminalreporter.write_line("no CUDA device: the tests that need one were not run")
 
 
 @pytest.fixture
+def caplog() -> None:
+    """Stands where pytest's own would fail without a reason."""
+    pytest.fail("the fixture caplog needs pytest's plugin for logging, which is off: use the fixture log")
+
+
+@pytest.fixture
 def log() -> Iterator[io.StringIO]:
-    """All messages of loggers."""
-    with logged(logging.DEBUG) as text:
+    """All messages of loggers, of any level."""
+    with logged(logging.NOTSET) as text:
         yield text
 
 

@@ -32,6 +32,9 @@ def check_uneven_ranks(case: Case, rank: int, world: int) -> None:
         value = _compute(metric)
     assert seen.count == 2
     assert content(value) == value_of(case, batches)
+    values: list[Any] = [None] * world
+    dist.all_gather_object(values, content(value))
+    assert values == [values[0]] * world
     with Collectives() as seen:
         metric.result()  # what compute gathered serves it
     assert seen.count == 0

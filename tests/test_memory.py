@@ -33,6 +33,13 @@ ROOT = Path(__file__).parents[1]
 linux = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _what_other_tests_made_is_no_garbage() -> None:
+    """Each plan collects garbage, and would look through all that they have imported."""
+    gc.collect()
+    gc.freeze()
+
+
 def held(metric: Metric[Any]) -> int:
     """Bytes of the tensors of a metric."""
     states = metric.metric_state.values()

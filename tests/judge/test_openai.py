@@ -98,6 +98,7 @@ def test_keys_come_from_the_environment_and_stay_there(monkeypatch: pytest.Monke
         refused = ask(judge)
     assert refused.status is Status.BAD_REQUEST and "key *** may not" in refused.error
     everything = repr(judge) + repr(vars(judge)) + repr(judge.identity) + log.getvalue() + repr(refused)
+    assert server.url in log.getvalue(), "requests are logged"
     assert KEY not in everything and KEY.encode() not in pickle.dumps(judge)
     assert repr(pickle.loads(pickle.dumps(judge))) == repr(judge)
     monkeypatch.delenv("MY_KEY")
@@ -381,5 +382,6 @@ def test_no_certificates_are_read_for_http_on_this_machine(monkeypatch: pytest.M
     }.items():
         read.clear()
         client = async_http(openai, address, 100)
+        context = client._transport._pool._ssl_context
+        assert bool(read) == needed and context.verify_mode == ssl.CERT_REQUIRED and context.check_hostname, address
         asyncio.run(client.aclose())
-        assert bool(read) == needed, address

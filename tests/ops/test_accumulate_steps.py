@@ -113,7 +113,8 @@ def test_arrays_equal_pycocotools_by_bytes(name: str, seed: int) -> None:
         assert getattr(curves, array).numpy().tobytes() == c.expected[array].tobytes(), array
 
 
-@pytest.mark.parametrize(("full", "ties"), [*((True, ties) for ties in TIE_ORDERS), (False, next(iter(TIE_ORDERS)))])
+@pytest.mark.parametrize("ties", TIE_ORDERS)
+@pytest.mark.parametrize("full", [True, pytest.param(False, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SETTINGS)
 def test_kernel_equals_reference(name: str, full: bool, ties: str) -> None:
     c = case(name, 7)
