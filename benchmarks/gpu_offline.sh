@@ -44,9 +44,10 @@ if [[ -n $(ls -A -- "$scratch") ]]; then
   export PYTHONPATH=$scratch${PYTHONPATH:+:$PYTHONPATH}
 fi
 export PYTHONUNBUFFERED=1
+# The check then writes its record and its summary. The trap is there before the check, which may begin at once.
+trap 'if [[ -n ${!:-} ]]; then kill -TERM "$!"; else exit 143; fi' INT TERM HUP
 "$python" -u -m benchmarks.gpu_check --part "$part" --started "$started" --results "$results" "${@:3}" &
 check=$!
-trap 'kill -TERM "$check"' INT TERM HUP # the check then writes its record and its summary
 code=256
 while ((code > 128)); do # a signal may have ended the wait alone
   again=0
