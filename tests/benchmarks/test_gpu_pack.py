@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -392,8 +393,9 @@ def test_a_check_that_is_stopped_ends_by_itself(offline: Offline, number: signal
     offline.python.write_text(STOPPED.format(python=sys.executable))
     command = ["bash", str(offline.root / "benchmarks" / "gpu_offline.sh"), "1", "out"]
     environment = {**os.environ, "PATH": offline.path, "PYTHON": "python3"}
+    heard = partial(signal.signal, number, signal.SIG_DFL)  # under nohup the tests ignore SIGHUP, and so would bash
     with subprocess.Popen(
-        command, cwd=offline.elsewhere, env=environment, stdout=subprocess.PIPE, text=True
+        command, cwd=offline.elsewhere, env=environment, stdout=subprocess.PIPE, text=True, preexec_fn=heard
     ) as process:
         assert process.stdout is not None
         assert next(line for line in process.stdout if "began" in line)
