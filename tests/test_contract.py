@@ -108,7 +108,7 @@ def test_a_case_whose_single_sample_changes_nothing_is_reported_what_to_do() -> 
     case = next(case for case in METRICS if case.name == "Accuracy")
     message = r"breaks a rule, single_sample: The value of one sample must differ .*(?s:.*) choose a configuration or"
     with pytest.raises(AssertionError, match=message):
-        test_contract(replace(case, single=case.empty), CHECKS, torch.device("cpu"))
+        test_contract(replace(case, single=case.empty), [check_single_sample], torch.device("cpu"))
     reason = "a reason that nothing needs"
     with pytest.raises(AssertionError, match="leave it out"):
         check_single_sample(replace(case, single_like_empty=reason), torch.device("cpu"))
@@ -140,17 +140,17 @@ def _checks_of_ranks(wanted: frozenset[str], rank: int, world: int) -> Failures:
         world: number of processes.
     """
     families = {case.name for case in FAMILIES.values()}
+    checks = {case.name: ALL_RANK_CHECKS if case.name in families else RANK_CHECKS for case in METRICS}
     failures: Failures = {}
-    for case in METRICS:
-        for check in ALL_RANK_CHECKS if case.name in families else RANK_CHECKS:
-            if case.name in wanted:
-                found = failures.setdefault(case.name, [])
-                try:
-                    dist.barrier()
-                except RuntimeError as error:  # after a check in which the ranks took different ways
-                    found.append(f"the ranks no longer meet: {error}")
-                    return failures
-                found.extend(broken(case, [check], rank, world))
+    steps = [(case, check) for case in METRICS if case.name in wanted for check in checks[case.name]]
+    for case, check in steps:
+        found = failures.setdefault(case.name, [])
+        try:
+            dist.barrier()
+        except RuntimeError as error:  # after a check in which the ranks took different ways
+            found.append(f"the ranks no longer meet: {error}")
+            break
+        found.extend(broken(case, [check], rank, world))
     return failures
 
 
@@ -161,6 +161,11 @@ def failures_of_ranks(request: pytest.FixtureRequest, tmp_path_factory: pytest.T
     chosen = [item.callspec.params for item in functions if item.function is test_contract_of_ranks]
     wanted = frozenset(params["case"].name for params in chosen)
     return run_ranks(partial(_checks_of_ranks, wanted), tmp_path_factory.mktemp("ranks"))
+
+
+def test_every_class_of_states_has_a_case_in_three_processes() -> None:
+    assert {state for state, _ in FAMILIES} == {type(case.make().state()) for case in METRICS}
+    assert METRICS[0] in FAMILIES.values()
 
 
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)

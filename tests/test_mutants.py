@@ -7,12 +7,12 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from tests.processes import is_alive, wait_for
 from tools import mutant_page
 from tools.bounded_run import Ended, run_bounded
 from tools.mutant_copy import Copy
@@ -212,18 +212,7 @@ def test_processes_of_a_session_of_their_own_count_and_end(tmp_path: Path) -> No
     program += f"open({str(noted)!r}, 'w').write(str(child.pid))\ntime.sleep(600)"
     ended = bounded(program, cpu=1.0)
     assert (ended.status, ended.limit) == (-9, "CPU")
-    end = time.monotonic() + 60
-    while is_running(Path("/proc", noted.read_text(), "stat")):  # the system takes its time to end what was killed
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def is_running(state: Path) -> bool:
-    """Whether a process is there; it may be dead although nobody has waited for it."""
-    try:
-        return ") Z " not in state.read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+    wait_for(lambda: not is_alive(int(noted.read_text())))  # the system takes its time to end what was killed
 
 
 def test_a_command_that_hangs_ends_by_the_clock() -> None:

@@ -8,8 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -18,6 +16,7 @@ import pytest
 import torch
 
 from tests.offline.shard_data import ROOT, classification, coco
+from tests.processes import is_alive, wait_for
 from valor_gpu.errors import ValorError
 from valor_gpu.offline import OfflineConfig, OfflineResult, offline_status, run_offline
 from valor_gpu.offline.engines import pool, worker
@@ -38,23 +37,8 @@ def slow(folder: Path, **more: Any) -> dict[str, Any]:
     return {**config, "metrics": {"slow": metric, "auc": config["metrics"]["auc"]}}
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end, "it takes too long"
-        time.sleep(0.02)
-
-
 def workers_at_work(folder: Path) -> list[int]:
     return [int(path.stem) for path in folder.glob("*.at")]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.slow

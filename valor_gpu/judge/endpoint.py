@@ -155,7 +155,7 @@ def check_headers(client: Any) -> None:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether an address is of this machine.
+    """Returns True for an address of this machine.
 
     Example:
         >>> is_loopback("http://127.0.0.1:8000/v1"), is_loopback("https://host/v1")
@@ -201,7 +201,7 @@ def _client_of(bound: type, base: Any, address: str, max_bytes: int) -> Any:
     headers = {"accept-encoding": "identity"}
     local = is_loopback(address)
     # Certificates take 25 ms to read. A client for http:// on this machine has none, and trusts no https:// server.
-    plain = local and address.lower().startswith("http:")
+    plain = local and urlsplit(address).scheme == "http"
     verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
     return kind(follow_redirects=False, trust_env=not local, verify=verify, headers=headers)
 
