@@ -1,4 +1,4 @@
-"""Which long runs over csrc were clean, by a digest of all that decides them; ``clean.json`` is committed.
+"""Which long runs over csrc were clean, by a digest of the code that decides them; ``clean.json`` is committed.
 
 Tests do not repeat a run of the same digest. With VALOR_GPU_RECHECK=1 and in ``make fuzz`` they do.
 
@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz import seeds
+from tests.native.code_only import code_of
 
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".json")
@@ -54,7 +55,8 @@ def _sources(name: str) -> Iterable[Path]:
     yield from (ROOT / "valor_gpu").glob("native*.py")
     yield from (ROOT / "testing").glob("*.py")
     around = (path for path in (ROOT / "tests" / "native").glob("*") if path.suffix in (".py", ".cpp", ".cu"))
-    yield from (path for path in around if not path.name.startswith("test_") and path.name != "clean.py")
+    own = ("clean.py", "code_only.py")
+    yield from (path for path in around if not path.name.startswith("test_") and path.name not in own)
     tests = smoke_tests() if name == "sanitizers" else []
     for test in (each.partition("::")[0] for each in RUNS[name]):
         tests += (ROOT / test).glob("*.py") if (ROOT / test).is_dir() else [ROOT / test]
@@ -75,7 +77,7 @@ def _with_imported(tests: list[Path]) -> list[Path]:
 def digest(name: str) -> str:
     """Returns the digest of native code, of what calls it and of the tests that make a run."""
     paths = sorted(set(_sources(name)))
-    parts = (part for path in paths for part in (str(path.relative_to(ROOT)).encode(), path.read_bytes()))
+    parts = (part for path in paths for part in (str(path.relative_to(ROOT)).encode(), code_of(path)))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.native.clean import rechecking
+from tests.native.code_only import code_of
 from tests.native.sim import CSRC, compiled, find_nvcc, sources_of
 
 TABLE = Path(__file__).with_suffix(".json")
@@ -51,7 +52,7 @@ def readable(names: list[str]) -> list[str]:
 @functools.cache
 def digest(source: Path) -> str:
     """Of a source, what it includes, and how it is compiled."""
-    parts = [json.dumps([FLAGS, PRODUCTS]).encode(), *(file.read_bytes() for file in sources_of(source, []))]
+    parts = [json.dumps([FLAGS, PRODUCTS]).encode(), *(code_of(file) for file in sources_of(source, []))]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.native import ptxas
+from tests.native.code_only import code_of
 from tests.native.sass_budgets import BUDGETS, Budget
 from tests.native.sim import CSRC, compiled, find_nvcc
 
@@ -110,7 +111,7 @@ def table() -> dict[str, Any]:
 
 def digest(budget: Budget) -> str:
     """Of the source of a loop, of how it is looked for, and of this file."""
-    parts = [ptxas.digest(CSRC / "cuda" / f"{budget.source}.cu"), repr(budget), Path(__file__).read_text()]
+    parts = [ptxas.digest(CSRC / "cuda" / f"{budget.source}.cu"), repr(budget), code_of(Path(__file__)).decode()]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

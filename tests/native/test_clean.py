@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.native import clean
+from tests.native.code_only import code_of
 
 FILES = [
     "csrc/core/a.h", "csrc/cpu/a.cpp", "csrc/cuda/a.cu", "csrc/sim/a.cpp", "valor_gpu/ops/a.py", "valor_gpu/coco/b.py",
@@ -42,7 +43,7 @@ def test_a_digest_sees_a_change_of_each_kind_of_source(name: str, tree: Path) ->
     clean.digest.cache_clear()
     before = {run: clean.digest(run) for run in clean.RUNS}
     with (tree / name).open("a") as file:
-        file.write("// changed\n")
+        file.write("changed = 1\n")
     clean.digest.cache_clear()
     changed = {run for run in clean.RUNS if clean.digest(run) != before[run]}
     assert changed == ONE_RUN.get(name, set(clean.RUNS))
@@ -59,6 +60,47 @@ def test_a_known_run_is_skipped_unless_it_is_asked_for(tree: Path, monkeypatch: 
     monkeypatch.delenv("VALOR_GPU_RECHECK")
     monkeypatch.setenv("VALOR_GPU_FUZZ", "20")
     clean.skip_if_known("offsets")
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.h", "int a; // of rows\n", "int a;\n\n/* of\n columns */\n"),
+        ("a.cu", "char q = '\"'; // a 'word'\n", "char q = '\"'; // \"another\n"),
+        ("a.cpp", "int n = 1'000; // it's so\n", "int n = 1'000;\n"),
+        ("a.py", '"""Old."""\nx = 1  # old\n', '"""New\n\nwords."""\nx = 1\n'),
+        ("a.py", 'def f():\n    """Old."""\n    return 1\n', 'def f():\n    r"""New."""\n    # why\n    return 1\n'),
+        ("a.py", 'class A:\n    b: int\n    """Old."""\n', "class A:\n    b: int\n"),
+    ],
+)
+def test_words_about_code_are_not_code(name: str, before: str, after: str, tmp_path: Path) -> None:
+    assert _code(tmp_path / name, before) == _code(tmp_path / name, after)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("a.h", 'auto a = "// x";\n', 'auto a = "// y";\n'),
+        ("a.cpp", 'auto a = R"(/* x */)";\n', 'auto a = R"(/* y */)";\n'),
+        ("a.cu", "char q = '\"'; int a; char r = '\"';\n", "char q = '\"'; int b; char r = '\"';\n"),
+        ("a.cpp", "int n = 1'000'000; int a; // 'x'\n", "int n = 1'000'000; int b; // 'x'\n"),
+        ("a.h", "int a;/**/int b;\n", "int a;/*\nint b;\n*/\n"),
+        ("a.h", "in/**/t a;\n", "int a;\n"),
+        ("a.py", "x = '# x'\n", "x = '# y'\n"),
+        ("a.py", 'x = """\n# x\n"""\n', 'x = """\n# y\n"""\n'),
+        ("a.py", 'f(\n    """x"""\n)\n', 'f(\n    """y"""\n)\n'),
+        ("a.py", "if x:\n    a = 1\n", "a = 1\n"),
+        ("a.py", 'x = "# \\" #"\n', 'x = "# \\" y"\n'),
+        ("a.json", "// x", "// y"),
+    ],
+)
+def test_code_that_looks_like_words_is_code(name: str, before: str, after: str, tmp_path: Path) -> None:
+    assert _code(tmp_path / name, before) != _code(tmp_path / name, after)
+
+
+def _code(path: Path, text: str) -> bytes:
+    path.write_text(text)
+    return code_of(path)
 
 
 def test_the_runs_exist() -> None:
