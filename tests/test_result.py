@@ -65,8 +65,8 @@ def test_to_dict_is_json_with_a_reason_for_every_none() -> None:
     assert found["counts"] == {"images": 3, "ignored": 0}
     assert found["reasons"] == {
         "map_small": "no small ground truth",
-        "per_class/cat": "class without ground truth",
-    }
+        "per_class/cat": "class without ground truth", "per_class/curve": "class without ground truth",
+    }  # fmt: skip
     without = example().to_dict(arrays=False)["values"]
     assert "precision" not in without and without["per_class"] == {"cat": None, "dog": 0.75}
 
@@ -120,6 +120,20 @@ def test_results_copy(copied: Any) -> None:
     result = copied(example())
     assert result.to_dict() == example().to_dict()
     assert result.plot()[0] == 0.25
+
+
+def test_reasons_of_arrays_are_exported() -> None:
+    values = {
+        "all": np.array([NAN, NAN]),
+        "some": torch.tensor([[1.0], [NAN]]),
+        "none": np.ones(2),
+        "deep": {"a": np.array([NAN])},
+    }
+    reasons = {"all": "no data", "some": "class 1 is absent", "none": "not so", "deep": "far"}
+    result = Result(values, Signature({}), reasons=reasons)
+    assert result.to_dict()["reasons"] == {"all": "no data", "some": "class 1 is absent", "deep/a": "far"}
+    assert result.to_dict(arrays=False)["reasons"] == {}
+    assert Result({"a": np.array([NAN])}, Signature({})).to_dict()["reasons"] == {}
 
 
 def test_values_and_reasons_are_checked() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from types import MappingProxyType
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.exports.leaves import json_value, leaves, plain, read_only
+from valor_gpu.exports.leaves import json_value, leaves, plain, read_only, reasons_of
 from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
 from valor_gpu.provenance import Served as Served
 
@@ -230,16 +229,15 @@ class Result:
             arrays: keep the arrays, as nested lists.
 
         Returns:
-            ``values``, ``signature``, ``counts``, ``reasons`` with an entry for every number that is None, and
-            ``provenance``, which two results of the same numbers need not share.
+            ``values``, ``signature``, ``counts``, ``reasons`` with an entry for every number that is None and for every
+            array with such a number whose reason is known, and ``provenance``, which two results of the same numbers
+            need not share.
         """
-        numbers = ((name, float(value)) for name, value in leaves(self.values) if is_scalar(value))
-        missing = {name: value for name, value in numbers if not math.isfinite(value)}
         return {
             "values": json_value(self.values, arrays),
             "signature": json_value(self.signature),
             "counts": dict(self.counts),
-            "reasons": {name: self.reason(name) or f"{value}, no reason known" for name, value in missing.items()},
+            "reasons": dict(reasons_of(self.values, self.reason, arrays)),
             "provenance": json_value(self.provenance),
         }
 

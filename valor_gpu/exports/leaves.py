@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -47,3 +47,25 @@ def json_value(value: Any, arrays: bool = True) -> Any:
     if hasattr(value, "tolist"):
         return json_value(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def reasons_of(
+    values: Mapping[str, Any], reason: Callable[[str], str | None], arrays: bool
+) -> Iterator[tuple[str, str]]:
+    """Yields the name and the reason of every number that is not finite, and of arrays that hold such a number.
+
+    Args:
+        values: numbers, arrays and mappings of them.
+        reason: gives the reason of a name, None for unknown: an array then has no entry.
+        arrays: with the arrays.
+    """
+    for name, value in leaves(values):
+        why = reason(name)
+        if is_scalar(value) and not math.isfinite(value):
+            yield name, why or f"{float(value)}, no reason known"
+        elif arrays and why and _has_none(json_value(value)):
+            yield name, why
+
+
+def _has_none(value: Any) -> bool:
+    return any(map(_has_none, value)) if isinstance(value, list) else value is None
