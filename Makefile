@@ -153,12 +153,13 @@ test: setup
 	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile $(FAST))
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
 
-# Two halves for daily work: numbers, and texts, judges and Studio.
+# Two halves for daily work: numbers, and texts, judges and Studio. Paths among ARGS replace those of test-eval.
+CHOSEN = $(wildcard $(foreach each,$(ARGS),$(firstword $(subst ::, ,$(each)))))
 test-metrics: setup
 	@$(PYTEST) $(SPLIT) $(addprefix --ignore=,$(EVALUATION)) --ignore=tests/benchmarks $(ARGS)
 
 test-eval: setup
-	@$(PYTEST) $(SPLIT) $(EVALUATION) $(ARGS)
+	@$(PYTEST) $(SPLIT) $(if $(CHOSEN),,$(EVALUATION)) $(ARGS)
 
 browser: setup
 	@$(PY) -m tools.browser install $(VENV)/constraints.txt

@@ -23,6 +23,12 @@ from valor_gpu.errors import InputError, SyncError
 from valor_gpu.metric import Metric
 
 
+def expect(found: Any, wanted: Any) -> None:
+    """Raises an error with both values where they differ: pytest shows those of ``assert`` in its own process only."""
+    if found != wanted:
+        raise AssertionError(f"found {found!r:.600}\nexpected {wanted!r:.600}")
+
+
 def check_uneven_ranks(case: Case, rank: int, world: int) -> None:
     """Ranks with two batches, with none and with three have the value of all of them, within two collectives."""
     batches = [case.batch(i) for i in range(5)]
@@ -30,21 +36,21 @@ def check_uneven_ranks(case: Case, rank: int, world: int) -> None:
     metric = updated(case.make(), shares[rank])
     with unchanged(metric), Collectives() as seen:
         value = _compute(metric)
-    assert seen.count == 2
-    assert content(value) == value_of(case, batches)
+    expect(seen.count, 2)
+    expect(content(value), value_of(case, batches))
     values: list[Any] = [None] * world
     dist.all_gather_object(values, content(value))
-    assert values == [values[0]] * world
+    expect(values, [values[0]] * world)
     with Collectives() as seen:
         metric.result()  # what compute gathered serves it
-    assert seen.count == 0
+    expect(seen.count, 0)
     more = [case.batch(5 + i) for i in range(world)]
     metric.update(*more[rank])
     expected = [part for i in range(world) for part in (*shares[i], more[i])]
-    assert content(metric.compute()) == value_of(case, expected)
+    expect(content(metric.compute()), value_of(case, expected))
     metric.reset()
     metric.update(*more[rank])
-    assert content(metric.compute()) == value_of(case, more)
+    expect(content(metric.compute()), value_of(case, more))
 
 
 def _compute(metric: Metric[Any]) -> Any:
@@ -59,8 +65,8 @@ def check_no_data_on_any_rank(case: Case, rank: int, world: int) -> None:
     """Without data on any rank the value is that of an empty batch."""
     with Collectives() as seen:
         value = _compute(case.make())
-    assert seen.count == 2
-    assert content(value) == value_of(case, [case.empty()])
+    expect(seen.count, 2)
+    expect(content(value), value_of(case, [case.empty()]))
 
 
 def check_collection_of_ranks(case: Case, rank: int, world: int) -> None:
@@ -74,8 +80,9 @@ def check_collection_of_ranks(case: Case, rank: int, world: int) -> None:
         members = {name: content(metric.compute()) for name, metric in collection.items()}
         assert members["a"] == members["same"] == value != members["b"]
     collection.update(*case.batch(9))
-    assert content(collection["a"].compute()) == value_of(
-        case, [part for i in range(world) for part in (batches[i], case.batch(9))]
+    expect(
+        content(collection["a"].compute()),
+        value_of(case, [part for i in range(world) for part in (batches[i], case.batch(9))]),
     )
 
 
@@ -87,9 +94,9 @@ def check_forward_of_ranks(case: Case, rank: int, world: int) -> None:
         metric = updated(case.make(dist_sync_on_step=on_step), [first[rank]])
         with Collectives() as seen:
             value = metric(*second[rank])
-        assert seen.count == (2 if on_step else 0)
-        assert content(value) == value_of(case, second if on_step else [second[rank]])
-        assert content(metric.compute()) == epoch
+        expect(seen.count, 2 if on_step else 0)
+        expect(content(value), value_of(case, second if on_step else [second[rank]]))
+        expect(content(metric.compute()), epoch)
 
 
 def check_forward_that_fails_on_one_rank(case: Case, rank: int, world: int) -> None:
@@ -104,9 +111,10 @@ def check_forward_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
         with unchanged(metric), Collectives() as seen, pytest.raises(SyncError, match=error):
             metric(*case.batch(5))
     assert seen.count <= 2
-    assert content(metric(*case.batch(6 + rank))) == value_of(case, [case.batch(6 + i) for i in range(world)])
-    assert content(metric.compute()) == value_of(
-        case, [part for i in range(world) for part in (batches[i], case.batch(6 + i))]
+    expect(content(metric(*case.batch(6 + rank))), value_of(case, [case.batch(6 + i) for i in range(world)]))
+    expect(
+        content(metric.compute()),
+        value_of(case, [part for i in range(world) for part in (batches[i], case.batch(6 + i))]),
     )
 
 
@@ -120,7 +128,7 @@ def check_failed_update_of_one_rank(case: Case, rank: int, world: int) -> None:
             read()
     metric.reset()
     metric.update(*case.batch(rank))
-    assert content(metric.compute()) == value_of(case, [case.batch(i) for i in range(world)])
+    expect(content(metric.compute()), value_of(case, [case.batch(i) for i in range(world)]))
 
 
 def check_compute_that_fails_on_one_rank(case: Case, rank: int, world: int) -> None:
@@ -133,12 +141,13 @@ def check_compute_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
             metric.compute()
         del metric.state
     else:
-        assert content(metric.compute()) == expected
+        expect(content(metric.compute()), expected)
     with unchanged(metric):
-        assert content(metric.compute()) == expected
+        expect(content(metric.compute()), expected)
     metric.update(*case.batch(5))
-    assert content(metric.compute()) == value_of(
-        case, [part for i in range(world) for part in (case.batch(i), case.batch(5))]
+    expect(
+        content(metric.compute()),
+        value_of(case, [part for i in range(world) for part in (case.batch(i), case.batch(5))]),
     )
 
 
@@ -148,9 +157,9 @@ def check_other_configuration_on_one_rank(case: Case, rank: int, world: int) -> 
     difference = r"rank [01] has another config\..* there but .* here"
     with unchanged(metric), Collectives() as seen, pytest.raises(SyncError, match=difference):
         metric.compute()
-    assert seen.count == 2
+    expect(seen.count, 2)
     again = updated(case.make(), [case.batch(rank)])
-    assert content(again.compute()) == value_of(case, [case.batch(i) for i in range(world)])
+    expect(content(again.compute()), value_of(case, [case.batch(i) for i in range(world)]))
 
 
 def check_gather_function_of_the_user(case: Case, rank: int, world: int) -> None:
@@ -164,8 +173,8 @@ def check_gather_function_of_the_user(case: Case, rank: int, world: int) -> None
         return parts[::-1]
 
     metric = updated(case.make(dist_sync_fn=gather), [case.batch(rank)])
-    assert content(metric.compute()) == value_of(case, [case.batch(i) for i in reversed(range(world))])
-    assert len(calls) == 2
+    expect(content(metric.compute()), value_of(case, [case.batch(i) for i in reversed(range(world))]))
+    expect(len(calls), 2)
 
 
 def check_one_rank_reads_again(case: Case, rank: int, world: int) -> None:
@@ -179,7 +188,7 @@ def check_one_rank_reads_again(case: Case, rank: int, world: int) -> None:
     fresh.compute()
     if rank == 2:
         fresh.update(*case.batch(5))
-    assert content(fresh.compute()) == value_of(case, [*(case.batch(i) for i in range(world)), case.batch(5)])
+    expect(content(fresh.compute()), value_of(case, [*(case.batch(i) for i in range(world)), case.batch(5)]))
 
 
 def check_sync_by_hand(case: Case, rank: int, world: int) -> None:
@@ -202,7 +211,7 @@ def check_sync_by_hand(case: Case, rank: int, world: int) -> None:
     metric.sync()
     metric.reset()
     metric.update(*case.batch(rank))
-    assert content(metric.compute()) == whole
+    expect(content(metric.compute()), whole)
 
 
 def check_group_of_two(case: Case, rank: int, world: int) -> None:
@@ -213,7 +222,7 @@ def check_group_of_two(case: Case, rank: int, world: int) -> None:
         with unchanged(metric), pytest.raises(SyncError, match="not a member of process_group"):
             metric.compute()
     else:
-        assert content(metric.compute()) == value_of(case, [case.batch(0), case.batch(2)])
+        expect(content(metric.compute()), value_of(case, [case.batch(0), case.batch(2)]))
 
 
 RANK_CHECKS: list[Callable[[Case, int, int], None]] = [

@@ -32,7 +32,7 @@ Function = Callable[..., int]
 
 @functools.cache
 def build_record() -> dict[str, dict[str, Any]]:
-    """How setup.py built each library.
+    """Returns the record that setup.py wrote of each library.
 
     Returns:
         Name of a library to ``built`` and either ``compiler``, ``version`` and for CUDA ``architectures``, or the
@@ -50,7 +50,7 @@ def build_record() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
-    """The library and the reason why it is, or is not, there."""
+    """Returns a library, None if it cannot be called, and a line that says why."""
     file = f"lib{name}.so"
     path = os.path.join(_FOLDER, file)
     if not os.path.exists(path):
@@ -71,17 +71,17 @@ def _hash_of(library: ctypes.CDLL) -> int | None:
 
 
 def available(name: str) -> bool:
-    """Whether library ``name`` (``valor_cpu`` or ``valor_cuda``) can be called."""
+    """Returns whether library ``name`` (``valor_cpu`` or ``valor_cuda``) can be called."""
     return _load(name)[0] is not None
 
 
 def reason(name: str) -> str:
-    """One line that says why library ``name`` can, or cannot, be called."""
+    """Returns one line that says why library ``name`` can, or cannot, be called."""
     return _load(name)[1]
 
 
 def _build_line(name: str) -> str:
-    """Returns how to build one library in a checkout, and to leave the other one as it is."""
+    """Returns the command that builds one library in a checkout and leaves the other as it is."""
     wanted = [f"{variable}={int(each == name)}" for each, variable in _VARIABLES.items()]
     if archs := build_record().get(name, {}).get("architectures"):
         wanted.append(f"VALOR_GPU_ARCHS='{';'.join(archs)}'")
@@ -89,7 +89,7 @@ def _build_line(name: str) -> str:
 
 
 def remedy(name: str) -> str:
-    """Returns how to get library ``name``.
+    """Returns the command that builds or installs library ``name``.
 
     A plain ``pip install`` would reuse the wheel that it cached before the compiler was there.
     """
@@ -109,26 +109,26 @@ def explanation(name: str) -> str:
 
 
 def slow(name: str) -> str:
-    """Returns the warning at the first use of what library ``name`` would do."""
+    """Returns the warning at the first use of a missing library ``name``."""
     text = f"{explanation(name)}; its plain Python definitions serve, slowly"
     return text if _build_line(name) in text else f"{text}: {remedy(name)}"
 
 
 @functools.cache
 def warn_once(message: str) -> None:
-    """Warns, the first time in this process."""
+    """Warns the first time that this process calls it with the message."""
     warnings.warn(message, stacklevel=3)
 
 
 def usable(name: str) -> bool:
-    """Whether library ``name`` can be called. The first call for one that cannot warns: a slower path follows."""
+    """Returns whether library ``name`` can be called. The first call for a missing library warns of the slower path."""
     if not available(name):
         warn_once(slow(name))
     return available(name)
 
 
 def _status_text(library: ctypes.CDLL, status: int) -> str:
-    """What CUDA says of a status, for the library that launches kernels."""
+    """Returns CUDA's words for a status; empty for the CPU library."""
     if not hasattr(library, "valor_status_text"):
         return ""
     library.valor_status_text.restype = ctypes.c_char_p
@@ -136,13 +136,13 @@ def _status_text(library: ctypes.CDLL, status: int) -> str:
 
 
 def _op_name(symbol: str) -> str:
-    """``box_iou`` of ``valor_box_iou_cpu``."""
+    """Returns the name of an op: ``box_iou`` for ``valor_box_iou_cpu``."""
     return symbol.removeprefix("valor_").removesuffix("_cpu").removesuffix("_cuda")
 
 
 @functools.cache
 def function(library: str, symbol: str, signature: str) -> Function:
-    """A C function that raises :class:`NativeError` on a status other than 0, MemoryError where memory ran out.
+    """Returns a C function that raises :class:`NativeError` on a status other than 0, or MemoryError.
 
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
@@ -171,11 +171,11 @@ def _checked(library: ctypes.CDLL, symbol: str, status: int) -> int:
 
 
 def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequence[Any], list[int]], None]:
-    """A C function that leaves word of having run, in one step with that, which no interrupt can part.
+    """Returns a C function that runs and records its status in one step, which no interrupt can split.
 
-    An interrupt comes between two steps of Python. Call and status are one of them here, so that afterwards the list
-    says whether the function has run. It takes the arguments of the C function and an empty list, which then has the
-    status, and raises as :func:`function` does.
+    Python handles an interrupt between two steps. Here the call and the record are one step, so the list tells
+    afterwards whether the function has run. The result takes the arguments of the C function and an empty list, to
+    which it appends the status. It raises as :func:`function` does.
 
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
@@ -198,10 +198,10 @@ def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequen
 
 @functools.cache
 def update_function(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
-    """A C function that adds a small batch to a state, None where the library is missing; nothing is checked.
+    """Returns an unchecked C function that adds a small batch to a state; None where the library is missing.
 
-    A status other than 0 says that the batch was not added, for whatever reason. Arguments are ``bytes``: checks and
-    conversions of ctypes would take longer than the call.
+    A status other than 0 says that the batch was not added, for whatever reason. Arguments are ``bytes``, because the
+    checks and conversions of ctypes would take longer than the call.
 
     Args:
         library: ``valor_cpu``.
@@ -213,5 +213,5 @@ def update_function(library: str, symbol: str, signature: str) -> Callable[[byte
 
 
 def threads() -> int:
-    """How many CPUs this process may use."""
+    """Returns the number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
