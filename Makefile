@@ -50,7 +50,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: $(VENV)/.native $(VENV)/.warnings setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -148,10 +148,16 @@ EVALUATION := $(wildcard tests/evaluation tests/judge tests/web tests/store test
 # BROWSER=install: get the browser first; where that fails, its tests are skipped. ARGS choose among the other tests.
 BROWSER ?=
 test: setup
-	@$(PYTEST) $(SPLIT) $(ARGS)
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
-	@$(if $(ARGS),,$(PY) -m tools.browser test -n $(PROCESSES) --dist loadfile $(FAST))
+	@$(MAKE) --no-print-directory -j 2 $(TEST) SEED=$(SEED)
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
+
+# Beside each other: many tests wait for a server or a program, and both kinds together leave no core idle.
+TEST = $(VENV)/.most $(if $(ARGS),,$(VENV)/.in_browser)
+$(VENV)/.most:
+	@$(PYTEST) $(SPLIT) $(ARGS)
+$(VENV)/.in_browser:
+	@$(PY) -m tools.browser test $(FAST) > $@.log 2>&1; status=$$?; cat $@.log; exit $$status
 
 # Two halves for daily work: numbers, and texts, judges and Studio. Paths among ARGS replace those of test-eval.
 CHOSEN = $(wildcard $(foreach each,$(ARGS),$(firstword $(subst ::, ,$(each)))))
