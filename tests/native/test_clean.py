@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,13 @@ ONE_RUN = {
 }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def forget() -> Iterator[None]:
+    clean.digest.cache_clear()
+    yield
+    clean.digest.cache_clear()  # of a tree that is gone, which other tests would take for this checkout
+
+
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in FILES:
@@ -40,7 +48,6 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_digest_sees_a_change_of_each_kind_of_source(name: str, tree: Path) -> None:
-    clean.digest.cache_clear()
     before = {run: clean.digest(run) for run in clean.RUNS}
     with (tree / name).open("a") as file:
         file.write("changed = 1\n")
@@ -50,7 +57,6 @@ def test_a_digest_sees_a_change_of_each_kind_of_source(name: str, tree: Path) ->
 
 
 def test_a_known_run_is_skipped_unless_it_is_asked_for(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clean.digest.cache_clear()
     clean.TABLE.write_text(json.dumps({"offsets": clean.digest("offsets"), "sanitizers": "another"}))
     clean.skip_if_known("sanitizers")
     with pytest.raises(pytest.skip.Exception, match=r"clean, by the digest in tests/native/clean\.json"):
@@ -107,8 +113,3 @@ def test_the_runs_exist() -> None:
     for test in (test for tests in clean.RUNS.values() for test in tests):
         path, _, name = test.partition("::")
         assert (clean.ROOT / path).exists() and (not name or f"def {name}(" in (clean.ROOT / path).read_text())
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    clean.digest.cache_clear()
