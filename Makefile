@@ -140,27 +140,27 @@ SLOW ?=
 SEED ?= $(shell date +%s)
 # Seconds after which a test fails with its stack. Native code that does not return ends its process a minute later.
 LIMIT ?= 300
-FAST = $(if $(SLOW),,-m "not slow")
-PYTEST = $(PY) -m pytest -q --randomly-seed $(SEED) --timeout $(LIMIT) $(FAST)
+FAST = $(if $(filter-out 0,$(SLOW)),,-m "not slow")
+OPTIONS = -q --randomly-seed $(SEED) --timeout $(LIMIT) $(FAST)
+PYTEST = $(PY) -m pytest $(OPTIONS)
 SPLIT = -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
-EVALUATION := $(wildcard tests/evaluation tests/judge tests/web tests/store tests/pages tests/text tests/test_cli_eval*.py \
-  tests/test_cli_text.py tests/test_cli_store.py)
+EVALUATION := $(wildcard $(foreach room,evaluation judge web store pages text,tests/$(room) valor_gpu/$(room)) \
+  tests/test_cli_eval*.py tests/test_cli_text.py tests/test_cli_store.py)
 # BROWSER=install: get the browser first; where that fails, its tests are skipped. ARGS choose among the other tests.
 BROWSER ?=
 test: setup
 	@$(if $(filter install,$(BROWSER)),$(MAKE) --no-print-directory browser || echo "going on without a browser")
-	@$(MAKE) --no-print-directory -j 2 $(TEST) SEED=$(SEED)
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.most $(if $(ARGS),,$(VENV)/.in_browser) SEED=$(SEED)
 	@$(if $(ARGS),,$(PY) -c "import ray" 2>/dev/null || echo "skipped: tests of Ray Data (make ray installs it)")
 
 # Beside each other: many tests wait for a server or a program, and both kinds together leave no core idle.
-TEST = $(VENV)/.most $(if $(ARGS),,$(VENV)/.in_browser)
 $(VENV)/.most:
-	@$(PYTEST) $(SPLIT) $(ARGS)
+	@exec $(PYTEST) $(SPLIT) $(ARGS)
 $(VENV)/.in_browser:
-	@$(PY) -m tools.browser test $(FAST) > $@.log 2>&1; status=$$?; cat $@.log; exit $$status
+	@exec $(PY) -m tools.browser test $(OPTIONS)
 
 # Two halves for daily work: numbers, and texts, judges and Studio. Paths among ARGS replace those of test-eval.
-CHOSEN = $(wildcard $(foreach each,$(ARGS),$(firstword $(subst ::, ,$(each)))))
+CHOSEN = $(filter tests/% valor_gpu/%,$(subst --deselect ,--deselect=,$(subst --ignore ,--ignore=,$(ARGS))))
 test-metrics: setup
 	@$(PYTEST) $(SPLIT) $(addprefix --ignore=,$(EVALUATION)) --ignore=tests/benchmarks $(ARGS)
 

@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    sim.in_pytest = True
+    sim.skips_known = True
     be_strict()
     config.add_cleanup(gc.unfreeze)
 

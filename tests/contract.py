@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from tests.contents import content, expect
 from tests.contract_boxes import (
     AP_CHOICES,
     LOW,
@@ -319,25 +319,6 @@ def place(value: Any, device: torch.device) -> Any:
     return copy.deepcopy(value)
 
 
-def content(value: Any) -> Any:
-    """``value`` in a form whose ``==`` is equality to the last bit, NaN included."""
-    if isinstance(value, Tensor):
-        array = value.detach().cpu().contiguous().numpy()
-        return "Tensor", str(array.dtype), array.shape, _readable(array), array.tobytes()
-    if isinstance(value, np.ndarray):
-        return "array", str(value.dtype), value.shape, _readable(value), value.tobytes()
-    if isinstance(value, Mapping):
-        return {key: content(part) for key, part in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [content(part) for part in value]
-    return repr(value)
-
-
-def _readable(array: Any) -> str:
-    """The numbers of a small array, so that a failed comparison shows more than bytes."""
-    return repr(array.tolist()) if array.size <= 16 else "..."
-
-
 def updated(metric: Metric[Any], batches: Sequence[Batch], device: torch.device = CPU) -> Metric[Any]:
     """``metric`` on ``device``, updated with copies of ``batches``."""
     metric = metric.to(device)
@@ -362,7 +343,7 @@ def unchanged(metric: Metric[Any]) -> Iterator[None]:
     """Fails unless the metric is afterwards as it was before."""
     before = condition(metric)
     yield
-    assert condition(metric) == before
+    expect(condition(metric), before)
 
 
 def failing(*_: object, **__: object) -> Any:

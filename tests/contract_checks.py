@@ -20,10 +20,10 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
+from tests.contents import content
 from tests.contract import (
     Case,
     condition,
-    content,
     failing,
     place,
     unchanged,

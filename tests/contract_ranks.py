@@ -17,16 +17,11 @@ import torch.distributed as dist
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from tests.contract import Case, content, failing, unchanged, unchanged_but_state, updated, value_of
+from tests.contents import content, expect
+from tests.contract import Case, failing, unchanged, unchanged_but_state, updated, value_of
 from tests.ddp import Collectives
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.metric import Metric
-
-
-def expect(found: Any, wanted: Any) -> None:
-    """Raises an error with both values where they differ: pytest shows those of ``assert`` in its own process only."""
-    if found != wanted:
-        raise AssertionError(f"found {found!r:.600}\nexpected {wanted!r:.600}")
 
 
 def check_uneven_ranks(case: Case, rank: int, world: int) -> None:
@@ -78,7 +73,9 @@ def check_collection_of_ranks(case: Case, rank: int, world: int) -> None:
     value = value_of(case, batches)
     for _ in range(2):
         members = {name: content(metric.compute()) for name, metric in collection.items()}
-        assert members["a"] == members["same"] == value != members["b"]
+        expect(members["a"], value)
+        expect(members["same"], value)
+        expect(members["b"] == value, False)
     collection.update(*case.batch(9))
     expect(
         content(collection["a"].compute()),
@@ -110,7 +107,7 @@ def check_forward_that_fails_on_one_rank(case: Case, rank: int, world: int) -> N
         error = "not synchronised: rank 1 failed with InputError"
         with unchanged(metric), Collectives() as seen, pytest.raises(SyncError, match=error):
             metric(*case.batch(5))
-    assert seen.count <= 2
+    expect(seen.count <= 2, True)
     expect(content(metric(*case.batch(6 + rank))), value_of(case, [case.batch(6 + i) for i in range(world)]))
     expect(
         content(metric.compute()),

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.contract import content
+from tests.contents import content
 from tests.test_state import Everything, everything
 from valor_gpu import distributed
 from valor_gpu.distributed import Gathered, Identity, dump_state, exchange, load_state, pack, unpack

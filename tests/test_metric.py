@@ -17,7 +17,8 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.exceptions import TorchMetricsUserError
 from torchmetrics.wrappers import MetricTracker, MinMaxMetric, Running
 
-from tests.contract import Passes, PassRate, _pass_batch, condition, content, unchanged, updated
+from tests.contents import content
+from tests.contract import Passes, PassRate, _pass_batch, condition, unchanged, updated
 from valor_gpu.errors import InputError, MissingExtraError, SyncError
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import NO_ERROR

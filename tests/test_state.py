@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.contract import content
+from tests.contents import content
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.state import Spec, State, joined, least, merge_tensors, summed
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.contract import METRICS, Case, condition, content
+from tests.contents import content
+from tests.contract import METRICS, Case, condition
 from tests.fuzz import seeds
 from tests.state_fuzz import load_changed, metric_with_data, references
 from valor_gpu.errors import InputError, SyncError

@@ -71,13 +71,13 @@ def install(constraints: str) -> int:
 
 
 def test(arguments: Sequence[str]) -> int:
-    """Runs the tests, or says what they lack."""
+    """Becomes the process that runs the tests, so that a signal ends them, or says what they lack."""
     if lacking := missing():
         print(f"skipped: the tests of Studio in a browser, for lack of {lacking}: make browser")
         return 0
     folder = str(ROOT / "tests" / "browser")
-    command = [sys.executable, "-m", "pytest", "-q", "--confcutdir", folder, folder, *arguments]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    os.chdir(ROOT)
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", "--confcutdir", folder, folder, *arguments])
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ TABLES = ("detections", "ground_truths", "images")
 gpu = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")]
 
 
+@pytest.fixture(autouse=True)
+def every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No digest holds all the Python whose waits for the device these tests find."""
+    monkeypatch.setattr(sim, "skips_known", False)
+
+
 def batch_of(form: str, images: int, seed: int = 0) -> tuple[Any, Any]:
     return FORMS[form](random_scene(np.random.default_rng([seed, images]), images=images, most=9), seed)
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.contract import content
+from tests.contents import content
 from valor_gpu import classification
 from valor_gpu.errors import InputError
 

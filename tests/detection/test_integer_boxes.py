@@ -8,7 +8,7 @@ import pytest
 import torch
 import torchmetrics.detection as tm
 
-from tests.contract import content
+from tests.contents import content
 from valor_gpu.detection import AP, MeanAveragePrecision
 
 INTEGERS = [torch.uint8, torch.int16, torch.int32, torch.int64]

@@ -3,7 +3,7 @@
 Tests do not repeat a run of the same digest. With VALOR_GPU_RECHECK=1 and in ``make fuzz`` they do.
 
     python -m tests.native.clean           makes the runs whose digest has changed, and writes the table
-    python -m tests.native.clean --check   fails if a digest has changed
+    python -m tests.native.clean --check   fails if a digest has changed, here or in ptxas.json and sass.json
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,14 @@ from tests.native.code_only import code_of
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".json")
 _SMOKE = re.compile(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(")
-_IMPORTED = re.compile(r"^\s*(?:from|import) (tests[\w.]*)(?: import (\w+))?", re.MULTILINE)
+_IMPORTED = re.compile(r"^\s*(?:from|import) (tests[\w.]*|valor_gpu[\w.]*)(?: import \(?([\w,\s]+))?", re.MULTILINE)
 _NATIVE = re.compile(r"\bimport .*\bnative(_objects)?\b|\bnative(_objects)? import\b")
+_OWN = ("clean.py", "code_only.py", "ptxas.py", "sass.py", "sass_budgets.py")
+"""They make and compare digests, and change nothing of a run."""
 RUNS = {
-    "sanitizers": ["tests/native/test_sanitized.py::test_smoke_tests_are_clean"],
-    "offsets": ["tests/native/test_offsets.py::test_every_kernel_takes_tensors_that_begin_anywhere"],
-    "simulator": ["tests/ops", "tests/native/test_exports.py", "tests/benchmarks/test_gpu_streams.py"],
+    "sanitizers": ["tests/native/test_sanitized.py"],
+    "offsets": ["tests/native/test_offsets.py"],
+    "simulator": ["tests/ops", "tests/native/test_exports.py"],
 }
 """Names of the runs, and the tests that make them; of the last one, all that call a kernel in the simulator."""
 
@@ -44,39 +45,46 @@ def rechecking() -> bool:
 
 def smoke_tests() -> list[Path]:
     """Returns the files that have tests marked smoke."""
-    return [path for path in sorted((ROOT / "tests").rglob("test_*.py")) if _SMOKE.search(path.read_text())]
+    return [
+        path for path in sorted((ROOT / "tests").rglob("test_*.py")) if _SMOKE.search(path.read_text(encoding="utf-8"))
+    ]
 
 
-def _sources(name: str) -> Iterable[Path]:
-    for folder in ("core", "cpu", "cuda", "sim"):
-        yield from (ROOT / "csrc" / folder).glob("*.[ch]*")
-    yield from (path for path in (ROOT / "valor_gpu").rglob("*.py") if _NATIVE.search(path.read_text()))
-    yield from (ROOT / "valor_gpu" / "ops").glob("*.py")
-    yield from (ROOT / "valor_gpu").glob("native*.py")
-    yield from (ROOT / "testing").glob("*.py")
-    around = (path for path in (ROOT / "tests" / "native").glob("*") if path.suffix in (".py", ".cpp", ".cu"))
-    own = ("clean.py", "code_only.py")
-    yield from (path for path in around if not path.name.startswith("test_") and path.name not in own)
+def _sources(name: str) -> set[Path]:
+    """Returns the files that decide a run: native code, the ops and their imports, what calls both, and the tests."""
     tests = smoke_tests() if name == "sanitizers" else []
-    for test in (each.partition("::")[0] for each in RUNS[name]):
+    for test in RUNS[name]:
         tests += (ROOT / test).glob("*.py") if (ROOT / test).is_dir() else [ROOT / test]
-    yield from _with_imported([*tests, ROOT / "tests" / "conftest.py"])
+    around = ROOT / "tests" / "native"
+    helpers = (path for path in around.glob("*") if path.suffix in (".py", ".cpp", ".cu"))
+    tests += (path for path in helpers if not path.name.startswith("test_"))
+    for path in (found := [*tests, ROOT / "tests" / "conftest.py"]):
+        found += (each for each in _imported(path, "tests") if each not in found)
+    return {*_tested(ROOT), *found} - {around / each for each in _OWN}
 
 
-def _with_imported(tests: list[Path]) -> list[Path]:
-    """Returns files of tests with the modules of tests that they import, directly or not."""
-    found = list(dict.fromkeys(tests))
-    for path in found:
-        names = _IMPORTED.findall(path.read_text())
-        modules = [ROOT / f"{name.replace('.', '/')}.py" for head, tail in names for name in (head, f"{head}.{tail}")]
-        found += [each for each in dict.fromkeys(modules) if each.exists() and each not in found]
-    return found
+@functools.cache
+def _tested(root: Path) -> list[Path]:
+    package = root / "valor_gpu"
+    native = [path for part in ("core", "cpu", "cuda", "sim") for path in (root / "csrc" / part).glob("*.[ch]*")]
+    ops = [*(package / "ops").glob("*.py"), *package.glob("native*.py")]
+    used = [each for path in ops for each in _imported(path, "valor_gpu")]
+    callers = [path for path in package.rglob("*.py") if _NATIVE.search(path.read_text(encoding="utf-8"))]
+    return [*native, *ops, *used, *callers, *(root / "testing").glob("*.py")]
+
+
+def _imported(path: Path, package: str) -> list[Path]:
+    """Returns the modules of a package that a file imports."""
+    imports = (each for each in _IMPORTED.findall(path.read_text(encoding="utf-8")) if each[0].startswith(package))
+    names = [f"{head}.{tail.strip()}" for head, tails in imports for tail in ("", *tails.split(","))]
+    modules = (ROOT / f"{name.rstrip('.').replace('.', '/')}.py" for name in names)
+    return [path for path in dict.fromkeys(modules) if path.exists()]
 
 
 @functools.cache
 def digest(name: str) -> str:
     """Returns the digest of native code, of what calls it and of the tests that make a run."""
-    paths = sorted(set(_sources(name)))
+    paths = sorted(_sources(name))
     parts = (part for path in paths for part in (str(path.relative_to(ROOT)).encode(), code_of(path)))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -93,21 +101,33 @@ def skip_if_known(name: str) -> None:
         pytest.skip(f"clean, by the digest in {TABLE.relative_to(ROOT)}; VALOR_GPU_RECHECK=1 runs it")
 
 
+def _changed() -> dict[str, list[str]]:
+    """Returns the modules whose tables are not those of the code, each with the names of what changed."""
+    from tests.native import ptxas, sass
+
+    found = {
+        "clean": [name for name in RUNS if table().get(name) != digest(name)],
+        "ptxas": [each.stem for each in ptxas.SOURCES if ptxas.table()["digests"].get(each.stem) != ptxas.digest(each)],
+        "sass": [each.name for each in sass.BUDGETS if sass.table()["digests"].get(each.name) != sass.digest(each)],
+    }
+    return {module: names for module, names in found.items() if names}
+
+
 def main() -> int:
     """Makes the runs whose digest has changed; returns 1 if one is not clean, or with ``--check`` not known."""
     parser = argparse.ArgumentParser(prog="python -m tests.native.clean", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="run nothing")
-    only_check = parser.parse_args().check
-    known = table()
-    changed = [name for name in RUNS if known.get(name) != digest(name)]
-    if changed and only_check:
-        print(f"{TABLE.relative_to(ROOT)}: {', '.join(changed)} changed: run {sys.executable} -m tests.native.clean")
-        return 1
-    for name in changed:
+    parser.add_argument(
+        "--check", action="store_true", help="run nothing, and look at the tables of ptxas and sass too"
+    )
+    if parser.parse_args().check:
+        for module, names in (changed := _changed()).items():
+            print(f"{module}.json: {', '.join(names)} changed: run {sys.executable} -m tests.native.{module}")
+        return int(bool(changed))
+    for name in [name for name in RUNS if table().get(name) != digest(name)]:
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *RUNS[name]]
         if subprocess.run(command, cwd=ROOT, env={**os.environ, "VALOR_GPU_RECHECK": "1"}).returncode != 0:
             return 1
-        TABLE.write_text(json.dumps(known := {**known, name: digest(name)}, indent=1, sort_keys=True) + "\n")
+        TABLE.write_text(json.dumps({**table(), name: digest(name)}, indent=1, sort_keys=True) + "\n")
     return 0
 
 

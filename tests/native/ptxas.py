@@ -52,7 +52,11 @@ def readable(names: list[str]) -> list[str]:
 @functools.cache
 def digest(source: Path) -> str:
     """Of a source, what it includes, and how it is compiled."""
-    parts = [json.dumps([FLAGS, PRODUCTS]).encode(), *(code_of(file) for file in sources_of(source, []))]
+    parts = [
+        json.dumps([FLAGS, PRODUCTS]).encode(),
+        code_of(Path(__file__)),
+        *(code_of(file) for file in sources_of(source, [])),
+    ]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 

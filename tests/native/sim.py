@@ -48,8 +48,8 @@ STANDARD = "".join(
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
-in_pytest = False
-"""Whether the process runs tests; tests/conftest.py sets it."""
+skips_known = False
+"""Whether tests that ask for :func:`simulated` are skipped where ``clean.json`` knows their outcome."""
 
 sanitizing = False
 """Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
@@ -59,7 +59,7 @@ def sources_of(path: Path, command: Sequence[str]) -> list[Path]:
     """The file, what the command includes, and every header of csrc that these include."""
     found = [path, *(Path(part) for part in command if part.endswith(".h"))]
     for file in found:
-        for name in _INCLUDE.findall(file.read_text()):
+        for name in _INCLUDE.findall(file.read_text(encoding="utf-8")):
             beside, cuda = (file.parent / name).resolve(), CSRC / "cuda" / name
             header = beside if beside.exists() else cuda
             if header not in found:
@@ -159,7 +159,7 @@ def simulated() -> ctypes.CDLL:
 
     Skips the calling test where ``clean.json`` knows what it would find.
     """
-    if in_pytest and not sanitizing:
+    if skips_known and not sanitizing:
         clean.skip_if_known("simulator")
     return _simulated()
 

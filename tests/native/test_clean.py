@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.native import clean
+from tests.native import clean, ptxas, sass
 from tests.native.code_only import code_of
 
 FILES = [
     "csrc/core/a.h", "csrc/cpu/a.cpp", "csrc/cuda/a.cu", "csrc/sim/a.cpp", "valor_gpu/ops/a.py", "valor_gpu/coco/b.py",
     "testing/a.py", "tests/native/a.py", "tests/native/a.cu", "tests/test_a.py", "tests/ops/test_a.py",
-    "tests/native/test_exports.py", "tests/benchmarks/test_gpu_streams.py", "tests/ops/helper.py",
+    "tests/native/test_exports.py", "tests/ops/helper.py", "valor_gpu/checks.py", "tests/first.py", "tests/second.py",
     "tests/native/test_sanitized.py", "tests/native/test_offsets.py", "tests/conftest.py", "tests/fuzz.py",
     "valor_gpu/native.py",
 ]  # fmt: skip
 ONE_RUN = {
     "tests/test_a.py": {"sanitizers"}, "tests/native/test_sanitized.py": {"sanitizers"},
     "tests/native/test_offsets.py": {"offsets"}, "tests/fuzz.py": {"sanitizers"},
-    **{name: {"simulator"} for name in FILES if name.startswith(("tests/ops", "tests/native/test_e", "tests/bench"))},
+    **{name: {"simulator"} for name in FILES if name.startswith(("tests/ops", "tests/native/test_e", "tests/second"))},
 }  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
 def forget() -> Iterator[None]:
-    clean.digest.cache_clear()
+    clear = clean.digest.cache_clear
+    clear()
     yield
-    clean.digest.cache_clear()  # of a tree that is gone, which other tests would take for this checkout
+    clear()  # of a tree that is gone, which other tests would take for this checkout
 
 
 @pytest.fixture
@@ -39,6 +43,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / name).write_text("")
     (tmp_path / "valor_gpu/coco/b.py").write_text("from valor_gpu import native\n")
     (tmp_path / "tests/test_a.py").write_text("from tests.fuzz import seeds\n@pytest.mark." + "smoke\n")
+    (tmp_path / "valor_gpu/ops/a.py").write_text("from valor_gpu import (\n    checks,\n    other,\n)\n")
+    (tmp_path / "tests/native/a.py").write_text("import tests.first\nfrom tests.native import clean\n")
+    (tmp_path / "tests/ops/test_a.py").write_text("from tests import nothing, second\n")
     monkeypatch.setattr(clean, "ROOT", tmp_path)
     monkeypatch.setattr(clean, "TABLE", tmp_path / "tests/native/clean.json")
     monkeypatch.delenv("VALOR_GPU_RECHECK", raising=False)
@@ -98,6 +105,16 @@ def test_words_about_code_are_not_code(name: str, before: str, after: str, tmp_p
         ("a.py", "if x:\n    a = 1\n", "a = 1\n"),
         ("a.py", 'x = "# \\" #"\n', 'x = "# \\" y"\n'),
         ("a.json", "// x", "// y"),
+        ("a.py", "(  # x", "(  # y"),
+        ("a.cu", "a; // x\nb;\n", "a; // x \\\nb;\n"),
+        ("a.h", "#define A x \\\n\nint b;\n", "#define A x \\\nint b;\n"),
+        ("a.cpp", 'auto a = R"x(" // x)x";\n', 'auto a = R"x(" // y)x";\n'),
+        ("a.cpp", "int a = '/*'; int b; int c = '*/';\n", "int a = '/*'; int d; int c = '*/';\n"),
+        ("a.cpp", "int n = 0x1'0; char q = u8'\"'; // x\n", "int n = 0x1'0; char q = u8'\"' + 1; // x\n"),
+        ("a.py", 'x = """a\n\nb"""\n', 'x = """a\nb"""\n'),
+        ("a.py", 'x = """a \nb"""\n', 'x = """a\nb"""\n'),
+        ("a.py", 'def f():\n    """Doc."""; return 1\n', 'def f():\n    """Doc."""; return 2\n'),
+        ("a.py", 'def f(): """x"""; y = 1\n', 'def f(): """x"""; y = 2\n'),
     ],
 )
 def test_code_that_looks_like_words_is_code(name: str, before: str, after: str, tmp_path: Path) -> None:
@@ -107,6 +124,40 @@ def test_code_that_looks_like_words_is_code(name: str, before: str, after: str, 
 def _code(path: Path, text: str) -> bytes:
     path.write_text(text)
     return code_of(path)
+
+
+def test_what_makes_digests_is_not_in_them(tree: Path) -> None:
+    before = {run: clean.digest(run) for run in clean.RUNS}
+    (tree / "tests/native/clean.py").write_text("changed = 1\n")
+    clean.digest.cache_clear()
+    assert {run: clean.digest(run) for run in clean.RUNS} == before
+
+
+def test_every_test_that_a_digest_skips_is_in_its_run() -> None:
+    tests = (path for path in (clean.ROOT / "tests").rglob("*.py") if path.name not in ("clean.py", "test_clean.py"))
+    skipping = [
+        (str(path.relative_to(clean.ROOT)), name)
+        for path in tests
+        for name in re.findall(r"skip_if_known\(\"(\w+)\"\)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(skipping) == 5
+    for path, name in skipping:
+        assert path == "tests/native/sim.py" or any(path.startswith(run) for run in clean.RUNS[name]), path
+
+
+@pytest.mark.parametrize("module", [clean, ptxas, sass])
+def test_the_check_names_the_table_of_what_has_changed(
+    module: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["clean", "--check"])
+    monkeypatch.setattr(clean, "digest", clean.table().get)
+    monkeypatch.setattr(ptxas, "digest", lambda source: ptxas.table()["digests"][source.stem])
+    monkeypatch.setattr(sass, "digest", lambda budget: sass.table()["digests"][budget.name])
+    assert clean.main() == 0
+    monkeypatch.setattr(module, "digest", lambda each: "another")
+    assert clean.main() == 1
+    table = module.__name__.rpartition(".")[2]
+    assert re.match(rf"{table}\.json: \w.*, .* changed: run .* -m {module.__name__}$", capsys.readouterr().out)
 
 
 def test_the_runs_exist() -> None:

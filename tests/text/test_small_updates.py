@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.contract import METRICS, condition, content, squad_batch, unchanged
+from tests.contents import content
+from tests.contract import METRICS, condition, squad_batch, unchanged
 from valor_gpu import text
 from valor_gpu.errors import InputError
 from valor_gpu.plans import checked_only
