@@ -1,8 +1,8 @@
 """Runs the commands that make one native library: by ninja those that are needed, without ninja all of them.
 
 setup.py calls this. A tree is a folder that keeps the object files of one library between builds. ninja compares
-commands and times of files; ``-MMD`` tells it the headers. The version of a compiler is part of each command. A tree is
-made anew if it was copied, or if a source changed without becoming newer than the tree.
+commands and times of files; ``-MMD`` tells it the headers. The version of a compiler is part of each command. A copied
+tree is made anew, and so are the objects of a source that changed without becoming newer than the tree.
 """
 
 from __future__ import annotations
@@ -105,11 +105,14 @@ def build(plan: Plan, root: Path, ninja: str | None, target: Path, *, anew: bool
     tree = root / plan.tree
     tree.mkdir(parents=True, exist_ok=True)
     with _alone(tree) as lock:
-        if anew or _mistaken(tree, root):
+        hidden = None if anew else _hidden_changes(tree, root)
+        if hidden is None:
             if not anew and os.environ.get("VALOR_GPU_EXPLAIN") == "1":
-                print(f"{plan.tree}: all is compiled, since times say nothing of what has changed", file=sys.stderr)
+                print(f"{plan.tree}: all is compiled, since it was copied", file=sys.stderr)
             shutil.rmtree(tree)
             tree.mkdir()
+        elif hidden and ninja:
+            _remove_objects(plan, root, ninja, hidden)
         (tree / SEEN).write_text(json.dumps({"root": str(root), "files": _states(root)}))
         code, output = _run_by_ninja(plan, root, ninja, lock) if ninja else _run_all(plan, root)
         os.utime(tree / SEEN)  # a source that is saved from now on is newer than all objects
@@ -151,19 +154,34 @@ def _states(root: Path) -> dict[str, list[int]]:
     return {str(path.relative_to(root)): [path.stat().st_mtime_ns, zlib.crc32(path.read_bytes())] for path in found}
 
 
-def _mistaken(tree: Path, root: Path) -> bool:
-    """Returns whether the times of the files of a tree say nothing of these sources.
+def _hidden_changes(tree: Path, root: Path) -> set[str] | None:
+    """Returns the sources that have changed although they are no newer than a tree; None if all may have.
 
-    So it is in a copy of a checkout, after ``rsync -a``, which brings a changed source with its earlier time, and after
-    a source was saved during a build.
+    ``rsync -a`` brings a changed source with its earlier time, and a source may be saved during a build. In a copy of a
+    checkout no time says anything.
     """
     try:
         seen = json.loads((tree / SEEN).read_text())
         before = (tree / SEEN).stat().st_mtime_ns
     except (OSError, ValueError):
-        return (tree / GRAPH).exists()
-    changed = [state[0] for name, state in _states(root).items() if seen["files"].get(name) != state]
-    return bool(seen["root"] != str(root) or (changed and min(changed) <= before))
+        return None if (tree / GRAPH).exists() else set()
+    changed = {name: state[0] for name, state in _states(root).items() if seen["files"].get(name) != state}
+    return {name for name, time in changed.items() if time <= before} if seen["root"] == str(root) else None
+
+
+def _remove_objects(plan: Plan, root: Path, ninja: str, sources: set[str]) -> None:
+    """Removes the objects that were compiled from some sources or headers."""
+    users = {command.output for command in plan.commands if sources & set(command.inputs)}
+    output = ""
+    for line in output_of(ninja, "-C", str(root), "-f", str(plan.tree / GRAPH), "-t", "deps"):
+        if not line.startswith(" "):
+            output = line.partition(": #deps")[0]
+        elif line.strip() in sources:
+            users.add(output)
+    for each in sorted(users):
+        if os.environ.get("VALOR_GPU_EXPLAIN") == "1":
+            print(f"{each} is compiled: its source changed but is no newer", file=sys.stderr)
+        (root / each).unlink(missing_ok=True)
 
 
 def _run_by_ninja(plan: Plan, root: Path, ninja: str, lock: Sequence[int]) -> tuple[int, str]:
