@@ -26,8 +26,9 @@ from tests.native.code_only import code_of
 ROOT = Path(__file__).parents[2]
 TABLE = Path(__file__).with_suffix(".json")
 _SMOKE = re.compile(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(")
-_IMPORTED = re.compile(r"^\s*(?:from|import) (tests[\w.]*|valor_gpu[\w.]*)(?: import \(?([\w,\s]+))?", re.MULTILINE)
+_IMPORTED = re.compile(r"^\s*(?:from|import) ((?:tests|valor_gpu)[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
 _NATIVE = re.compile(r"\bimport .*\bnative(_objects)?\b|\bnative(_objects)? import\b")
+_NAME = re.compile(r"\w+")
 _OWN = ("clean.py", "code_only.py", "ptxas.py", "sass.py", "sass_budgets.py")
 """They make and compare digests, and change nothing of a run."""
 RUNS = {
@@ -76,8 +77,8 @@ def _tested(root: Path) -> list[Path]:
 def _imported(path: Path, package: str) -> list[Path]:
     """Returns the modules of a package that a file imports."""
     imports = (each for each in _IMPORTED.findall(path.read_text(encoding="utf-8")) if each[0].startswith(package))
-    names = [f"{head}.{tail.strip()}" for head, tails in imports for tail in ("", *tails.split(","))]
-    modules = (ROOT / f"{name.rstrip('.').replace('.', '/')}.py" for name in names)
+    names = [name for head, tails in imports for name in (head, *(f"{head}.{tail}" for tail in _NAME.findall(tails)))]
+    modules = (ROOT / f"{name.replace('.', '/')}.py" for name in names)
     return [path for path in dict.fromkeys(modules) if path.exists()]
 
 
@@ -101,12 +102,16 @@ def skip_if_known(name: str) -> None:
         pytest.skip(f"clean, by the digest in {TABLE.relative_to(ROOT)}; VALOR_GPU_RECHECK=1 runs it")
 
 
+def _changed_runs() -> list[str]:
+    return [name for name in RUNS if table().get(name) != digest(name)]
+
+
 def _changed() -> dict[str, list[str]]:
     """Returns the modules whose tables are not those of the code, each with the names of what changed."""
     from tests.native import ptxas, sass
 
     found = {
-        "clean": [name for name in RUNS if table().get(name) != digest(name)],
+        "clean": _changed_runs(),
         "ptxas": [each.stem for each in ptxas.SOURCES if ptxas.table()["digests"].get(each.stem) != ptxas.digest(each)],
         "sass": [each.name for each in sass.BUDGETS if sass.table()["digests"].get(each.name) != sass.digest(each)],
     }
@@ -123,7 +128,7 @@ def main() -> int:
         for module, names in (changed := _changed()).items():
             print(f"{module}.json: {', '.join(names)} changed: run {sys.executable} -m tests.native.{module}")
         return int(bool(changed))
-    for name in [name for name in RUNS if table().get(name) != digest(name)]:
+    for name in _changed_runs():
         command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *RUNS[name]]
         if subprocess.run(command, cwd=ROOT, env={**os.environ, "VALOR_GPU_RECHECK": "1"}).returncode != 0:
             return 1

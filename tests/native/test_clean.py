@@ -44,7 +44,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "valor_gpu/coco/b.py").write_text("from valor_gpu import native\n")
     (tmp_path / "tests/test_a.py").write_text("from tests.fuzz import seeds\n@pytest.mark." + "smoke\n")
     (tmp_path / "valor_gpu/ops/a.py").write_text("from valor_gpu import (\n    checks,\n    other,\n)\n")
-    (tmp_path / "tests/native/a.py").write_text("import tests.first\nfrom tests.native import clean\n")
+    (tmp_path / "tests/native/a.py").write_text(
+        "from tests.native import clean\nfrom tests.first import some as other\n"
+    )
     (tmp_path / "tests/ops/test_a.py").write_text("from tests import nothing, second\n")
     monkeypatch.setattr(clean, "ROOT", tmp_path)
     monkeypatch.setattr(clean, "TABLE", tmp_path / "tests/native/clean.json")
