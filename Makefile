@@ -159,7 +159,7 @@ $(VENV)/.most:
 $(VENV)/.in_browser:
 	@exec $(PY) -m tools.browser test $(OPTIONS)
 
-# Two halves for daily work: numbers, and texts, judges and Studio. Paths among ARGS replace those of test-eval.
+# Two parts for daily work: numbers, and texts, judges and Studio. Paths among ARGS replace those of test-eval.
 CHOSEN = $(filter tests/% valor_gpu/%,$(subst --deselect ,--deselect=,$(subst --ignore ,--ignore=,$(ARGS))))
 test-metrics: setup
 	@$(PYTEST) $(SPLIT) $(addprefix --ignore=,$(EVALUATION)) --ignore=tests/benchmarks $(ARGS)

@@ -362,6 +362,17 @@ def test_a_source_of_an_earlier_time_compiles_its_users(small: Small, name: str,
     assert small.made() == []
 
 
+def test_all_is_compiled_where_ninja_cannot_tell_the_users_of_a_header(small: Small) -> None:
+    made = small.made()
+    source = small.root / "csrc/core/leaf.h"
+    source.write_text("int earlier;\n")
+    os.utime(source, ns=(1, source.stat().st_mtime_ns - 10**12))
+    ninja = small.root / "ninja"
+    ninja.write_text(f'#!/bin/sh\ncase "$*" in *"-t deps"*) exit 1;; esac\nexec {native_build.find_ninja()} "$@"\n')
+    ninja.chmod(0o755)
+    assert small.made(NINJA=str(ninja)) == made
+
+
 @pytest.mark.slow
 def test_a_source_that_comes_back_with_an_earlier_time_is_compiled(small: Small) -> None:
     small.write("cpu/c.cpp", "int first;\n")

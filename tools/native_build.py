@@ -170,10 +170,11 @@ def _hidden_changes(tree: Path, root: Path) -> set[str] | None:
 
 
 def _remove_objects(plan: Plan, root: Path, ninja: str, sources: set[str]) -> None:
-    """Removes the objects that were compiled from some sources or headers."""
-    users = {command.output for command in plan.commands if sources & set(command.inputs)}
+    """Removes the objects that were compiled from some sources or headers; all, if ninja cannot tell the headers."""
+    known = output_of(ninja, "-C", str(root), "-f", str(plan.tree / GRAPH), "-t", "deps")
+    users = {command.output for command in plan.commands if not known or sources & set(command.inputs)}
     output = ""
-    for line in output_of(ninja, "-C", str(root), "-f", str(plan.tree / GRAPH), "-t", "deps"):
+    for line in known:
         if not line.startswith(" "):
             output = line.partition(": #deps")[0]
         elif line.strip() in sources:
