@@ -91,6 +91,26 @@ def _masked(text: str, key: str | None) -> str:
     return (text.replace(key, "***") if key else text)[:2000]
 
 
+_OF_THE_ROW = frozenset(("context_length_exceeded", "string_above_max_length", "invalid_image"))
+"""Codes of requests that are rejected for the texts that they hold."""
+_REMEDIES = {
+    403: "may the key, or its role, use this model, and does a firewall let the request through?",
+    404: "are the address, the name of the model or deployment, and api_version right?",
+}
+_REJECTED = (
+    "does the server reject a parameter? One that says so in words alone needs temperature=None, seed=None or "
+    'response_format="text"'
+)
+_REQUEST_ID = re.compile(r"request[ _-]?id\W{0,4}[\w.-]{1,100}", re.IGNORECASE)
+
+
+def _suspect_of(code: int, message: str) -> tuple[str, str]:
+    """What may be wrong with every request, and a hint. A request that is too long is told by a text of its own."""
+    if code in _REMEDIES:
+        return f"HTTP {code}", _REMEDIES[code]
+    return _REQUEST_ID.sub("", message), _REJECTED
+
+
 def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     message = _masked(f"HTTP {code}: {error.message}", key)
     wait = retry_after(error.response.headers)
@@ -113,7 +133,8 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     shared = _masked(f"the parameter {name}", key) if is_shared else None
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
     retries = 3 if code == 422 and not unsupported_parameters(error) else None
-    return JudgeError(Status.BAD_REQUEST, message, wait, max_retries=retries, shared_cause=shared)
+    suspect, hint = (None, "") if kinds & _OF_THE_ROW else _suspect_of(code, message)
+    return JudgeError(Status.BAD_REQUEST, message, wait, retries, shared_cause=shared, suspect=suspect, hint=hint)
 
 
 def unsupported_parameters(error: Exception) -> frozenset[str]:

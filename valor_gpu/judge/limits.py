@@ -42,6 +42,8 @@ class Limits:
         backoff: seconds of the first wait; it doubles with every retry up to 60, and a random part of it is waited.
         longest_wait: most seconds to wait because the server asks to. One that asks for more, since a day's
             budget is spent, say, is asked no more in this run.
+        prompt_failures: how often a prompt may get no reply while the server answers others, at least 1; then it is
+            given up. A 429 does not count, nor does a failure for which the server asks to wait.
 
     Raises:
         InputError: a number out of range.
@@ -60,12 +62,15 @@ class Limits:
     longest_wait: float = 600.0
     repairs: int = 1
     reasks: int = 0
+    prompt_failures: int = 3
 
     def __post_init__(self) -> None:
-        for name in ("transport_retries", "repairs", "reasks"):
+        for name in ("transport_retries", "prompt_failures", "repairs", "reasks"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise InputError(f"{name} must be an int of at least 0 but got {value!r}")
+        if self.prompt_failures < 1:
+            raise InputError(f"prompt_failures must be at least 1 but got {self.prompt_failures}")
         for name, value in vars(self).items():
             kind, named = ((int,), "an int") if name == "concurrency" else ((int, float), "a number")
             optional = name in ("concurrency", "requests_per_minute", "tokens_per_minute")

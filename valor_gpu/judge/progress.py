@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from typing import TextIO
 
 from valor_gpu.judge.protocol import Usage
+from valor_gpu.judge.scheduler import Scheduler
+
+LONGEST_PROBLEM = 100  # characters of a failure on the line
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class Progress:
         attempts: requests.
         usage: tokens.
         concurrency: requests that may be in flight now; it falls when the server says 429.
+        waiting: questions that wait for another try after a failure.
+        problem: message of the latest failure of a request that was to be sent again; empty when there was none.
     """
 
     done: int
@@ -30,6 +35,16 @@ class Progress:
     attempts: int
     usage: Usage
     concurrency: int
+    waiting: int = 0
+    problem: str = ""
+
+
+def asked_of(scheduler: Scheduler | None) -> tuple[int, Usage, int, int, str]:
+    """Returns the last five numbers of a :class:`Progress`: what a scheduler has asked."""
+    if scheduler is None:
+        return 0, Usage(), 0, 0, ""
+    retries = scheduler.retries
+    return scheduler.attempts, scheduler.usage, int(scheduler.gate.limit), retries.waiting, retries.problem
 
 
 class ProgressBar:
@@ -49,20 +64,24 @@ class ProgressBar:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._width = 0
-        self._shown = -1
+        self._shown: tuple[int, int] = (-1, 0)
 
     def __call__(self, progress: Progress) -> None:
         """Shows ``progress``, at most some thousand times per run."""
         total = progress.total
         step = progress.done if total is None else progress.done * 1000 // max(total, 1)
-        if step == self._shown:
+        if (step, progress.waiting) == self._shown:
             return
-        self._shown = step
+        self._shown = step, progress.waiting
         text = f"{progress.done}, "
         if total is not None:
             text = f"[{'#' * (24 * progress.done // max(total, 1)):<24}] {progress.done}/{total}, "
         text += f"{progress.failed} failed, {progress.cached} cached, {progress.attempts} requests, "
         text += f"{progress.usage.total} tokens, {progress.concurrency} at a time"
+        if progress.waiting:
+            problem = " ".join(progress.problem.split())
+            short = problem if len(problem) <= LONGEST_PROBLEM else problem[: LONGEST_PROBLEM - 3] + "..."
+            text += f", {progress.waiting} wait to be asked again ({short})"
         self._stream.write("\r" + text.ljust(self._width))
         self._stream.flush()
         self._width = len(text)

@@ -134,6 +134,9 @@ class JudgeError(ValorError):
         shared_cause: what makes this request fail and, as far as the judge can tell, every other one too, whatever
             the row holds: an argument that the client does not know, a header or key that cannot be sent. The same
             cause five times in a row stops the run. None: the failure belongs to this request.
+        suspect: what may make every request fail. It stops the run when five requests in a row failed by it and none
+            was answered before. None: nothing.
+        hint: question that leads to the remedy of the suspect.
     """
 
     def __init__(
@@ -144,6 +147,8 @@ class JudgeError(ValorError):
         max_retries: int | None = None,
         retry_now: bool = False,
         shared_cause: str | None = None,
+        suspect: str | None = None,
+        hint: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -151,6 +156,7 @@ class JudgeError(ValorError):
         self.max_retries = max_retries
         self.retry_now = retry_now
         self.shared_cause = shared_cause
+        self.suspect, self.hint = suspect, hint
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from valor_gpu.judge.cache import JudgeCache
-from valor_gpu.judge.protocol import Judgement, Reply, describe
+from valor_gpu.judge.protocol import Judgement, Reply, Usage, describe
+from valor_gpu.judge.room import PLACE, Place
 
 T = TypeVar("T")
 RECENT = 256  # replies kept in memory for equal questions
@@ -21,6 +22,21 @@ UNREADABLE: Any = object()  # what stands for a reply that the file may have but
 LEASE = 15.0  # seconds that a question belongs to the process that asks it, unless renewed
 RENEWAL = 4.0  # seconds between renewals
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.3  # seconds between looks for the reply that another process asks for
+
+
+@dataclass(eq=False)
+class _Asking:
+    """A question that is being asked.
+
+    Attributes:
+        done: set at its end.
+        waits: whether it waits for another try.
+        followers: places of the rows that wait for its reply.
+    """
+
+    done: asyncio.Future[None]
+    waits: bool = False
+    followers: list[Place] = field(default_factory=list)
 
 
 class Replies:
@@ -37,7 +53,8 @@ class Replies:
         self._cache = cache
         self._owner = f"{JudgeCache.process()} {os.urandom(8).hex()}"
         self._recent: OrderedDict[bytes, Reply] = OrderedDict()
-        self._asking: dict[bytes, asyncio.Future[None]] = {}
+        self._asking: dict[bytes, _Asking] = {}
+        self._given_up: OrderedDict[bytes, Judgement] = OrderedDict()
         self._failures = {"read": 0, "written": 0}
         self._renewal: asyncio.Task[None] | None = None
         self.error: str | None = None
@@ -63,13 +80,56 @@ class Replies:
     async def only_one(self, key: bytes) -> AsyncIterator[None]:
         """Waits until no equal question of this run is being asked, and holds up later ones."""
         while (other := self._asking.get(key)) is not None:
-            await asyncio.wait([other])
-        done = self._asking[key] = asyncio.get_running_loop().create_future()
+            await self._follow(other, PLACE.get())
+        asking = self._asking[key] = _Asking(asyncio.get_running_loop().create_future())
         try:
             yield
         finally:
             del self._asking[key]
-            done.set_result(None)
+            asking.done.set_result(None)
+
+    async def _follow(self, other: _Asking, place: Place | None) -> None:
+        """Waits for the end of an equal question; while that waits for another try, the row makes room for others."""
+        if place is None:
+            await asyncio.wait([other.done])
+            return
+        other.followers.append(place)
+        if other.waits:
+            place.hold()
+        try:
+            await asyncio.wait([other.done])
+        finally:
+            other.followers.remove(place)
+            if other.waits:
+                place.resume()
+
+    @contextmanager
+    def held(self, key: bytes) -> Iterator[None]:
+        """Lets the rows that wait for an equal question make room for others within ``with``."""
+        asking = self._asking.get(key)
+        if asking is None:
+            yield
+            return
+        asking.waits = True
+        for place in asking.followers:
+            place.hold()
+        try:
+            yield
+        finally:
+            asking.waits = False
+            for place in asking.followers:
+                place.resume()
+
+    def give_up(self, key: bytes, judgement: Judgement) -> None:
+        """Remembers a question that failed again and again: equal ones are not asked."""
+        self._given_up[key] = judgement
+        while len(self._given_up) > RECENT:
+            self._given_up.popitem(last=False)
+
+    def given_up(self, key: bytes) -> Judgement | None:
+        """Returns the judgement of an equal question that was given up in this run; None where there was none."""
+        failed = self._given_up.get(key)
+        return None if failed is None else replace(failed, attempts=0, usage=Usage(), seconds=0.0)
 
     async def find(
         self, key: bytes, read: Callable[[Reply], Judgement], stopped: Callable[[], bool]

@@ -13,6 +13,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, check_metric, check_question, check_value
 from valor_gpu.judge.parse import NotApplicable, ParseError
 from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage, describe, text_of
+from valor_gpu.judge.room import PLACE, Place, Room
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
 
@@ -111,7 +112,19 @@ async def judge_one(scheduler: Scheduler, row: Any, metric: LLMMetric, repeat: i
 
 
 class RowsUnderWay:
-    """Rows under way in an event loop; ``done`` gets each row that is judged, or what ended the run."""
+    """Rows under way in an event loop.
+
+    Args:
+        scheduler: asks the judge.
+        metrics: of every row.
+        repeats: judgements of a row by a metric.
+        done: called with each row that is judged, or with what ended the run.
+        changed: called when there may be room for another row, since one waits for another try.
+
+    Attributes:
+        count: rows started.
+        room: for rows. Whoever starts a row counts it as under way, and no more when its result is taken.
+    """
 
     def __init__(
         self,
@@ -119,12 +132,14 @@ class RowsUnderWay:
         metrics: Sequence[LLMMetric],
         repeats: int,
         done: Callable[[JudgedRow | BaseException], object],
+        changed: Callable[[], object] = lambda: None,
     ) -> None:
         self._scheduler, self._metrics, self._repeats, self._done = scheduler, metrics, repeats, done
         self.count = 0  # rows started
         self._tasks: set[asyncio.Task[Judgement]] = set()
         # Twice the requests in flight: one that ends finds the next one ready.
-        self.window = max(2, math.ceil(2 * scheduler.concurrency / max(1, len(metrics) * repeats)))
+        window = max(2, math.ceil(2 * scheduler.concurrency / max(1, len(metrics) * repeats)))
+        self.room = Room(window, lambda: scheduler.retries.is_silent(), changed)
 
     def start(self, index: int, row: Any) -> None:
         """Starts the judgements of a row. Called in the event loop."""
@@ -132,6 +147,7 @@ class RowsUnderWay:
         found: dict[str, dict[int, Judgement]] = {metric.name: {} for metric in self._metrics}
         if not found:
             self._done(JudgedRow(index, row, {}))
+        PLACE.set(Place(self.room))  # of the tasks that are made here
         for metric in self._metrics:
             for repeat in range(self._repeats):
                 task = asyncio.ensure_future(judge_one(self._scheduler, row, metric, repeat))

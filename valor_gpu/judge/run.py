@@ -14,12 +14,12 @@ from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
-from valor_gpu.judge.progress import Progress, ProgressBar
+from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
 from valor_gpu.judge.protocol import Judgement, Status, Usage, describe
-from valor_gpu.judge.rows import JudgedRow, check_metrics
+from valor_gpu.judge.rows import JudgedRow, check_metrics, check_repeats
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices, Summary, check_clusters, row_mean, summarize
-from valor_gpu.judge.stream import open_scheduler, stream_judge, stream_judge_async
+from valor_gpu.judge.stream import TICK, async_stream, open_scheduler, plain_stream
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class _Collected:
         self._show = progress if callable(progress) else self._bar
         self._rows: dict[int, Mapping[str, tuple[Judgement, ...]]] = {}
         self._done = self._failed = self._cached = 0
-        self._begun = perf_counter()
+        self._begun = self._shown = perf_counter()
 
     def add(self, judged: JudgedRow) -> None:
         """Takes the judgements of a row and shows the progress."""
@@ -131,10 +131,20 @@ class _Collected:
             self._done += len(repeats)
             self._failed += sum(not one.ok for one in repeats)
             self._cached += sum(one.cached for one in repeats)
+        self._show_progress()
+
+    def idle(self) -> None:
+        """Shows the progress while no row comes, since requests that wait for another try may hold the run up."""
+        now = perf_counter()
+        if self._show is not None and self._scheduler.retries.waiting and now - self._shown >= TICK:
+            self._show_progress()
+
+    def _show_progress(self) -> None:
+        if self._show is None:
+            return
+        self._shown = perf_counter()
         total = None if self._count is None else self._count * len(self._metrics) * self._repeats
-        asked = self._scheduler
-        counts = (asked.attempts, asked.usage, int(asked.gate.limit))
-        self._show(Progress(self._done, total, self._failed, self._cached, *counts))
+        self._show(Progress(self._done, total, self._failed, self._cached, *asked_of(self._scheduler)))
 
     def add_rest(self, stream: Generator[JudgedRow, None, None]) -> None:
         """Interrupts a stream, unless it was that which was interrupted, and takes the rows that it then hands on."""
@@ -210,7 +220,8 @@ def run_judge(
         repeats: times that every question is asked; with two or more the judge's own variance is known.
         clusters: one id per row, for standard errors of rows that are not independent.
         prices: of tokens, for the cost.
-        progress: called in this thread after every row; True shows a bar on stderr.
+        progress: called in this thread after every row, and each second while requests wait for another try; True
+            shows a bar on stderr.
         seed: of the random waits.
         scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``. It serves one run at a
             time.
@@ -232,10 +243,10 @@ def run_judge(
         >>> run.scores("quality"), dict(run.summaries["quality"].n_failed)
         ([4.0, nan], {'parse_error': 1})
     """
-    checked = check_metrics(metrics)
+    checked, repeats = check_metrics(metrics), check_repeats(repeats)
     with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
         collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
-        stream = stream_judge(rows, checked, repeats=repeats, scheduler=opened)
+        stream = plain_stream(opened, rows, checked, repeats, contextlib.ExitStack(), collected.idle)
         try:
             for judged in stream:
                 collected.add(judged)
@@ -275,7 +286,8 @@ async def run_judge_async(
         repeats: times that every question is asked.
         clusters: one id per row, for standard errors of rows that are not independent.
         prices: of tokens, for the cost.
-        progress: called after every row; True shows a bar on stderr.
+        progress: called after every row, and each second while requests wait for another try; True shows a bar on
+            stderr.
         seed: of the random waits.
         scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``.
 
@@ -293,10 +305,10 @@ async def run_judge_async(
         >>> asyncio.run(run_judge_async(["a", "b"], [rating], lambda messages: "4")).scores("rating")
         [4.0, 4.0]
     """
-    checked = check_metrics(metrics)
+    checked, repeats = check_metrics(metrics), check_repeats(repeats)
     with open_scheduler(judge, limits, cache, seed, scheduler) as opened:
         collected = _Collected(rows, checked, opened, repeats, clusters, prices, progress)
-        stream = stream_judge_async(rows, checked, repeats=repeats, scheduler=opened)
+        stream = async_stream(opened, rows, checked, repeats, contextlib.ExitStack(), collected.idle)
         try:
             async with contextlib.aclosing(stream):
                 async for judged in stream:

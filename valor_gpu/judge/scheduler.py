@@ -16,9 +16,10 @@ from weakref import WeakKeyDictionary
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache, cache_key
+from valor_gpu.judge.judgements import is_cancelled, judgement_of, raised
 from valor_gpu.judge.limits import FATAL, RETRIED, Gate, Limits, TokenEstimate, Window
 from valor_gpu.judge.metric import Question
-from valor_gpu.judge.parse import NotApplicable, ParseError, repair_messages
+from valor_gpu.judge.parse import repair_messages
 from valor_gpu.judge.protocol import (
     Judge,
     JudgeError,
@@ -29,22 +30,14 @@ from valor_gpu.judge.protocol import (
     Status,
     Usage,
     as_judge,
-    describe,
-    text_of,
 )
 from valor_gpu.judge.replies import Replies
+from valor_gpu.judge.retries import GivenUp, Retries, Trial
+from valor_gpu.judge.room import PLACE
 
 SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
 PATIENCE = 5.0  # seconds that the judge gets to close its connections
 MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
-_FINISHED = {
-    "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
-    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
-    "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
-    "refusal": (Status.REFUSED, "the judge refused"),
-    "tool_calls": (Status.PARSE_ERROR, "the judge called a tool instead of answering"),
-    "function_call": (Status.PARSE_ERROR, "the judge called a function instead of answering"),
-}
 _SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[int]] = WeakKeyDictionary()
 """Sessions that use a judge (by its id) in an event loop: the last one closes the judge's connections."""
 
@@ -54,6 +47,7 @@ class _Spent:
     """What one question has taken so far."""
 
     started: float
+    key: bytes = b""
     attempts: int = 0
     usage: Usage = field(default_factory=Usage)
     reply: Reply | None = None
@@ -113,6 +107,8 @@ class Scheduler:
         self._window = Window(self.limits.requests_per_minute, self.limits.tokens_per_minute)
         self._estimate = TokenEstimate()
         self.replies = Replies(self.cache)
+        probes = getattr(self.judge, "probes", True)
+        self.retries = Retries(self.limits, self._rng, lambda: int(self.gate.limit), probes)
         self._shared: tuple[str | None, int] = (None, 0)
 
     async def __aenter__(self) -> Scheduler:
@@ -132,6 +128,7 @@ class Scheduler:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            await self.retries.stop()
             await self.replies.stop()
             sessions = _SESSIONS[self._loop]
             sessions[id(self.judge)] -= 1
@@ -149,7 +146,11 @@ class Scheduler:
         if self.stopped is None:
             self.stopped = Judgement(None, status, error=error)
             if self._in_use.locked():
-                self._loop.call_soon_threadsafe(self._stop.set)
+                self._loop.call_soon_threadsafe(self._halt)
+
+    def _halt(self) -> None:
+        self._stop.set()
+        self.retries.release()
 
     async def ask(self, question: Question, repeat: int = 0) -> Judgement:
         """Judgement of one question: by a reply that is known already, or by asking.
@@ -166,12 +167,14 @@ class Scheduler:
         while True:
             try:
                 spent.dropped = self._dropped(question.schema)
-                key = self.key(question, repeat, spent.dropped)
+                key = spent.key = self.key(question, repeat, spent.dropped)
             except InputError as error:
                 return Judgement(None, Status.BAD_REQUEST, error=str(error))
             async with self.replies.only_one(key):
+                if (failed := self.replies.given_up(key)) is not None:
+                    return failed
                 known = await self.replies.find(
-                    key, lambda reply: _read(question, reply), lambda: self.stopped is not None
+                    key, lambda reply: judgement_of(question, reply), lambda: self.stopped is not None
                 )
                 if known is not None and known.reply is not None:
                     self.dropped.update(dict.fromkeys(known.reply.dropped))
@@ -209,10 +212,11 @@ class Scheduler:
             JudgeError: with ``retry_now``, before any reply.
         """
         messages, tries = question.messages, 1 + self.limits.repairs
+        self.retries.opened()
         try:
             for number in range(1, tries * (1 + self.limits.reasks) + 1):
                 reply = await self._reply(messages, question.schema, spent)
-                judgement = _read(question, replace(reply, usage=spent.usage))
+                judgement = judgement_of(question, replace(reply, usage=spent.usage))
                 if judgement.status is not Status.PARSE_ERROR:
                     break
                 anew = number % tries == 0
@@ -223,22 +227,29 @@ class Scheduler:
                 raise
             self._count_failure(error)
             judgement = Judgement(None, error.status, spent.reply, error=str(error))
+            if isinstance(error, GivenUp):
+                self.replies.give_up(spent.key, judgement)
+        finally:
+            self.retries.closed()
         seconds = self._loop.time() - spent.started
         return replace(judgement, attempts=spent.attempts, usage=spent.usage, seconds=seconds)
 
     def _count_failure(self, error: JudgeError) -> None:
         """Stops the run by a failure that every later request would share."""
-        if self.stopped is not None:
+        if self.stopped is not None or isinstance(error, GivenUp):
             return
         cause, count = self._shared
         # A server that is gone after all retries is gone for the next row, too.
         shared = str(error) if error.status is Status.CONNECTION_ERROR else error.shared_cause
+        if shared is None and not self.retries.replies:
+            shared = error.suspect
         count = count + 1 if shared is not None and shared == cause else 1
         self._shared = (shared, count)
         if error.status in FATAL or self.limits.too_long(error):
             self.stop(error.status, f"an earlier request failed: {error}")
         elif shared is not None and count >= SHARED_FAILURES:
-            self.stop(error.status, f"{count} requests in a row failed by the same cause: {shared}")
+            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error} ({error.hint})"
+            self.stop(error.status, f"{count} requests in a row failed by the same cause{told}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """A reply, after as many attempts as the limits and the failures allow.
@@ -246,23 +257,41 @@ class Scheduler:
         Raises:
             JudgeError: there is none; with ``retry_now`` when the judge has adapted itself before its first reply.
         """
-        retry = 0
-        while True:
-            if self.stopped is not None:
-                raise JudgeError(self.stopped.status, self.stopped.error)
+        with self.retries.trial() as trial:
+            while True:
+                if self.stopped is not None:
+                    raise JudgeError(self.stopped.status, self.stopped.error)
+                try:
+                    return await self._attempt(messages, schema, spent)
+                except JudgeError as error:
+                    if error.retry_now:
+                        spent.adaptions += 1
+                        if spent.reply is None or spent.adaptions >= MAX_ADAPTIONS:
+                            raise
+                        continue
+                    failure = error
+                await self._wait_after(trial, failure, spent)
+
+    async def _wait_after(self, trial: Trial, failure: JudgeError, spent: _Spent) -> None:
+        """Waits until a request that failed is to be sent again; its row makes room for others meanwhile.
+
+        Raises:
+            JudgeError: it is not to be sent again.
+        """
+
+        async def ask(messages: Messages, schema: Schema | None) -> None:
+            probe = _Spent(self._loop.time(), dropped=self._dropped(schema))
             try:
-                return await self._attempt(messages, schema, spent)
-            except JudgeError as error:
-                if error.retry_now:
-                    spent.adaptions += 1
-                    if spent.reply is None or spent.adaptions >= MAX_ADAPTIONS:
-                        raise
-                    continue
-                retry += 1
-                wait = self.limits.wait_before(retry, error, self._rng)
-                if wait is None or self.stopped is not None:
-                    raise
-            await self._pause(wait)
+                await self._attempt(messages, schema, probe)
+            finally:
+                spent.attempts += probe.attempts
+                spent.usage += probe.usage
+
+        place = PLACE.get()
+        with self.replies.held(spent.key), place.held() if place is not None else contextlib.nullcontext():
+            await self.retries.after(trial, failure, ask, self._stop)
+        if place is not None:
+            await place.regain()
 
     async def _attempt(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """One request: waits for its turn, sends it, and tells the gate how it went."""
@@ -279,6 +308,7 @@ class Scheduler:
                 else:
                     reply = await asyncio.wait_for(self.judge(messages, schema), self.limits.timeout)
                 self._account(reply, spent)
+                self.retries.replied(characters, messages, schema)
             except (JudgeError, MissingExtraError) as error:
                 if isinstance(error, JudgeError):
                     self._slow_down(error, started)
@@ -286,13 +316,13 @@ class Scheduler:
             except asyncio.TimeoutError as error:
                 raise JudgeError(Status.TIMEOUT, f"no reply within {self.limits.timeout:g} s") from error
             except asyncio.CancelledError:
-                if _is_cancelled():
+                if is_cancelled():
                     raise
                 raise JudgeError(Status.JUDGE_ERROR, "the judge cancelled itself", max_retries=0) from None
             except (KeyboardInterrupt, GeneratorExit):
                 raise
             except BaseException as error:  # of bindings to other languages, say
-                raise _raised(error) from error
+                raise raised(error) from error
             if (tokens := self._estimate.learn(characters, reply.usage)) is not None:
                 self._window.correct(entry, tokens)
             return reply
@@ -320,7 +350,7 @@ class Scheduler:
             except (JudgeError, MissingExtraError):
                 raise
             except Exception as error:
-                raise _raised(error) from error
+                raise raised(error) from error
         try:
             async with self._sending:  # requests leave in the order in which they came
                 await asyncio.sleep(0)  # a reply that arrives in this round of the loop may shut the gate
@@ -352,31 +382,3 @@ class Scheduler:
         """Sleeps, but not longer than the run goes on."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
-
-
-def _raised(error: BaseException) -> JudgeError:
-    return JudgeError(Status.JUDGE_ERROR, f"the judge raised {describe(error)}", max_retries=0)
-
-
-def _is_cancelled() -> bool:
-    """Whether the running task is being cancelled; True before Python 3.11, where nobody can tell."""
-    cancelling = getattr(asyncio.current_task(), "cancelling", None)
-    return cancelling is None or bool(cancelling())
-
-
-def _read(question: Question, reply: Reply) -> Judgement:
-    """The judgement that a reply gives."""
-    if reply.finish_reason in _FINISHED:
-        status, error = _FINISHED[reply.finish_reason]
-        return Judgement(None, status, reply, error=error)
-    try:
-        return Judgement(question.parse(reply if question.whole_reply else reply.text), Status.OK, reply)
-    except NotApplicable as error:
-        return Judgement(None, Status.NOT_APPLICABLE, reply, error=text_of(error))
-    except ParseError as error:
-        return Judgement(None, Status.PARSE_ERROR, reply, error=text_of(error))
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # whatever the user's parser does with this reply, exits and panics included
-        message = f"the reply could not be parsed: {describe(error)}"
-        return Judgement(None, Status.PARSE_ERROR, reply, error=message)

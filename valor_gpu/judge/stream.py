@@ -13,6 +13,7 @@ from collections.abc import (
     AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
+    Callable,
     Generator,
     Iterable,
     Iterator,
@@ -29,6 +30,7 @@ from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
 
 _END: Any = object()
+TICK = 1.0  # seconds between looks at a run in which no row ends
 
 
 class _Source:
@@ -60,7 +62,9 @@ class _Notices:
         self._dropped = self._failed = False
 
     def show(self) -> None:
-        """Warns of parameters that were dropped and of a cache that failed."""
+        """Warns of parameters that were dropped, of a cache that failed, and of a server that does not answer."""
+        while self._scheduler.retries.notices:
+            _warn(self._scheduler.retries.notices.popleft())
         if self._scheduler.dropped and not self._dropped:
             self._dropped = True
             names = ", ".join(self._scheduler.dropped)
@@ -106,7 +110,8 @@ def stream_judge(
     """Judges rows as they come and yields each when it has been judged, which need not be their order.
 
     Rows are pulled in the caller's thread, never more than a window of twice ``concurrency`` ahead of the results
-    that the caller has taken; requests go on while the caller works. So neither rows nor results pile up.
+    that the caller has taken; requests go on while the caller works. So neither rows nor results pile up. Rows that
+    wait for another try after a failure are not counted in the window, up to 1000 of them.
 
     An error that the iterator of the rows raises is raised here when the rows before it have been judged and yielded.
 
@@ -140,52 +145,71 @@ def stream_judge(
     checked, repeats = check_metrics(metrics), check_repeats(repeats)
     cleanup = contextlib.ExitStack()
     opened = cleanup.enter_context(open_scheduler(judge, limits, cache, seed, scheduler))
-    return _stream(opened, rows, checked, repeats, cleanup)
+    return plain_stream(opened, rows, checked, repeats, cleanup)
 
 
-def _stream(
-    scheduler: Scheduler, rows: Iterable[Any], metrics: Sequence[LLMMetric], repeats: int, cleanup: contextlib.ExitStack
+def plain_stream(
+    scheduler: Scheduler,
+    rows: Iterable[Any],
+    metrics: Sequence[LLMMetric],
+    repeats: int,
+    cleanup: contextlib.ExitStack,
+    idle: Callable[[], object] = lambda: None,
 ) -> Generator[JudgedRow, None, None]:
-    finished: queue.SimpleQueue[JudgedRow | BaseException] = queue.SimpleQueue()
-    under_way, pulled, source, notices = 0, 0, _Source(rows), _Notices(scheduler)
-    got: list[JudgedRow | BaseException] = []  # a row that has come and was not handed on
+    """:func:`stream_judge` of checked arguments; ``idle`` is called now and then while no row comes."""
+    finished: queue.SimpleQueue[JudgedRow | BaseException | None] = queue.SimpleQueue()  # None: there may be room
+    pulled, source, notices = 0, _Source(rows), _Notices(scheduler)
+    got: list[JudgedRow | BaseException | None] = []  # a row that has come and was not handed on
     before = cancellations()
     with cleanup, LoopThread(scheduler) as thread:
-        started = RowsUnderWay(scheduler, metrics, repeats, finished.put)
-        more = True
+        started = RowsUnderWay(scheduler, metrics, repeats, finished.put, lambda: finished.put(None))
+        room, more = started.room, True
         try:
-            while more or under_way:
+            while more or room.under_way:
                 with interrupts_here():
                     if (now := cancellations()) != before and now[0] is before[0]:
                         raise KeyboardInterrupt
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
-                    if more and under_way < started.window and (finished.empty() or pulled < 2):
+                    if more and room.free() > 0 and (finished.empty() or pulled < 2):
                         pulled += 1
                         index, row = source.pull()
                         more = index is not _END
                         if more:
                             thread.loop.call_soon_threadsafe(started.start, index, row)
-                            under_way += 1
+                            room.under_way += 1
                         continue
                     try:
                         got.extend(map(finished.get, (True,), (WAKE,)))  # one step, which no interrupt parts
                     except queue.Empty:
-                        continue
-                judged, under_way, pulled = _row_of(got[0]), under_way - 1, 0
+                        got = [None]
+                found, pulled = got[0], 0
                 notices.show()
-                before = cancellations()
+                if found is None:
+                    got = []
+                    idle()
+                    continue
+                judged, before = _row_of(found), cancellations()
+                room.under_way -= 1
                 got = []
                 yield judged
             source.check()
         except KeyboardInterrupt:
             with interrupts_here():
                 thread.end(started.cancel())
-            while got or not finished.empty():
-                yield _row_of(got.pop() if got else finished.get())
+            yield from _left(got, finished)
             raise
         finally:
             if not sys.is_finalizing():
                 thread.end(started.cancel())
+
+
+def _left(
+    got: list[JudgedRow | BaseException | None], finished: queue.SimpleQueue[JudgedRow | BaseException | None]
+) -> Iterator[JudgedRow]:
+    """The rows that have come and were not handed on."""
+    while got or not finished.empty():
+        if (left := got.pop() if got else finished.get()) is not None:
+            yield _row_of(left)
 
 
 def _row_of(judged: JudgedRow | BaseException) -> JudgedRow:
@@ -234,32 +258,36 @@ def stream_judge_async(
     checked, repeats = check_metrics(metrics), check_repeats(repeats)
     cleanup = contextlib.ExitStack()
     opened = cleanup.enter_context(open_scheduler(judge, limits, cache, seed, scheduler))
-    return _stream_async(opened, rows, checked, repeats, cleanup)
+    return async_stream(opened, rows, checked, repeats, cleanup)
 
 
-async def _stream_async(
+async def async_stream(
     scheduler: Scheduler,
     rows: Iterable[Any] | AsyncIterable[Any],
     metrics: Sequence[LLMMetric],
     repeats: int,
     cleanup: contextlib.ExitStack,
+    idle: Callable[[], object] = lambda: None,
 ) -> AsyncGenerator[JudgedRow, None]:
+    """:func:`stream_judge_async` of checked arguments; ``idle`` is called now and then while no row comes."""
     finished: asyncio.Queue[JudgedRow | BaseException | None] = asyncio.Queue()
-    taken, notices = 0, _Notices(scheduler)
+    notices, changed = _Notices(scheduler), asyncio.Event()
     with cleanup:
         async with scheduler:
-            started = RowsUnderWay(scheduler, metrics, repeats, finished.put_nowait)
-            free = asyncio.Semaphore(started.window)
-            feeder = asyncio.ensure_future(_feed(rows, started, free))
+            started = RowsUnderWay(scheduler, metrics, repeats, finished.put_nowait, changed.set)
+            feeder = asyncio.ensure_future(_feed(rows, started, changed))
             feeder.add_done_callback(lambda _: finished.put_nowait(None))
+            ticker = asyncio.ensure_future(_tick(finished))
             try:
-                while not feeder.done() or taken < started.count:
-                    if (judged := await finished.get()) is None:
-                        continue  # all rows have been started
-                    taken += 1
+                while not feeder.done() or started.room.under_way:
+                    judged = await finished.get()
                     notices.show()
+                    if judged is None:
+                        idle()
+                        continue
                     yield _row_of(judged)
-                    free.release()
+                    started.room.under_way -= 1
+                    changed.set()
                 feeder.result()  # an error of the rows is raised when those before it have been judged
             except asyncio.CancelledError:
                 await started.cancel()
@@ -269,17 +297,27 @@ async def _stream_async(
                 raise
             finally:
                 feeder.cancel()
-                await asyncio.gather(feeder, return_exceptions=True)
+                ticker.cancel()
+                await asyncio.gather(feeder, ticker, return_exceptions=True)
                 await started.cancel()
 
 
-async def _feed(rows: Iterable[Any] | AsyncIterable[Any], started: RowsUnderWay, free: asyncio.Semaphore) -> None:
+async def _tick(finished: asyncio.Queue[JudgedRow | BaseException | None]) -> None:
+    while True:
+        await asyncio.sleep(TICK)
+        finished.put_nowait(None)
+
+
+async def _feed(rows: Iterable[Any] | AsyncIterable[Any], started: RowsUnderWay, changed: asyncio.Event) -> None:
     """Starts the rows, each when there is room for it."""
     ahead = rows.__aiter__() if isinstance(rows, AsyncIterable) else iter(rows)
     for index in itertools.count():
-        await free.acquire()
+        while started.room.free() <= 0:
+            changed.clear()
+            await changed.wait()
         try:
             row = await ahead.__anext__() if isinstance(ahead, AsyncIterator) else next(ahead)
         except (StopIteration, StopAsyncIteration):
             return
+        started.room.under_way += 1
         started.start(index, row)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import queue
 import sys
 import time
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -23,11 +24,11 @@ from valor_gpu.evaluation.engine.scoring import (
     size_of,
     with_baseline,
 )
-from valor_gpu.evaluation.engine.stages import ANSWERED, FAILED, RowFailed, Stages
+from valor_gpu.evaluation.engine.stages import ANSWERED, FAILED, HELD, RowFailed, Stages
 from valor_gpu.evaluation.engine.work import OK, PORTION, Work
-from valor_gpu.judge.progress import Progress, ProgressBar
-from valor_gpu.judge.protocol import Usage
+from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
 from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.judge.stream import TICK
 from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
 from valor_gpu.store import Run
 
@@ -53,6 +54,7 @@ class Pipeline:
         self._waiting: list[Work] = []  # rows whose scores are to be computed
         self._size, self._since = 0, time.monotonic()
         self._done = self._failed = 0
+        self._shown = time.monotonic()
         self.stopped = ""
         bar = ProgressBar() if plan.progress is True else None
         self._bar, self._show = bar, bar or (plan.progress if callable(plan.progress) else None)
@@ -110,35 +112,38 @@ class Pipeline:
     def _feed(
         self, works: Iterator[Work], stages: Stages, thread: LoopThread, events: queue.SimpleQueue[tuple[str, Any]]
     ) -> None:
-        under_way, more, before = 0, True, cancellations()
-        while more or under_way:
+        room, more, before = stages.room, True, cancellations()
+        while more or room.under_way:
             with interrupts_here():
                 if (now := cancellations()) != before and now[0] is before[0]:
                     raise KeyboardInterrupt
                 if stages.stopped:
                     more = False
-                if more and under_way <= stages.window // 2:
-                    batch = list(islice(works, stages.window - under_way))
+                if more and (free := room.free()) >= (room.window + 1) // 2:
+                    batch = list(islice(works, free))
                     more = bool(batch)
                     started = self._begin(batch)
-                    under_way += len(started)
+                    room.under_way += len(started)
                     thread.loop.call_soon_threadsafe(stages.start, started)
                     continue
-                if not under_way:
+                if not room.under_way:
                     break
                 try:
                     what, found = events.get(timeout=WAKE)
                 except queue.Empty:
-                    continue
+                    what, found = HELD, None
             if what == FAILED:
                 raise found
             if what == ANSWERED:
                 self._failed += found.status != OK
                 self._wait_for_scores([found])
+            elif what == HELD:
+                self._look(stages)
             else:
-                under_way -= 1
+                room.under_way -= 1
                 self._count(1, stages)
             before = cancellations()
+        self._look(stages)
 
     def _begin(self, batch: list[Work]) -> list[Work]:
         """Stores rows that have their answer, and gives those that a stage has to see."""
@@ -173,10 +178,22 @@ class Pipeline:
 
     def _count(self, rows: int, stages: Stages | None = None) -> None:
         self._done += rows
-        if self._show is None or not rows:
+        if rows:
+            self._show_progress(stages)
+
+    def _look(self, stages: Stages) -> None:
+        """Says what holds the run up while no row ends."""
+        for asked in stages.askers():
+            while asked.retries.notices:
+                warnings.warn(self._plan.services.secrets.message(asked.retries.notices.popleft()), stacklevel=8)
+            if asked.retries.waiting and time.monotonic() - self._shown >= TICK:
+                self._show_progress(stages)
+
+    def _show_progress(self, stages: Stages | None) -> None:
+        if self._show is None:
             return
+        self._shown = time.monotonic()
         counts = {"failed": 0, "cached": 0} if stages is None else stages.counts
-        asked = self._scheduler
-        requests = (0, Usage(), 0) if asked is None else (asked.attempts, asked.usage, int(asked.gate.limit))
         failed = self._failed + counts["failed"]
-        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *requests))
+        asked = self._scheduler or next(iter([] if stages is None else stages.askers()), None)
+        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *asked_of(asked)))

@@ -16,18 +16,19 @@ from typing import Any
 from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
 from valor_gpu.evaluation.engine.plan import Plan
-from valor_gpu.evaluation.engine.scoring import keep_scores, with_baseline
+from valor_gpu.evaluation.engine.scoring import keep_scores, size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
 from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.judged.scores import judged_outcome
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.room import PLACE, Place, Room, Slot
 from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
 from valor_gpu.store import Run, StoredScore
 
-ANSWERED, DONE, FAILED = "answered", "done", "failed"
+ANSWERED, DONE, FAILED, HELD = "answered", "done", "failed", "held"
 _EXPECTED = frozenset((OK, "missing_field", "not_applicable", "undefined"))  # no failures of a judge
 
 
@@ -59,10 +60,11 @@ class Stages:
         run: gets rows and scores.
         scheduler: asks the judge; None without one.
         events: called with (what, row): ``answered`` when an answer is stored, ``done`` when the loop has nothing more
-            to do for the row; with (``failed``, exception) when the run cannot go on. From the loop's thread.
+            to do for the row; with (``held``, None) when a row waits for another try and leaves room for others; with
+            (``failed``, exception) when the run cannot go on. From the loop's thread.
 
     Attributes:
-        window: rows that keep target and judge busy.
+        room: for rows. Whoever starts rows counts them as under way, and no more when they are done.
         stopped: why nothing more is sent; empty while it is.
         cost: spent so far, with what ``spent`` says was spent before; 0 without prices.
         counts: scores made, those without a value, and those by replies that were known already.
@@ -86,7 +88,8 @@ class Stages:
         self._checked = not (plan.answers and not plan.services.outputs)
         asked = len(plan.judged) * plan.config.repeats
         judging = math.ceil(4 * scheduler.concurrency / max(1, asked)) if scheduler is not None and asked else 0
-        self.window = max(2, judging + (2 * self._size if plan.answers else 0))
+        window = max(2, judging + (2 * self._size if plan.answers else 0))
+        self.room = Room(window, self._is_silent, lambda: events((HELD, None)))
 
     async def __aenter__(self) -> Stages:
         self._loop = asyncio.get_running_loop()
@@ -110,7 +113,7 @@ class Stages:
     def start(self, works: Sequence[Work]) -> None:
         """Starts rows. Called in the event loop."""
         for work in works:
-            task = asyncio.ensure_future(self._row(work))
+            task = asyncio.ensure_future(self._row(work, Place(self.room, size_of(work))))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
@@ -129,10 +132,25 @@ class Stages:
             await asyncio.wait(self._tasks, timeout=PATIENCE)
         self._flush()
 
-    async def _row(self, work: Work) -> None:
+    def _is_silent(self) -> bool:
+        """Whether the judge's server, or the target's, answers nobody."""
+        return any(asker.retries.is_silent() for asker in self.askers())
+
+    def askers(self) -> list[Scheduler]:
+        """What asks the judge's server, and the target's, as far as they are asked."""
+        askers = (self._scheduler, getattr(self._plan.services.target, "scheduler", None))
+        return [asker for asker in askers if asker is not None]
+
+    async def _row(self, work: Work, place: Place) -> None:
+        PLACE.set(place)
         try:
             if not work.answered:
-                await self._answer(work)
+                place.slot = Slot(self._slots)
+                try:
+                    await self._answer(work, place.slot)
+                finally:
+                    place.slot.leave()
+                    place.slot = None
             if work.answered and work.status == OK and self._scheduler is not None:
                 await self._judge(work, self._scheduler)
         except asyncio.CancelledError:
@@ -142,26 +160,27 @@ class Stages:
         finally:
             self._events((DONE, work))
 
-    async def _answer(self, work: Work) -> None:
-        """Asks the target, and stores what it says before its place is free."""
+    async def _answer(self, work: Work, slot: Slot) -> None:
+        """Asks the target, and stores what it says before its slot is free."""
         target = self._plan.services.target
-        async with self._slots:
-            if self.stopped or target is None:
-                return
-            answer = await target.answer(work.inputs)
-            usage = answer.usage
-            spent = {
-                "_seconds": answer.seconds,
-                "_cost": answer.cost,
-                "_usage": None if usage is None else _usage_of(usage),
-            }
-            work.outputs = {**answer.outputs, **spent}
-            work.status, work.error = answer.status, answer.error
-            if answer.status == OK and not self._checked:
-                self._plan.mapping.check_outputs(answer.outputs)
-                self._checked = True
-            self._run.add_rows([work.row()])
-            work.answered = work.stored = True
+        await slot.take()
+        if self.stopped or target is None:
+            return
+        answer = await target.answer(work.inputs)
+        usage = answer.usage
+        spent = {
+            "_seconds": answer.seconds,
+            "_cost": answer.cost,
+            "_usage": None if usage is None else _usage_of(usage),
+        }
+        work.outputs = {**answer.outputs, **spent}
+        work.status, work.error = answer.status, answer.error
+        if answer.status == OK and not self._checked:
+            self._plan.mapping.check_outputs(answer.outputs)
+            self._checked = True
+        self._run.add_rows([work.row()])
+        work.answered = work.stored = True
+        slot.leave()
         self._spend(answer.cost)
         self._events((ANSWERED, work))
         if self._raises and work.status != OK:

@@ -112,7 +112,7 @@ def _take(work: Work, row: StoredRow, done: frozenset[tuple[str, int]]) -> None:
 
 
 _AGAIN = frozenset(
-    ("cancelled", "connection_error", "quota", "rate_limited", "server_error", "timeout", "unauthorized")
+    ("bad_request", "cancelled", "connection_error", "quota", "rate_limited", "server_error", "timeout", "unauthorized")
 )
 """Statuses of scores that are asked for again: what failed then may work now."""
 

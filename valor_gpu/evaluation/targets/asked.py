@@ -49,6 +49,7 @@ class Asked:
         judge: whose ``ready``, ``dropped`` and ``aclose`` are used, if it has them.
     """
 
+    probes = False  # nor is an answered row asked again to see whether the server answers
     identity = None  # replies are kept nowhere: a target that is run again shall answer again
 
     def __init__(self, ask: Callable[[Messages], Any], timeout: float | None, judge: Any) -> None:
@@ -89,6 +90,9 @@ class AskedTarget(Target):
         parameters: given with every row.
         max_concurrency: most requests in flight.
         retries: how often a request is tried again.
+
+    Attributes:
+        scheduler: asks the server; None before the first row.
     """
 
     def __init__(
@@ -105,7 +109,7 @@ class AskedTarget(Target):
         check_int("max_concurrency", max_concurrency, 1)
         self.attempt_timeout, self.timeout = self.timeout, None
         self.limits = Limits(concurrency=max_concurrency, timeout=_NEVER, transport_retries=retries, repairs=0)
-        self._scheduler: Scheduler | None = None
+        self.scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._numbers = itertools.count()
 
@@ -116,11 +120,11 @@ class AskedTarget(Target):
     async def _ask(self, messages: Messages, parse: Callable[[Any], Any]) -> Judgement:
         """The judgement of a request; ``parse`` makes outputs of the reply."""
         loop = asyncio.get_running_loop()
-        if self._scheduler is None or self._loop is not loop:
-            self._scheduler, self._loop = Scheduler(self._judge(), self.limits), loop
-            await self._scheduler.__aenter__()  # does not wait for anything, so that one row enters
+        if self.scheduler is None or self._loop is not loop:
+            self.scheduler, self._loop = Scheduler(self._judge(), self.limits), loop
+            await self.scheduler.__aenter__()  # does not wait for anything, so that one row enters
         # A number of its own for every question: equal rows, and epochs, are asked each for itself.
-        return await self._scheduler.ask(Question(messages, parse, whole_reply=True), next(self._numbers))
+        return await self.scheduler.ask(Question(messages, parse, whole_reply=True), next(self._numbers))
 
     def _given(self, judgement: Judgement, cost: float | None = None) -> TargetAnswer:
         """The answer of a row that a judgement is."""
@@ -132,6 +136,6 @@ class AskedTarget(Target):
 
     async def close(self) -> None:
         """Closes connections."""
-        scheduler, self._scheduler = self._scheduler, None
+        scheduler, self.scheduler = self.scheduler, None
         if scheduler is not None and self._loop is asyncio.get_running_loop():
             await scheduler.__aexit__(None, None, None)

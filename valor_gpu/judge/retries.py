@@ -1,0 +1,228 @@
+"""Requests that failed: which of them are sent again, and when. No torch.
+
+A server that fails for all is waited for. A server that answers others has a quarrel with this one prompt: it is asked
+last, and given up after ``Limits.prompt_failures`` failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from valor_gpu.judge.limits import RETRIED, Limits
+from valor_gpu.judge.protocol import JudgeError, Messages, Schema, Status, describe
+
+MOST_LAST = 512
+"""Questions that may wait to be asked last; beyond that the oldest is asked at once."""
+SILENCE = 30.0
+"""Seconds without a reply after which a run says that it waits for the server."""
+_OF_THE_PROMPT = frozenset((Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR))
+_LEAST_SILENT = 4  # failures in a row after which a server counts as silent, and twice the requests in flight
+
+Ask = Callable[[Messages, Schema | None], Awaitable[object]]
+
+
+class GivenUp(JudgeError):
+    """A prompt failed again and again while the server answered others."""
+
+
+@dataclass
+class Trial:
+    """Attempts of one request.
+
+    Attributes:
+        replies: of the run, before the first attempt or at the last failure.
+        failures: attempts that failed.
+        alone: failures since whose predecessor the server answered others.
+    """
+
+    replies: int
+    failures: int = 0
+    alone: int = 0
+
+
+class Retries:
+    """The failures of a run, and the questions that wait for another try.
+
+    Args:
+        limits: of the run.
+        rng: of the random waits.
+        at_once: gives the number of requests that may be in flight now.
+        probes: whether a question that was answered before may be asked again, to see whether a server answers.
+
+    Attributes:
+        replies: that have come.
+        waiting: questions that wait for another try.
+        problem: message of the latest failure.
+        notices: what the run has to say to its user, each once.
+    """
+
+    def __init__(self, limits: Limits, rng: random.Random, at_once: Callable[[], int], probes: bool = True) -> None:
+        self._limits, self._rng, self._at_once, self._probes = limits, rng, at_once, probes
+        self.replies = self.waiting = 0
+        self.problem = ""
+        self.notices: deque[str] = deque()
+        self._open = self._failing = 0  # questions under way, and those of them that have failed before
+        self._failed = 0  # failures since the last reply
+        self._line: deque[asyncio.Future[None]] = deque()  # of the questions that are asked last
+        self._sample: tuple[int, Messages, Schema | None] | None = None
+        self._probe: asyncio.Future[None] | None = None
+        self._no_probe_before = self._silent_since = -1.0
+        self._told: set[str] = set()
+
+    def is_silent(self) -> bool:
+        """Returns True when the latest requests all failed: the server answers nobody."""
+        return self._failed >= max(_LEAST_SILENT, 2 * self._at_once())
+
+    @contextlib.contextmanager
+    def trial(self) -> Iterator[Trial]:
+        """Gives the trial of a request that is sent within ``with``."""
+        trial = Trial(self.replies)
+        try:
+            yield trial
+        finally:
+            self._failing -= trial.failures > 0
+
+    def opened(self) -> None:
+        """Counts a question that begins to be asked."""
+        self._open += 1
+
+    def closed(self) -> None:
+        """Counts a question that has ended."""
+        self._open -= 1
+        self._call()
+
+    def replied(self, characters: int, messages: Messages, schema: Schema | None) -> None:
+        """Counts a reply to a request of ``characters``."""
+        self.replies += 1
+        self._failed = 0
+        if self._probes and (self._sample is None or characters < self._sample[0]):
+            self._sample = characters, messages, schema
+
+    async def after(self, trial: Trial, error: JudgeError, ask: Ask, stop: asyncio.Event) -> None:
+        """Waits until a request that failed is to be sent again.
+
+        Args:
+            trial: of the request.
+            error: the failure.
+            ask: sends a request and counts its reply.
+            stop: set when the run asks no more.
+
+        Raises:
+            JudgeError: ``error``, when the request is not sent again.
+            GivenUp: the server answers others, but not this prompt.
+        """
+        trial.failures += 1
+        self._failing += trial.failures == 1
+        self._failed += error.status in RETRIED
+        wait = self._limits.wait_before(trial.failures, error, self._rng)
+        if wait is None or stop.is_set():
+            raise error
+        self.waiting += 1
+        try:
+            self._note(error)
+            self._call()
+            if error.status in _OF_THE_PROMPT and error.retry_after is None:
+                await self._blame(trial, error, ask)
+            await _pause(wait, stop)
+        finally:
+            self.waiting -= 1
+        if trial.alone >= (1 if error.status is Status.TIMEOUT else 2) and not stop.is_set():
+            await self._turn()
+
+    async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> None:
+        """Finds out whether the server answers others."""
+        if trial.failures > 1 and self.replies == trial.replies and self._failing == self._open:
+            await self._ask_again(ask)
+        trial.alone += self.replies > trial.replies
+        trial.replies = self.replies
+        if trial.alone >= self._limits.prompt_failures:
+            others = f"failed {trial.failures} times while the server answered others"
+            self._tell(
+                "given up",
+                f"a prompt {others}, and is given up: {error}. Its score is missing; a resumed run asks again",
+            )
+            raise GivenUp(error.status, f"{error} ({others})")
+
+    async def _ask_again(self, ask: Ask) -> None:
+        """Asks the shortest question that was answered before: nothing else is under way that would tell."""
+        loop = asyncio.get_running_loop()
+        if self._sample is None:
+            return
+        if self._probe is None or self._probe.done():
+            if loop.time() < self._no_probe_before:
+                return
+            self._probe = asyncio.ensure_future(self._look(ask, *self._sample[1:]))
+        await asyncio.wait([self._probe])
+
+    async def _look(self, ask: Ask, messages: Messages, schema: Schema | None) -> None:
+        try:
+            await ask(messages, schema)
+        except Exception:  # the server is down; the next failure looks again
+            self._no_probe_before = asyncio.get_running_loop().time() + self._limits.backoff
+
+    async def stop(self) -> None:
+        """Ends what waits."""
+        self.release()
+        if self._probe is not None:
+            self._probe.cancel()
+            await asyncio.gather(self._probe, return_exceptions=True)
+
+    async def _turn(self) -> None:
+        """Waits until hardly anything else is under way, or too many wait."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._line.append(turn)
+        self.waiting += 1
+        self._call()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in self._line:
+                self._line.remove(turn)
+                self.waiting -= 1
+            raise
+
+    def _call(self) -> None:
+        """Lets the first ones of the line go on when it is their turn."""
+        while self._line and (len(self._line) > MOST_LAST or self._open - self.waiting < max(1, self._at_once() // 2)):
+            self._next()
+
+    def _next(self) -> None:
+        turn = self._line.popleft()
+        self.waiting -= 1
+        if not turn.done():
+            turn.set_result(None)
+
+    def release(self) -> None:
+        """Lets everything in the line go on."""
+        while self._line:
+            self._next()
+
+    def _note(self, error: JudgeError) -> None:
+        """Remembers a failure, and says so when the server has answered nobody for long."""
+        self.problem = describe(error) if not str(error) else str(error)
+        now = asyncio.get_running_loop().time()
+        if self._failed <= 1 or self._silent_since < 0.0:
+            self._silent_since = now
+        elif self.is_silent() and now - self._silent_since >= SILENCE:
+            tries = 1 + self._limits.transport_retries
+            self._tell(
+                "silent",
+                f"the server has answered nothing for {now - self._silent_since:.0f} seconds: {error}. "
+                f"Each request is sent up to {tries} times",
+            )
+
+    def _tell(self, what: str, message: str) -> None:
+        if what not in self._told:
+            self._told.add(what)
+            self.notices.append(message)
+
+
+async def _pause(seconds: float, stop: asyncio.Event) -> None:
+    """Sleeps, but not longer than the run goes on."""
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(stop.wait(), seconds)
