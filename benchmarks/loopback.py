@@ -1,10 +1,14 @@
-"""``python -m benchmarks.loopback DELAY``: a chat-completions server on a free port, slow by so many seconds."""
+"""``python -m benchmarks.loopback DELAY [SHARE]``: a chat-completions server on a free port, slow by so many seconds.
+
+It answers with HTTP 500 to a share of the prompts, always the same ones.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import sys
+import zlib
 
 _TEXT = '{"reason": "as asked", "score": 4, "status": "completed"}'
 _REPLY = {
@@ -16,15 +20,19 @@ _BODY = json.dumps(_REPLY).encode()
 _ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
 
 
-async def main(delay: float) -> None:
+_FAILURE = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
+
+
+async def main(delay: float, share: float = 0.0) -> None:
     """Serve until killed."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.readuntil(b"\r\n\r\n"):
             fields = head.lower().split(b"content-length:")
-            await reader.readexactly(int(fields[1].split(b"\r\n")[0]))
+            body = await reader.readexactly(int(fields[1].split(b"\r\n")[0]))
             await asyncio.sleep(delay)
-            writer.write(_ANSWER)
+            fails = share > 0.0 and zlib.crc32(body) % 10_000 < 10_000 * share
+            writer.write(_FAILURE if fails else _ANSWER)
             await writer.drain()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -41,4 +49,4 @@ async def main(delay: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1])))
+    asyncio.run(main(*map(float, sys.argv[1:])))

@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks import (
     evaluation,
+    failures,
     gpu_table,
     mask_cases,
     masks,
@@ -52,6 +53,7 @@ _SECTIONS = {
     "text": "Texts",
     "small": "Small updates",
     "evaluation": "Evaluation runs",
+    "failures": "Runs whose judge fails for some prompts",
     "offline": "Offline evaluation of shards",
     "studio": "Studio",
 }
@@ -270,6 +272,7 @@ TEXTS = {
     "text": texts.report,
     "small": small.report,
     "evaluation": evaluation.report,
+    "failures": failures.report,
     "offline": offline.report,
     "studio": studio.report,
     "valor_detection": valor_text,
