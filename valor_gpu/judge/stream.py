@@ -172,11 +172,7 @@ def plain_stream(
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
                     if more and room.free() > 0 and (finished.empty() or pulled < 2):
                         pulled += 1
-                        index, row = source.pull()
-                        more = index is not _END
-                        if more:
-                            thread.loop.call_soon_threadsafe(started.start, index, row)
-                            room.under_way += 1
+                        more = _start_next(source, started, thread)
                         continue
                     try:
                         got.extend(map(finished.get, (True,), (WAKE,)))  # one step, which no interrupt parts
@@ -201,6 +197,16 @@ def plain_stream(
         finally:
             if not sys.is_finalizing():
                 thread.end(started.cancel())
+
+
+def _start_next(source: _Source, started: RowsUnderWay, thread: LoopThread) -> bool:
+    """Starts the next row; False when there is none."""
+    index, row = source.pull()
+    if index is _END:
+        return False
+    thread.loop.call_soon_threadsafe(started.start, index, row)
+    started.room.under_way += 1
+    return True
 
 
 def _left(
