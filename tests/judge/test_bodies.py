@@ -206,6 +206,14 @@ def test_a_judge_whose_reply_cannot_be_read_gives_no_score(body: bytes, headers:
     assert caught.value.status is Status.SERVER_ERROR
 
 
+def test_content_types_that_are_declared_twice() -> None:
+    # The server sends its own header beside one whose name is written otherwise.
+    body = GOOD.encode()
+    assert judged(Answer(body=body, headers={"Content-Type": "application/json; charset=UTF8"})).value == 4
+    found = judged(Answer(body=body, headers={"Content-Type": "application/json; charset=latin1"}))
+    assert "its charset is declared as iso8859-1 and utf-8" in found.error
+
+
 def test_a_stream_of_events_is_named() -> None:
     found = judged(Answer(body=b'data: {"choices": []}\n\n', headers={"content-type": "text/event-stream"}))
     assert "it is a stream of events, which was not asked for" in found.error

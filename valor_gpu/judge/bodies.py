@@ -71,9 +71,18 @@ class ContentType:
 
 
 def declared_types(response: Any) -> list[ContentType]:
-    """The content types that a response declares: one, unless it has several headers that differ."""
+    """The content types that a response declares: one, unless it has several headers that differ in meaning."""
     found = [ContentType.of(value) for value in response.headers.get_list("content-type")]
-    return list(dict.fromkeys(found)) or [ContentType()]
+    return list({(each.media_type, _name_of(each)): each for each in found}.values()) or [ContentType()]
+
+
+def _name_of(declared: ContentType) -> str:
+    """Python's name of a charset, or as it was written where it is not known."""
+    charset = declared.charset or "utf-8"
+    try:
+        return codec_of(charset)
+    except BodyError:
+        return charset
 
 
 def json_of(response: Any) -> Any:
@@ -87,7 +96,7 @@ def json_of(response: Any) -> Any:
     """
     if problem := response.extensions.get(UNREADABLE):
         raise BodyError(problem)
-    charsets = {(each.charset or "utf-8").lower() for each in declared_types(response)}
+    charsets = {_name_of(each) for each in declared_types(response)}
     if len(charsets) > 1:
         raise BodyError(f"its charset is declared as {' and '.join(sorted(charsets))}")
     return json_value(text_of(response.content, charsets.pop()), non_finite=True)
