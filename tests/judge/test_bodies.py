@@ -234,3 +234,14 @@ def test_an_error_in_an_odd_charset_keeps_its_status(charset: str) -> None:
 def test_the_text_of_an_error_is_shown_in_its_charset() -> None:
     body = json.dumps({"error": {"message": "zu sp\xe4t"}}, ensure_ascii=False).encode("latin-1")
     assert "zu sp\xe4t" in judged(Answer(400, body, {"content-type": "application/json; charset=latin1"})).error
+
+
+@pytest.mark.parametrize("key", ["a-secret-key", "k" * 200])
+def test_no_reason_holds_the_key(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with ChatServer(lambda request: Answer(body=f'{{"{key}": 1, "{key}": 2}}'.encode())) as server:
+        found = ask(OpenAIJudge("m", base_url=server.url, api_key_env="MY_KEY"), limits=TWICE)
+        with pytest.raises(JudgeError, match="more than once") as caught:
+            OpenAIEmbedder("m", server.url, "MY_KEY", retries=0)(["x"])
+    assert "more than once" in found.error
+    assert key[:12] not in found.error + str(caught.value)

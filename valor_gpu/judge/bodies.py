@@ -29,6 +29,7 @@ _MARKS = {
     "utf-32": (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE),
 }
 _LONGEST_INTEGER = 1000  # digits; converting takes time that grows as their square does
+_LONGEST_NAME = 80  # characters
 _BLANK = " \t\r\n"
 
 
@@ -144,7 +145,17 @@ def codec_of(charset: str) -> str:
             return name
     except (LookupError, UnicodeError):
         pass
-    raise BodyError(f"its charset {charset!r:.80} is not known")
+    raise BodyError(f"its charset {quoted(charset)} is not known")
+
+
+def quoted(name: str) -> str:
+    """A name that a server sent, for messages; a long one is not shown: a secret that was cut could not be masked.
+
+    Example:
+        >>> quoted("br"), quoted("k" * 200)
+        ("'br'", 'of 200 characters')
+    """
+    return repr(name) if len(name) <= _LONGEST_NAME else f"of {len(name):,} characters"
 
 
 def json_value(text: str, non_finite: bool = False) -> Any:
@@ -188,7 +199,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise BodyError(f"it has the key {twice!r:.80} more than once")
+        raise BodyError(f"it has the key {quoted(twice)} more than once")
     return result
 
 
@@ -222,7 +233,7 @@ def unpacked(body: bytes, coding: str, max_bytes: int, cut: bool = False) -> tup
     if coding in _AS_IT_IS or not body:
         return body, ""
     if coding not in (*_GZIP, "deflate"):
-        return b"", f"its content encoding {coding!r:.80} was not asked for"
+        return b"", f"its content encoding {quoted(coding)} was not asked for"
     # Of deflate some servers send the bare stream, without the header of zlib.
     for bits in (zlib.MAX_WBITS | 32, -zlib.MAX_WBITS)[: 2 if coding == "deflate" else 1]:
         decoder = zlib.decompressobj(bits)

@@ -87,6 +87,11 @@ def unproven(failure: JudgeError, address: str) -> JudgeError:
 _SHORTEST_KEY = 8  # characters; a shorter one is a word for a server without keys, such as EMPTY
 
 
+def masked(text: str, key: Key) -> str:
+    """Returns at most 2,000 characters of a text in which the key is shown as ``***``."""
+    return _masked(text, key_value(key))
+
+
 def _masked(text: str, key: str | None) -> str:
     return (text.replace(key, "***") if key else text)[:2000]
 
@@ -173,7 +178,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     if response.extensions.get(CUT):
         cut = f"the reply was cut off after {len(response.content):,} bytes: it is longer than max_reply_bytes"
         raise JudgeError(Status.TRUNCATED, cut)
-    completion = _completion(response)
+    completion = _completion(response, key)
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
@@ -192,12 +197,12 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     return Reply(text, _usage(completion.get("usage")), _logprobs(choice.get("logprobs")), reason, name, dropped)
 
 
-def _completion(response: Any) -> dict[str, Any]:
+def _completion(response: Any, key: Key) -> dict[str, Any]:
     """The JSON object of a reply; empty when its value is another."""
     try:
         value = json_of(response)
     except BodyError as error:
-        reason = str(error)
+        reason = masked(str(error), key)
         if declared_types(response)[0].media_type == "text/event-stream":
             reason += "; it is a stream of events, which was not asked for"
     else:

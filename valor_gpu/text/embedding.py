@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.bodies import BodyError, json_of
-from valor_gpu.judge.completions import failure_of
+from valor_gpu.judge.completions import failure_of, masked
 from valor_gpu.judge.endpoint import CUT, Key, check_headers, endpoint_of, openai_package, read_key, sync_http
 from valor_gpu.judge.protocol import JudgeError, Status
 from valor_gpu.judge.requests import escaped
@@ -223,7 +223,8 @@ class OpenAIEmbedder:
         try:
             return json_of(response)
         except BodyError as error:
-            return JudgeError(Status.SERVER_ERROR, f"the reply was no list of embeddings: {error}")
+            message = masked(f"the reply was no list of embeddings: {error}", self.api_key_env)
+            return JudgeError(Status.SERVER_ERROR, message)
 
 
 def _vectors_of(reply: Any) -> dict[int, Any] | None:

@@ -9,7 +9,16 @@ from typing import Any
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.targets.base import is_chat
-from valor_gpu.judge.bodies import UNREADABLE, BodyError, ContentType, codec_of, declared_types, json_value, text_of
+from valor_gpu.judge.bodies import (
+    UNREADABLE,
+    BodyError,
+    ContentType,
+    codec_of,
+    declared_types,
+    json_value,
+    quoted,
+    text_of,
+)
 from valor_gpu.judge.json_text import ParseError
 
 _MARKUP = ("text/html", "text/xml")
@@ -58,8 +67,8 @@ def text_in(response: Any, given: ContentType | None) -> tuple[str, ContentType]
         raise BodyError(problem)
     declared = [given] if given is not None else declared_types(response)
     if len(declared) > 1:
-        shown = " and ".join(each.media_type for each in declared)
-        raise BodyError(f"its content type is declared more than once, as {shown:.200}")
+        shown = " and ".join(quoted(each.media_type) for each in declared[:3])
+        raise BodyError(f"its content type is declared more than once, as {shown}")
     return text_of(response.content, declared[0].charset), declared[0]
 
 
@@ -88,7 +97,7 @@ def value_in(text: str, declared: ContentType, given: bool, needs_json: bool) ->
     if declared.is_json or (needs_json and (declared.is_text or not kind)):
         return json_value(text)
     if kind and not declared.is_text:
-        raise ParseError(f"the reply must be text or JSON but is {kind:.100}: {_ADVICE}")
+        raise ParseError(f"the reply must be text or JSON but is {quoted(kind)}: {_ADVICE}")
     try:
         value = json_value(text)
     except BodyError as error:
