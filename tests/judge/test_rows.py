@@ -195,7 +195,7 @@ def test_a_kept_reply_that_no_longer_gives_a_value_is_asked_for_again(tmp_path: 
         Reply("4", usage="many"),  # type: ignore[arg-type]
         Reply("4", finish_reason=["stop"]),  # type: ignore[arg-type]
         Reply("4", Usage("1", 2)),  # type: ignore[arg-type]
-        4,
+        [4],
         None,
     ],
     ids=repr,

@@ -347,9 +347,13 @@ def test_callables_of_every_kind() -> None:
         return await asyncio.gather(*(many.ask(question()) for _ in range(16)))
 
     assert all(one.ok for one in run(many, all_of_them))
-    wrong = Scheduler(len)
+    wrong = Scheduler(lambda messages: None)
     failed = run(wrong, lambda: wrong.ask(question()))
-    assert failed.status is Status.JUDGE_ERROR and "must return str or Reply but returned int" in failed.error
+    assert (
+        failed.status is Status.JUDGE_ERROR
+        and "must return str or Reply, a number," in failed.error
+        and failed.error.endswith("returned NoneType")
+    )
     hangs = Scheduler(lambda messages: time.sleep(20), Limits(timeout=0.1, transport_retries=0))
     assert run(hangs, lambda: hangs.ask(question())).status is Status.TIMEOUT
     left = [thread for thread in threading.enumerate() if thread.name == "valor_gpu judge"]

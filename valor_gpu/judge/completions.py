@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import math
 import re
 import time
@@ -13,6 +12,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from valor_gpu.judge.bodies import BodyError, declared_types, json_of
 from valor_gpu.judge.endpoint import CUT, Key, key_value
 from valor_gpu.judge.limits import UNPROVEN_RETRIES
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
@@ -85,6 +85,11 @@ def unproven(failure: JudgeError, address: str) -> JudgeError:
 
 
 _SHORTEST_KEY = 8  # characters; a shorter one is a word for a server without keys, such as EMPTY
+
+
+def masked(text: str, key: Key) -> str:
+    """Returns at most 2,000 characters of a text in which the key is shown as ``***``."""
+    return _masked(text, key_value(key))
 
 
 def _masked(text: str, key: str | None) -> str:
@@ -183,7 +188,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     A field that is not what it must be costs that field alone: usage is then unknown, ``model`` the one asked for.
 
     Args:
-        response: status 200, with ``content`` and ``extensions``.
+        response: status 200, with ``content``, ``headers`` and ``extensions``.
         model: that was asked.
         dropped: names of parameters that were left out.
         key: of the judge, which a server may send back; it is then shown as ``***``.
@@ -194,14 +199,12 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     if response.extensions.get(CUT):
         cut = f"the reply was cut off after {len(response.content):,} bytes: it is longer than max_reply_bytes"
         raise JudgeError(Status.TRUNCATED, cut)
-    completion = json_of(response.content)
-    completion = completion if isinstance(completion, dict) else {}
+    completion = _completion(response, key)
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        what = "it has no choices with a message: does the address end as it should (often in /v1)?"
-        raise JudgeError(Status.SERVER_ERROR, f"the reply was no chat completion: {what}", max_retries=UNPROVEN_RETRIES)
+        raise _no_completion("it has no choices with a message: does the address end as it should (often in /v1)?")
     refusal, finish = message.get("refusal"), choice.get("finish_reason")
     if isinstance(refusal, str) and refusal:
         text, reason = refusal, "refusal"
@@ -215,17 +218,22 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     return Reply(text, _usage(completion.get("usage")), _logprobs(choice.get("logprobs")), reason, name, dropped)
 
 
-def json_of(content: bytes) -> Any:
-    """The JSON value of a body, None when it is none.
-
-    Example:
-        >>> json_of(b'{"a": 1}'), json_of(b"<html>")
-        ({'a': 1}, None)
-    """
+def _completion(response: Any, key: Key) -> dict[str, Any]:
+    """The JSON object of a reply; empty when its value is another."""
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
+        value = json_of(response)
+    except BodyError as error:
+        reason = masked(str(error), key)
+        if declared_types(response)[0].media_type == "text/event-stream":
+            reason += "; it is a stream of events, which was not asked for"
+    else:
+        return value if isinstance(value, dict) else {}
+    raise _no_completion(reason)
+
+
+def _no_completion(reason: str) -> JudgeError:
+    message = f"the reply was no chat completion: {reason}"
+    return JudgeError(Status.SERVER_ERROR, message, max_retries=UNPROVEN_RETRIES)
 
 
 def _text(content: Any) -> str:

@@ -10,11 +10,11 @@ import ipaddress
 import os
 import re
 import ssl
-import zlib
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.bodies import UNREADABLE, declared_types, readable, unpacked
 from valor_gpu.judge.protocol import JudgeError, Status
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -245,19 +245,22 @@ class _Bounded:
 
 
 def _read(response: Any, body: bytes, max_bytes: int) -> Any:
-    """A response that holds its body, decoded, of at most ``max_bytes``."""
+    """A response that holds its body, unpacked, of at most ``max_bytes``."""
     cut = len(body) > max_bytes
-    if response.headers.get("content-encoding", "identity").strip().lower() in ("gzip", "x-gzip", "deflate"):
-        try:
-            body = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, max_bytes + 1)
-        except zlib.error:
-            body = b""  # no reply, as its reader will find
+    body, problem = unpacked(body, response.headers.get("content-encoding", ""), max_bytes, cut)
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _CODED]
-    extensions = {CUT: True} if cut or len(body) > max_bytes else {}
+    extensions = {CUT: True} if cut or len(body) > max_bytes else {UNREADABLE: problem} if problem else {}
+    body = body[:max_bytes]
+    if response.status_code >= 300:
+        # The openai package reads errors itself, and fails where their charset is a codec that gives no text.
+        declared = declared_types(response)
+        body = f"({problem})".encode() if problem else readable(body, declared).encode(errors="replace")
+        headers = [(name, value) for name, value in headers if name.lower() != "content-type"]
+        headers.append(("content-type", f"{declared[0].media_type or 'text/plain'}; charset=utf-8"))
     return type(response)(
         response.status_code,
         headers=headers,
-        content=body[:max_bytes],
+        content=body,
         request=response.request,
         extensions=extensions,
     )

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from valor_gpu.errors import InputTypeError, ValorError
+from valor_gpu.judge.returned import reply_text
 
 T = TypeVar("T")
 Message = Mapping[str, Any]
@@ -254,8 +255,9 @@ class CallableJudge:
     """A function as a judge.
 
     Args:
-        function: takes the messages, gives the text (or a :class:`Reply`); a coroutine function, or a plain one,
-            which then runs in threads.
+        function: takes the messages, gives the text or a :class:`Reply`; a coroutine function, or a plain one, which
+            then runs in threads. A message, or another object with a text as ``content``, is that text; a number, a
+            dict, a dataclass and a pydantic model are their JSON text.
         name: names the function and its version in the cache; without it (and without an attribute ``model_name``
             of the function) nothing is cached, since nobody could tell when the function changes.
 
@@ -296,10 +298,12 @@ class CallableJudge:
             raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0) from error
         if isinstance(found, Reply):
             return found
-        if not isinstance(found, str):
-            message = f"the judge must return str or Reply but returned {type(found).__name__}"
+        text = reply_text(found)
+        if text is None:
+            what = "str or Reply, a number, a dict of JSON or an object with its text as content"
+            message = f"the judge must return {what} but returned {type(found).__name__}"
             raise JudgeError(Status.JUDGE_ERROR, message, max_retries=0)
-        return Reply(found, model=str(self._name or ""))
+        return Reply(text, model=str(self._name or ""))
 
 
 def as_judge(judge: Any) -> Judge:

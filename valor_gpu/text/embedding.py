@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.judge.completions import failure_of, json_of
+from valor_gpu.judge.bodies import BodyError, json_of
+from valor_gpu.judge.completions import failure_of, masked
 from valor_gpu.judge.endpoint import CUT, Key, check_headers, endpoint_of, openai_package, read_key, sync_http
 from valor_gpu.judge.protocol import JudgeError, Status
 from valor_gpu.judge.requests import escaped
@@ -219,7 +220,11 @@ class OpenAIEmbedder:
             return failure_of(error, self.api_key_env)
         if response.extensions.get(CUT):
             return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
-        return json_of(response.content)
+        try:
+            return json_of(response)
+        except BodyError as error:
+            message = masked(f"the reply was no list of embeddings: {error}", self.api_key_env)
+            return JudgeError(Status.SERVER_ERROR, message)
 
 
 def _vectors_of(reply: Any) -> dict[int, Any] | None:

@@ -10,8 +10,10 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -117,11 +119,48 @@ def test_what_is_returned_becomes_strict_json(returned: Any, outputs: Any) -> No
     assert answered(lambda: returned).outputs == outputs
 
 
+@dataclass
+class Found:
+    answer: str
+    documents: Any = ()
+
+
+class Pair(NamedTuple):
+    answer: str
+    context: str
+
+
+def test_objects_with_fields_are_outputs_by_name() -> None:
+    assert answered(lambda: Found("a", [Found("b")])).outputs == {
+        "answer": "a",
+        "documents": [{"answer": "b", "documents": []}],
+    }
+    assert answered(lambda: Pair("a", "c")).outputs == {"answer": "a", "context": "c"}
+    assert answered(lambda: {"answer": "a", "documents": [Found("b")]}).outputs["documents"][0]["answer"] == "b"
+    assert "column 'documents' must be a value of JSON but is object" in answered(lambda: Found("a", object())).error
+    loop = Found("a")
+    loop.documents = loop
+    assert "must have at most 100 levels" in answered(lambda: loop).error
+
+
+def test_models_of_pydantic_are_outputs_by_name() -> None:
+    pydantic = pytest.importorskip("pydantic")
+    inner = pydantic.create_model("Inner", text=(str, ...))
+    model = pydantic.create_model("Model", answer=(str, ...), documents=(list[inner], ...))
+    assert answered(lambda: model(answer="a", documents=[inner(text="t")])).outputs == {
+        "answer": "a",
+        "documents": [{"text": "t"}],
+    }
+
+
 @pytest.mark.parametrize(
     ("returned", "error"),
     [
         (None, "must return a text or a dict of outputs but returned NoneType"),
         (3, "but returned int"),
+        ((text for text in "ab"), "but returned generator"),
+        (Found, "but returned type"),
+        (Mock(), "but returned Mock"),
         ({}, "returned an empty dict"),
         ({"a": object()}, "the answer, column 'a' must be a value of JSON but is object"),
         ({"a": float("inf")}, "must be a finite number"),

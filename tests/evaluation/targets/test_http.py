@@ -88,7 +88,6 @@ def test_what_a_row_holds_is_never_expanded() -> None:
         (Answer(body=b"not json", headers={"content-type": "text/plain"}), {"answer": "not json"}),
         (Answer(body=[{"role": "assistant", "content": "a"}]), {"messages": [{"role": "assistant", "content": "a"}]}),
         (Answer(body=b'\xef\xbb\xbf{"answer": "bom"}'), {"answer": "bom"}),
-        (Answer(body=b"caf\xe9"), {"answer": "caf\ufffd"}),
         (Answer(201, {"answer": None, "x": 1}), {"answer": None, "x": 1}),
     ],
 )
@@ -102,7 +101,7 @@ def test_replies_that_are_answers(answer: Answer, outputs: Any) -> None:
         (Answer(body={"a": {"b": 1}}), {"answer": "a.c"}, "the reply has no 'c' at $.a, which is an object with 'b'"),
         (Answer(body={"a": [1]}), {"answer": "a[1]"}, "the reply has no 1 at $.a, which is a list of 1"),
         (Answer(body={"a": None}), {"answer": "a"}, "null in the place of the answer"),
-        (Answer(body=b"oops"), {"answer": "a"}, "the reply must be JSON but is 'oops'"),
+        (Answer(body=b"oops"), {"answer": "a"}, "the reply must be JSON but is 'oops': it is no JSON"),
         (Answer(body=b" <!DOCTYPE html><p>Log in"), {}, "the reply must be JSON but is"),
         (Answer(body=7), {}, "must be an object or a text but is int: name the answer's path"),
         (Answer(204, b""), {}, "the reply is empty"),
@@ -207,7 +206,7 @@ def test_a_key_at_the_end_of_what_is_shown_is_not_cut_in_half() -> None:
     found, _ = one(lambda request: Answer(400, b"x" * 490 + KEY.encode()), headers={"api-key": KEY})
     assert found.error == f"HTTP 400: {'x' * 490}***"
     found, _ = one(lambda request: Answer(body=b"x" * 90 + KEY.encode()), headers={"api-key": KEY}, answer="a")
-    assert found.error.endswith("x***'")
+    assert "x***': it is no JSON" in found.error
 
 
 def test_what_has_its_keys_by_name_is_made_again_from_its_configuration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from valor_gpu.errors import InputError
+from valor_gpu.judge.returned import fields_in
 
 FIRST_ROWS = 100
 """How many rows are looked at for the names of columns."""
@@ -113,6 +114,8 @@ def _foreign(place: str, name: str, value: Any, depth: int) -> Any:
         found = as_list()
         if type(found) is not type(value):
             return _plain(place, name, found, depth - 1)
+    if (fields := fields_in(value)) is not None:
+        return _plain(place, name, fields, depth)
     if type(value).__name__ == "NAType":  # pandas.NA: no comparison of it gives a bool
         return None
     raise InputError(f"{place}, column {name!r} must be a value of JSON but is {type(value).__name__}")

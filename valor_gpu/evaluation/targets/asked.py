@@ -7,7 +7,7 @@ import itertools
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from valor_gpu.checks import check_int
@@ -72,8 +72,11 @@ class Asked:
         reply: Reply = task.result()
         if reply.finish_reason not in _ANSWERS:
             return reply
+        seconds = time.perf_counter() - start
+        if isinstance(reply, AskedReply):
+            return replace(reply, seconds=seconds)
         values = {each.name: getattr(reply, each.name) for each in fields(Reply)} | {"finish_reason": "stop"}
-        return AskedReply(**values, ended=reply.finish_reason, seconds=time.perf_counter() - start)
+        return AskedReply(**values, ended=reply.finish_reason, seconds=seconds)
 
 
 class AskedTarget(Target):

@@ -19,6 +19,7 @@ from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.protocol import Usage, describe
+from valor_gpu.judge.returned import fields_in
 
 OK, ERROR, TIMEOUT, FILTERED = "ok", "target_error", "timeout", "filtered"
 RESERVED = ("_seconds", "_cost", "_usage")
@@ -207,7 +208,8 @@ class Target(ABC):
 def answer_of(returned: Any) -> TargetAnswer:
     """The answer that a returned object is.
 
-    A text is the output ``answer``, a list of messages the output ``messages``; a mapping is outputs by name.
+    A text is the output ``answer``, a list of messages the output ``messages``; a mapping is outputs by name, and so
+    are the fields of a dataclass, a pydantic model and a named tuple.
 
     Raises:
         InputError: something else, or a value that JSON cannot express.
@@ -220,8 +222,10 @@ def answer_of(returned: Any) -> TargetAnswer:
         return replace(returned, outputs=plain_row("the answer", returned.outputs))
     if isinstance(returned, str):
         return TargetAnswer({ANSWER: returned})
-    if isinstance(returned, (list, tuple)) and returned and all(_is_message(each) for each in returned):
+    if is_chat(returned):
         returned = {MESSAGES: list(returned)}
+    if not isinstance(returned, Mapping) and (found := fields_in(returned)) is not None:
+        returned = found
     if not isinstance(returned, Mapping):
         kind = type(returned).__name__
         raise InputTypeError(f"the target must return a text or a dict of outputs but returned {kind}")
@@ -230,6 +234,11 @@ def answer_of(returned: Any) -> TargetAnswer:
     if taken := [name for name in RESERVED if name in returned]:
         raise InputError(f"the target must return other names than {', '.join(taken)}, which a run keeps for itself")
     return TargetAnswer(plain_row("the answer", returned))
+
+
+def is_chat(value: Any) -> bool:
+    """Whether a value is a list of messages, each a mapping with a role."""
+    return isinstance(value, (list, tuple)) and bool(value) and all(_is_message(each) for each in value)
 
 
 def _is_message(value: Any) -> bool:

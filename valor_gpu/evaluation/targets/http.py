@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -17,15 +18,17 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER
 from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name, resolve_env
-from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedTarget
+from valor_gpu.evaluation.targets.answers import content_type_of, text_in, value_in
+from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of
 from valor_gpu.evaluation.targets.paths import filled, path_of, references_in, value_at
+from valor_gpu.judge.bodies import BodyError, ContentType
 from valor_gpu.judge.completions import retry_after, unproven
 from valor_gpu.judge.endpoint import CUT, async_http, check_address, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Status
 
-KEYS = ("url", "name", "headers", "body", "answer", "outputs", "retries", "max_bytes", "allow_http")
+KEYS = ("url", "name", "headers", "body", "answer", "outputs", "content_type", "retries", "max_bytes", "allow_http")
 _MAX_BYTES = 10_000_000
 _SHOWN = 500  # characters of an error's body
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
@@ -40,9 +43,9 @@ class HttpTarget(AskedTarget):
     Args:
         given: ``url``; ``headers``, a mapping; ``body``, JSON whose texts may hold ``${column}``, without it all
             columns as one object; ``answer``, the path of the answer in the reply, or ``outputs``, name to path,
-            without them the reply's own object or text; ``retries``, 5; ``max_bytes`` of a reply, 10 million;
-            ``allow_http`` for keys that may travel unencrypted; ``name``. Texts of ``url``, ``headers`` and ``body``
-            may hold ``${env:NAME}``.
+            without them the reply's own object or text; ``content_type`` of the replies, in place of the one that
+            they declare; ``retries``, 5; ``max_bytes`` of a reply, 10 million; ``allow_http`` for keys that may travel
+            unencrypted; ``name``. Texts of ``url``, ``headers`` and ``body`` may hold ``${env:NAME}``.
         secrets: get the keys; masked in messages and answers.
         timeout: seconds of an attempt.
         parameters: given with every row, in place of columns of the same name.
@@ -74,6 +77,7 @@ class HttpTarget(AskedTarget):
         super().__init__(name, secrets, timeout, parameters, max_concurrency, given.get("retries", RETRIES))
         self._max_bytes = given.get("max_bytes", _MAX_BYTES)
         check_int("target['max_bytes']", self._max_bytes, 1)
+        self._content_type = content_type_of(given.get("content_type"))
         self._headers = _headers(given.get("headers") or {}, secrets)
         self._check_scheme(given)
         self._body = _template(given.get("body"), secrets)
@@ -129,9 +133,16 @@ class HttpTarget(AskedTarget):
             self._answered = True
             failed = self._failure(response)
             if failed is None:
-                return Reply(response.content.decode("utf-8-sig", errors="replace"))
+                return self._received(response)
             failure = failed
         raise failure  # outside of the except block: the client's exception has the headers
+
+    def _received(self, response: Any) -> Received:
+        try:
+            text, declared = text_in(response, self._content_type)
+        except BodyError as error:
+            return Received("", problem=f"the reply cannot be read: {error}")
+        return Received(text, declared=declared)
 
     def _failure(self, response: Any) -> JudgeError | None:
         """Why a response is no reply."""
@@ -151,17 +162,15 @@ class HttpTarget(AskedTarget):
         shared = f"HTTP {code}" if code in _EVERY_ROW else None
         return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=shared)
 
-    def _read(self, reply: Reply) -> Mapping[str, Any]:
+    def _read(self, reply: Received) -> Mapping[str, Any]:
         """The outputs that a reply has."""
-        text = reply.text
-        if not text.strip():
-            raise ParseError("the reply is empty")
+        if reply.problem:
+            raise ParseError(reply.problem)
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            if self._paths or re.match(r"\s{0,100}<(!doctype|html)", text, re.IGNORECASE):
-                raise ParseError(f"the reply must be JSON but is {self._secrets.message(text, 100)!r}") from None
-            value = text
+            value = value_in(reply.text, reply.declared, self._content_type is not None, bool(self._paths))
+        except BodyError as error:
+            shown = self._secrets.message(reply.text, 100)
+            raise ParseError(f"the reply must be JSON but is {shown!r}: {error}") from None
         if self._paths:
             found = {name: value_at(value, path) for name, path in self._paths.items()}
             if ANSWER in found and found[ANSWER] is None:
@@ -173,6 +182,19 @@ class HttpTarget(AskedTarget):
                 f"the reply must be an object or a text but is {type(value).__name__}: name the answer's path"
             )
         return plain_row("the reply", found)
+
+
+@dataclass(frozen=True)
+class Received(AskedReply):
+    """The body of a reply as text.
+
+    Attributes:
+        declared: the content type that it was decoded by.
+        problem: why it could not be decoded.
+    """
+
+    declared: ContentType = field(default_factory=ContentType)
+    problem: str = ""
 
 
 class _LogFilter(logging.Filter):
