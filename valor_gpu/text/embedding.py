@@ -7,16 +7,29 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_choice, check_int, check_number
+from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.addresses import EMBEDDINGS
 from valor_gpu.judge.completions import failure_of, json_of
-from valor_gpu.judge.endpoint import CUT, Key, check_headers, endpoint_of, openai_package, read_key, sync_http
+from valor_gpu.judge.endpoint import (
+    CUT,
+    HeldKey,
+    Key,
+    bearer,
+    check_headers,
+    endpoint_of,
+    openai_package,
+    read_key,
+    sync_http,
+)
+from valor_gpu.judge.entra import EntraToken
+from valor_gpu.judge.headers import ExtraHeaders
 from valor_gpu.judge.protocol import JudgeError, Status
 from valor_gpu.judge.requests import escaped
 from valor_gpu.text.tokens import Ints, check_size, texts_of
@@ -128,13 +141,15 @@ class OpenAIEmbedder:
 
     Args:
         model: its name at the server.
-        base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's.
+        base_url: address up to ``/v1``, perhaps with ``/embeddings`` behind it; None for the environment variable
+            OPENAI_BASE_URL, else OpenAI's.
         api_key_env: the NAME of the environment variable with the key, which is read at each call and kept nowhere.
             None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
         batch: largest number of texts of a request.
         dimensions: size of the vectors, for models that can shorten them; None for the model's own.
         retries: how often the client tries a request again.
         timeout: seconds that the client waits for an answer.
+        organization, extra_headers: as of :class:`~valor_gpu.judge.OpenAIJudge`.
 
     Raises:
         InputError: a parameter that cannot be.
@@ -156,6 +171,8 @@ class OpenAIEmbedder:
         dimensions: int | None = None,
         retries: int = 4,
         timeout: float = 60.0,
+        organization: str | None = None,
+        extra_headers: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(model, str) or not model:
             raise InputError(f"model must be a name but got {model!r}")
@@ -164,8 +181,10 @@ class OpenAIEmbedder:
             check_size("dimensions", dimensions)
         check_int("retries", retries)
         check_number("timeout", timeout, 0.0)
+        check_type("organization", organization, (str, type(None)))
         self.model = model
-        self.base_url, self.api_key_env = endpoint_of(base_url, api_key_env)
+        self.base_url, self.api_key_env = endpoint_of(base_url, api_key_env, EMBEDDINGS)
+        self.organization, self.extra_headers = organization, ExtraHeaders(extra_headers)
         self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
 
     def __repr__(self) -> str:
@@ -189,13 +208,14 @@ class OpenAIEmbedder:
 
     def _client(self) -> Any:
         package = openai_package("OpenAIEmbedder")
-        options = {"max_retries": self.retries, "timeout": self.timeout, "api_key": read_key(self.api_key_env)}
+        headers = {"organization": self.organization, "default_headers": self.extra_headers.read()}
+        options = {"max_retries": self.retries, "timeout": self.timeout, **headers}
         client = self._made(package, http_client=sync_http(package, self.base_url, _MAX_REPLY_BYTES), **options)
         check_headers(client)
         return client
 
     def _made(self, package: Any, **options: Any) -> Any:
-        return package.OpenAI(base_url=self.base_url, **options)
+        return package.OpenAI(base_url=self.base_url, api_key=read_key(self.api_key_env), **options)
 
     def _ask(self, client: Any, texts: list[str]) -> list[Any]:
         """The vectors of one request, in the order of its texts."""
@@ -212,11 +232,22 @@ class OpenAIEmbedder:
         return [vectors[i] for i in range(len(texts))]
 
     def _outcome(self, client: Any, request: dict[str, Any]) -> Any:
+        """The JSON value of the reply, or the failure; a token of Entra ID that is rejected is renewed once."""
+        key = self.api_key_env
+        if not isinstance(key, EntraToken):
+            return self._answer(client, request, key)
+        return key.asked(
+            lambda token: self._answer(client, {**request, "extra_headers": bearer(token)}, HeldKey(token))
+        )
+
+    def _answer(self, client: Any, request: dict[str, Any], key: Key) -> Any:
         """The JSON value of the reply, or the failure: raised here it would carry the request with its headers."""
         try:
             response = client.embeddings.with_raw_response.create(**escaped(request)).http_response
         except Exception as error:
-            return failure_of(error, self.api_key_env)
+            failure = failure_of(error, key)
+            failure.args = (self.extra_headers.masked(str(failure)),)
+            return failure
         if response.extensions.get(CUT):
             return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
         return json_of(response.content)
