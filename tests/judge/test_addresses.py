@@ -137,6 +137,13 @@ def test_organization_and_further_headers_are_sent(monkeypatch: pytest.MonkeyPat
     assert "variable GATEWAY_KEY must hold the header Ocp-Apim-Subscription-Key but is not set" in missing.error
 
 
+def test_a_gateway_may_want_a_scheme_of_its_own() -> None:
+    pytest.importorskip("openai")
+    with ChatServer(lambda request: completion("4")) as server:
+        assert ask(OpenAIJudge("m", base_url=server.url, extra_headers={"Authorization": "Basic dTpwdw=="})).ok
+    assert server.requests[0].headers["authorization"] == "Basic dTpwdw=="
+
+
 @pytest.mark.parametrize(
     ("headers", "error"),
     [

@@ -294,6 +294,8 @@ def test_tokens_go_to_azure_and_encrypted() -> None:
     token = entra_token(azure_ad_token=TOKEN)
     with pytest.raises(InputError, match="base_url must be of Azure OpenAI for a token"):
         OpenAIJudge("gpt", base_url="https://api.openai.com/v1", api_key_env=token)
+    with pytest.raises(InputError, match="endpoint must be of Azure OpenAI for a token"):
+        AzureOpenAIJudge("gpt", endpoint="https://api.openai.com", azure_ad_token=TOKEN)
     with pytest.raises(InputError, match="endpoint must begin with https:// for a token of Entra ID"):
         AzureOpenAIJudge("gpt", endpoint="http://name.openai.azure.com", azure_ad_token=TOKEN)
     with pytest.raises(InputError, match="base_url must begin with https:// for a token of Entra ID"):

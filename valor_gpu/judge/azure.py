@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.judge.addresses import AzureAddress, azure_address
-from valor_gpu.judge.endpoint import Key, check_encrypted, check_variable, read_key
+from valor_gpu.judge.endpoint import Key, check_destination, check_variable, read_key
 from valor_gpu.judge.entra import EntraToken, entra_token
 from valor_gpu.judge.openai import OpenAIJudge, check_name
 
@@ -81,7 +81,7 @@ class AzureOpenAIJudge(OpenAIJudge):
             raise InputError("extra_headers must not have 'api-key', which the client sets itself: use api_key_env")
 
     def _endpoint(self, address: str | None, api_key_env: Key) -> tuple[str, Key]:
-        check_encrypted("endpoint", str(address), api_key_env)
+        check_destination("endpoint", str(address), api_key_env)
         return str(address), check_variable(api_key_env)
 
     @property

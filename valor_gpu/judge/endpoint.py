@@ -72,13 +72,8 @@ def endpoint_of(base_url: str | None, api_key_env: Key, operation: str = CHAT) -
         ('http://127.0.0.1:8000/v1', None)
     """
     address = openai_address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, operation)
-    at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
-    if at_openai and isinstance(api_key_env, EntraToken):
-        raise InputError(
-            "base_url must be of Azure OpenAI for a token of Entra ID to be sent there but is OpenAI's own"
-        )
-    check_encrypted("base_url", address, api_key_env)
-    return address, check_variable(api_key_env or ("OPENAI_API_KEY" if at_openai else None))
+    check_destination("base_url", address, api_key_env)
+    return address, check_variable(api_key_env or ("OPENAI_API_KEY" if _is_openai(address) else None))
 
 
 def check_variable(name: Key) -> Key:
@@ -119,13 +114,21 @@ def read_key(variable: Key) -> str:
     return os.environ[variable]
 
 
-def check_encrypted(name: str, address: str, key: Key) -> None:
-    """Raises unless a token may travel to an address: encrypted, or within this machine.
+def _is_openai(address: str) -> bool:
+    return urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
+
+
+def check_destination(name: str, address: str, key: Key) -> None:
+    """Raises unless a token of Entra ID may be sent to an address: not OpenAI's, encrypted or within this machine.
 
     Raises:
-        InputError: it would travel as it is.
+        InputError: it may not.
     """
-    if isinstance(key, EntraToken) and urlsplit(address).scheme == "http" and not is_loopback(address):
+    if not isinstance(key, EntraToken):
+        return
+    if _is_openai(address):
+        raise InputError(f"{name} must be of Azure OpenAI for a token of Entra ID to be sent there but is OpenAI's own")
+    if urlsplit(address).scheme == "http" and not is_loopback(address):
         raise InputError(
             f"{name} must begin with https:// for a token of Entra ID to be sent there but got {address!r}"
         )

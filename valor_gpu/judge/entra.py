@@ -122,6 +122,8 @@ class EntraToken:
         token, until, found = None, 0.0, (Status.UNAUTHORIZED, "")
         try:
             token, until = _token_of(self._awaited(self._ask() if self._ask is not None else None))
+            for see in self._watchers:  # before a request can have it
+                see(token)
         except JudgeError as error:
             found = error.status, str(error)
         except BaseException as error:
@@ -130,8 +132,6 @@ class EntraToken:
             if token is not None:
                 self.value, self._until = token, until
             self._pending = None
-        for see in self._watchers if token is not None else ():
-            see(token)
         future.set_result(found if token is None else token)
 
     def _awaited(self, given: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from valor_gpu.judge.addresses import CHAT, EMBEDDINGS
 from valor_gpu.store import Run
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.form_settings import RUN_OPTIONS, text_of
@@ -109,4 +110,7 @@ def _is_judge(said: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
     """Whether a registered judge or model of embeddings is the one of a stored run."""
     model = said.get("model") or said.get("azure_deployment")
     address = str(said.get("base_url") or said.get("azure_endpoint") or "").rstrip("/")
-    return bool(judge) and model == judge.get("model") and address in ("", str(judge.get("base_url", "")).rstrip("/"))
+    asked = str(judge.get("base_url", "")).rstrip("/")
+    behind = address.removeprefix(asked)  # of an address that was pasted
+    is_there = not address or behind in ("", CHAT, EMBEDDINGS) or (behind != address and behind.startswith("/openai/"))
+    return bool(judge) and model == judge.get("model") and is_there
