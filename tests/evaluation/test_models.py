@@ -98,12 +98,13 @@ def test_objects_that_are_judges_pass() -> None:
         ({"model": "m"}, "needs an API key, but the environment variable OPENAI_API_KEY is not set"),
         ({"model": "m", "api_key_env": "NOT_THERE_7"}, "environment variable NOT_THERE_7 is not set"),
         ({"model": "m", "api_key": "${env:NOT_THERE_7}"}, "needs the environment variable NOT_THERE_7"),
-        ({"azure_deployment": "m", "azure_endpoint": "https://h", "api_key": KEY}, "api_version must be a date"),
+        ({"azure_deployment": "m", "azure_endpoint": "https://h", "api_key": KEY, "api_version": ["2"]},
+         r"model_config\['api_version'\] must be a text but is of type list"),
         ({**AZURE, "api_base": "https://u:pw@h"}, "must hold no user name or password"),
         ("gpt-4", "model_config must be a mapping or a judge but got str"),
         ({**AZURE, "api_key": "two words"}, "api_key must be printable ASCII without spaces"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_said_without_the_key(config: Any, error: str) -> None:
     with pytest.raises(InputError, match=error) as caught:
         made(config)
@@ -146,7 +147,10 @@ def test_embedders_of_both_kinds() -> None:
     assert first.path == "/v1/embeddings" and first.headers["authorization"] == f"Bearer {KEY}"
     assert second.path.startswith("/openai/deployments/ada/embeddings?api-version=2")
     assert second.headers["api-key"] == KEY
-    assert identity_of(azure) == {"kind": "AzureEmbedder", "model": "ada", "base_url": server.root, "dimensions": None}
+    assert identity_of(azure) == {
+        "kind": "AzureEmbedder", "model": "ada", "base_url": server.root, "api_version": "2", "dimensions": None,
+        "key_by_value": True,
+    }  # fmt: skip
     assert KEY not in repr(plain) + repr(identity_of(plain))
 
     def own(texts: list[str]) -> list[list[float]]:

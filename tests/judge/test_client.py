@@ -18,9 +18,10 @@ import pytest
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from tests.judge.test_openai import KEY, ask, judged, question
 from valor_gpu.judge import question_metric, run_judge
+from valor_gpu.judge.azure import AzureOpenAIJudge
 from valor_gpu.judge.endpoint import check_headers
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
+from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.parse import expected_score, score_schema
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
 from valor_gpu.judge.requests import escaped

@@ -19,10 +19,11 @@ import pytest
 from tests.judge.loops import FastLoop, run, run_all
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.azure import AzureOpenAIJudge
 from valor_gpu.judge.completions import retry_after
 from valor_gpu.judge.endpoint import async_http
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
+from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.parse import parse_score, score_schema
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.scheduler import Question, Scheduler
@@ -85,8 +86,7 @@ def test_azure_paths_and_mistral_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="endpoint must be an address"):
         AzureOpenAIJudge("dep", api_version="1")
     monkeypatch.delenv("OPENAI_API_VERSION", raising=False)
-    with pytest.raises(InputError, match="api_version must be a date"):
-        AzureOpenAIJudge("dep", endpoint="https://x.openai.azure.com")
+    assert AzureOpenAIJudge("dep", endpoint="https://x.openai.azure.com").api_version == "2024-10-21"
 
 
 def test_keys_come_from_the_environment_and_stay_there(monkeypatch: pytest.MonkeyPatch, log: io.StringIO) -> None:

@@ -15,7 +15,7 @@ import pytest
 from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.protocol import JudgeError, Status
-from valor_gpu.text import LocalEncoder, OpenAIEmbedder, embedding, embedding_similarity
+from valor_gpu.text import LocalEncoder, OpenAIEmbedder, embedding_similarity, served_embedding
 
 KEY = "sk-very-secret-123"
 VECTORS = {"zero": [0, 0], "x": [2, 0], "y": [0, 5], "-x": [-1, 0], "xy": [3, 4]}
@@ -226,7 +226,7 @@ class TestOpenAIEmbedder:
         self, answer: Answer, status: Status, words: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("MY_KEY", KEY)
-        monkeypatch.setattr(embedding, "_MAX_REPLY_BYTES", 1000)
+        monkeypatch.setattr(served_embedding, "_MAX_REPLY_BYTES", 1000)
         with ChatServer(lambda request: answer) as server, pytest.raises(JudgeError, match=words) as caught:
             OpenAIEmbedder("m", server.url, "MY_KEY", retries=0)(["x", "y"])
         assert caught.value.status is status

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from valor_gpu.errors import InputError
+from valor_gpu.web.copies import _embedding_of, _is_judge
 from valor_gpu.web.registry import load_registry, read_registry
 
 LOCAL = {"model": "large", "base_url": "http://127.0.0.1:8000/v1"}
@@ -66,3 +67,13 @@ def test_keys_by_value_are_not_repeated() -> None:
     with pytest.raises(InputError, match="secret by value") as error:
         read_registry({"judges": {"a": {**LOCAL, "api_key": "hunter2-hunter2"}}})
     assert "hunter2" not in str(error.value)
+
+
+@pytest.mark.parametrize("address", ["https://h", "https://h/openai/deployments/large/chat/completions?api-version=1"])
+def test_a_copy_finds_its_judge_and_embeddings_by_pasted_addresses(address: str) -> None:
+    place = {"azure_endpoint": address, "azure_deployment": "large", "credential": "default"}
+    registry = read_registry({"judges": {"a": place}, "embeddings": {"b": place}})
+    run = {"kind": "azure", "model": "large", "base_url": "https://h", "dimensions": None}
+    assert _is_judge(registry.judges["a"], run) and _embedding_of(run, registry) == "b"
+    other = {**run, "base_url": "https://other"}
+    assert not _is_judge(registry.judges["a"], other) and not _embedding_of(other, registry)

@@ -156,7 +156,7 @@ class Secrets:
         return value
 
     def _mask_named(self, name: str, value: Any, known: bool) -> Any:
-        if isinstance(value, str) and is_secret_name(name) and not _has_only_references(value):
+        if isinstance(value, str) and is_secret_name(name) and not names_secret(name, value):
             return MASK if value else value
         return self.mask_json(value, known)
 
@@ -192,6 +192,16 @@ def is_secret_name(name: str) -> bool:
     if re.search(r"(^|[_-])env$|tokens$|^(row|data|sort)?_?keys?$", name, re.IGNORECASE):
         return False
     return _SECRET_NAME.search(name) is not None
+
+
+def names_secret(name: str, text: str) -> bool:
+    """Whether a text under the name of a secret holds none: references to variables, or how to sign in.
+
+    Example:
+        >>> names_secret("credential", "default"), names_secret("api_key", "${env:KEY}")
+        (True, True)
+    """
+    return _has_only_references(text) or (name == "credential" and text == "default")
 
 
 def has_reference(text: str) -> bool:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.judge.azure import AzureOpenAIJudge
     from valor_gpu.judge.cache import JudgeCache, cache_key
     from valor_gpu.judge.limits import Limits
     from valor_gpu.judge.local import LogitsJudge, TransformersJudge
     from valor_gpu.judge.metric import FailedJudgement, LLMMetric, Question, question_metric
-    from valor_gpu.judge.openai import AzureOpenAIJudge, OpenAIJudge
+    from valor_gpu.judge.openai import OpenAIJudge
     from valor_gpu.judge.parse import (
         Expected,
         NotApplicable,
@@ -81,11 +82,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "azure": ("AzureOpenAIJudge",),
     "cache": ("JudgeCache", "cache_key"),
     "limits": ("Limits",),
     "local": ("LogitsJudge", "TransformersJudge"),
     "metric": ("FailedJudgement", "LLMMetric", "Question", "question_metric"),
-    "openai": ("AzureOpenAIJudge", "OpenAIJudge"),
+    "openai": ("OpenAIJudge",),
     "parse": (
         "Expected",
         "NotApplicable",

@@ -11,10 +11,12 @@ import os
 import re
 import ssl
 from typing import Any
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.addresses import CHAT, openai_address
 from valor_gpu.judge.bodies import UNREADABLE, declared_types, readable, unpacked
+from valor_gpu.judge.entra import EntraToken
 from valor_gpu.judge.protocol import JudgeError, Status
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -49,17 +51,18 @@ class HeldKey:
         raise InputError("a key given by value stays in its process: name its environment variable by api_key_env")
 
 
-Key = str | HeldKey | None
-"""The name of an environment variable, a key that is held, or none."""
+Key = str | HeldKey | EntraToken | None
+"""The name of an environment variable, a key that is held, tokens of Entra ID, or none."""
 
 
-def endpoint_of(base_url: str | None, api_key_env: Key) -> tuple[str, Key]:
+def endpoint_of(base_url: str | None, api_key_env: Key, operation: str = CHAT) -> tuple[str, Key]:
     """Returns the address that a client shall use and the name of the variable with its key.
 
     Args:
         base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's own.
         api_key_env: the NAME of the environment variable with the key; None for OPENAI_API_KEY at OpenAI's own
             address, and for no key elsewhere.
+        operation: ``CHAT`` or ``EMBEDDINGS``, with which the address may end.
 
     Raises:
         InputError: an address or a name that cannot be.
@@ -68,49 +71,18 @@ def endpoint_of(base_url: str | None, api_key_env: Key) -> tuple[str, Key]:
         >>> endpoint_of("http://127.0.0.1:8000/v1/", None)
         ('http://127.0.0.1:8000/v1', None)
     """
-    address = check_address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-    at_openai = urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
-    return address, check_variable(api_key_env or ("OPENAI_API_KEY" if at_openai else None))
-
-
-def check_address(name: str, address: str) -> str:
-    """Returns an address without slashes at its end. What could be a secret in it is rejected and not shown.
-
-    Raises:
-        InputError: no address of HTTP, or one with a user name, a password, a query or a fragment.
-
-    Example:
-        >>> check_address("base_url", "https://host/v1/")
-        'https://host/v1'
-    """
-    shown = repr(re.split(r"[?#]", str(address).rpartition("@")[2])[0])
-    parts = _split(address)
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InputError(f"{name} must be an address that begins with http:// or https:// but got {shown}")
-    if parts.username is not None or parts.password is not None:
-        raise InputError(f"{name} must hold no user name or password; keys belong into an environment variable")
-    if "?" in address or "#" in address:
-        raise InputError(f"{name} must hold no query or fragment but has one after {shown}")
-    return address.rstrip("/")
-
-
-def _split(address: object) -> SplitResult | None:
-    if not isinstance(address, str) or re.search(r"[\x00-\x20\x7f\ud800-\udfff\\]", address):
-        return None
-    try:
-        parts = urlsplit(address)
-        return parts if parts.port is None or parts.port else None
-    except ValueError:  # brackets that are not closed, ports that are no numbers
-        return None
+    address = openai_address("base_url", base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL, operation)
+    check_destination("base_url", address, api_key_env)
+    return address, check_variable(api_key_env or ("OPENAI_API_KEY" if _is_openai(address) else None))
 
 
 def check_variable(name: Key) -> Key:
-    """Returns the name of an environment variable, a key that is held, or None.
+    """Returns the name of an environment variable, a key or tokens that are held, or None.
 
     Raises:
         InputError: it is no such name: a key, say, which is not shown.
     """
-    if name is None or isinstance(name, HeldKey):
+    if name is None or isinstance(name, (HeldKey, EntraToken)):
         return name
     if not (isinstance(name, str) and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)):
         raise InputError("api_key_env must be the name of an environment variable but is no such name")
@@ -118,8 +90,8 @@ def check_variable(name: Key) -> Key:
 
 
 def key_value(key: Key) -> str | None:
-    """The key itself, for masking it; None where there is none."""
-    return key.value if isinstance(key, HeldKey) else os.environ.get(key or "")
+    """The key or token itself, for masking it; None where there is none."""
+    return key.value if isinstance(key, (HeldKey, EntraToken)) else os.environ.get(key or "")
 
 
 def read_key(variable: Key) -> str:
@@ -130,8 +102,8 @@ def read_key(variable: Key) -> str:
     """
     if isinstance(variable, HeldKey):
         return variable.value
-    if variable is None:
-        return "none"  # the client wants one; servers without keys ignore it
+    if variable is None or isinstance(variable, EntraToken):
+        return "none"  # the client wants one; servers without keys ignore it, and tokens go with each request
     if not os.environ.get(variable):
         message = f"the environment variable {variable} must hold the API key but is not set"
         raise JudgeError(Status.UNAUTHORIZED, message)
@@ -140,6 +112,31 @@ def read_key(variable: Key) -> str:
         cause = f"the environment variable {variable} must hold printable ASCII without spaces but holds {what}"
         raise JudgeError(Status.BAD_REQUEST, cause, max_retries=0, shared_cause=cause)
     return os.environ[variable]
+
+
+def _is_openai(address: str) -> bool:
+    return urlsplit(address).hostname == urlsplit(OPENAI_URL).hostname
+
+
+def check_destination(name: str, address: str, key: Key) -> None:
+    """Raises unless a token of Entra ID may be sent to an address: not OpenAI's, encrypted or within this machine.
+
+    Raises:
+        InputError: it may not.
+    """
+    if not isinstance(key, EntraToken):
+        return
+    if _is_openai(address):
+        raise InputError(f"{name} must be of Azure OpenAI for a token of Entra ID to be sent there but is OpenAI's own")
+    if urlsplit(address).scheme == "http" and not is_loopback(address):
+        raise InputError(
+            f"{name} must begin with https:// for a token of Entra ID to be sent there but got {address!r}"
+        )
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header that has a token."""
+    return {"Authorization": f"Bearer {token}"}
 
 
 def check_headers(client: Any) -> None:

@@ -1,4 +1,4 @@
-"""Judges behind the chat-completions protocol: OpenAI, Azure OpenAI, Mistral and every compatible server.
+"""Judges behind the chat-completions protocol: OpenAI, Mistral and every compatible server; base of Azure's.
 
 One request per call: retries belong to the scheduler. What a server says it does not support (``max_tokens``,
 ``temperature``, a JSON schema) is left out or replaced from then on, for the life of the judge, and every reply says
@@ -10,9 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import weakref
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,15 +19,17 @@ from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.completions import failure_of, reply_of, unproven, unsupported_parameters
 from valor_gpu.judge.endpoint import (
+    HeldKey,
     Key,
     async_http,
-    check_address,
+    bearer,
     check_headers,
-    check_variable,
     endpoint_of,
     openai_package,
     read_key,
 )
+from valor_gpu.judge.entra import EntraToken
+from valor_gpu.judge.headers import ExtraHeaders
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Schema, Status
 from valor_gpu.judge.requests import FORMATS, Parameters, escaped
 
@@ -66,11 +67,12 @@ class OpenAIJudge:
 
     Args:
         model: its name at the server.
-        base_url: address up to ``/v1``, without user name, password or query; None for the environment variable
-            OPENAI_BASE_URL, else OpenAI's.
+        base_url: address up to ``/v1``, perhaps with ``/chat/completions`` behind it, without user name, password or
+            query; None for the environment variable OPENAI_BASE_URL, else OpenAI's.
         api_key_env: the NAME of the environment variable with the key, which is read when a connection is made and
             kept nowhere. None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere. A
-            :class:`~valor_gpu.judge.endpoint.HeldKey` is a key by value, which ties the judge to its process.
+            :class:`~valor_gpu.judge.endpoint.HeldKey` is a key by value, which ties the judge to its process; an
+            :class:`~valor_gpu.judge.entra.EntraToken` renews itself.
         temperature: 0 for the likeliest reply; None for the server's default.
         max_tokens: limit on the tokens of a reply, hidden reasoning included; None for the server's default.
         seed: of the server's sampling; None for none.
@@ -81,6 +83,9 @@ class OpenAIJudge:
             ``text`` for a sentence in the prompt. A server whose error names ``response_format`` as its cause gets
             the next of these.
         max_reply_bytes: size of a reply after which the connection is closed; the row is then ``truncated``.
+        organization: at OpenAI, that the requests are billed to; None for the environment variable OPENAI_ORG_ID.
+        extra_headers: further headers of every request, for a gateway say; ``${env:NAME}`` in a text stands for an
+            environment variable, which is read when a connection is made. Their values are held as a key is.
 
     Raises:
         InputError: a parameter that cannot be.
@@ -106,21 +111,20 @@ class OpenAIJudge:
         extra: Mapping[str, Any] | None = None,
         response_format: str = "json_schema",
         max_reply_bytes: int = 1_000_000,
+        organization: str | None = None,
+        extra_headers: Mapping[str, str] | None = None,
     ) -> None:
-        _check_name("model", model)
+        check_name("model", model)
         check_choice("response_format", response_format, FORMATS)
-        if temperature is not None:
-            check_number("temperature", temperature, 0.0, 100.0)
-        if max_tokens is not None:
-            check_int("max_tokens", max_tokens, 1)
-        if seed is not None:
-            check_int("seed", seed, -(2**63))
-        check_int("top_logprobs", top_logprobs)
-        if top_logprobs > 20:
-            raise InputError(f"top_logprobs must be at most 20 but got {top_logprobs}")
+        _check_numbers(temperature, max_tokens, seed, top_logprobs)
         check_int("max_reply_bytes", max_reply_bytes, 1)
+        if organization is not None:
+            check_name("organization", organization)
+        self.organization, self.extra_headers = organization, ExtraHeaders(extra_headers)
         self.model = model
         self.base_url, self.api_key_env = self._endpoint(base_url, api_key_env)
+        if self.api_key_env is not None and "authorization" in self.extra_headers.names():
+            raise InputError("extra_headers must not have 'Authorization' beside a key or token, which is sent in it")
         self.max_reply_bytes = max_reply_bytes
         wanted = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         values = {name: value for name, value in wanted.items() if value is not None} | _checked_extra(extra)
@@ -209,23 +213,45 @@ class OpenAIJudge:
     async def _outcome(
         self, client: Any, request: dict[str, Any], sent: Parameters, schema: Schema | None
     ) -> Reply | JudgeError:
-        """The reply, or why there is none.
+        """The reply, or why there is none; a token of Entra ID that is rejected is renewed once."""
+        key = self.api_key_env
+        if not isinstance(key, EntraToken):
+            return await self._answer(client, request, sent, schema, key)
+
+        def ask(token: str) -> Awaitable[Reply | JudgeError]:
+            return self._answer(client, request, sent, schema, HeldKey(token), bearer(token))
+
+        return await key.asked_async(ask)
+
+    async def _answer(
+        self,
+        client: Any,
+        request: Mapping[str, Any],
+        sent: Parameters,
+        schema: Schema | None,
+        key: Key,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply | JudgeError:
+        """The reply to one request, or why there is none.
 
         Failures are given back rather than raised: an exception that is raised while another is handled carries that
         one along, and with it the key in the headers of the request.
         """
-        model = request.pop("model")
         try:
             # All else goes into the body: of arguments the client rejects those that it does not know, and it walks
             # through every message by types of its own, which takes a fifth of a request's processor time.
             completions = client.chat.completions.with_raw_response
-            answer = await completions.create(model=model, messages=[], extra_body=request)
+            body = {name: value for name, value in request.items() if name != "model"}
+            answer = await completions.create(
+                model=request["model"], messages=[], extra_body=body, extra_headers=headers
+            )
             self._answered = True
-            return reply_of(answer.http_response, self.model, sent.dropped_for(schema), self.api_key_env)
+            return reply_of(answer.http_response, self.model, sent.dropped_for(schema), key)
         except JudgeError as unusable:
             return unusable
         except Exception as error:
-            failure = failure_of(error, self.api_key_env)
+            failure = failure_of(error, key)
+            failure.args = (self.extra_headers.masked(str(failure)),)
             self._answered |= hasattr(error, "status_code")
             if failure.status is Status.BAD_REQUEST and self._adapt(sent, error, schema):
                 return JudgeError(Status.BAD_REQUEST, f"adapted to the server: {failure}", retry_now=True)
@@ -258,9 +284,14 @@ class OpenAIJudge:
         raise failure
 
     def _client(self, package: Any) -> Any:
-        http = async_http(package, self.base_url, self.max_reply_bytes)
         key = {"api_key": read_key(self.api_key_env)}
-        return package.AsyncOpenAI(**key, base_url=self.base_url, max_retries=0, http_client=http)
+        return package.AsyncOpenAI(**key, base_url=self.base_url, **self._of_client(package))
+
+    def _of_client(self, package: Any) -> dict[str, Any]:
+        """Arguments of every kind of client."""
+        http = async_http(package, self.base_url, self.max_reply_bytes)
+        headers = {"organization": self.organization, "default_headers": self.extra_headers.read()}
+        return {**headers, "max_retries": 0, "http_client": http}
 
     def _adapt(self, sent: Parameters, error: Exception, schema: Schema | None) -> bool:
         """Gives up what the server has rejected; whether to ask again."""
@@ -270,64 +301,22 @@ class OpenAIJudge:
         return adapted is not sent
 
 
-class AzureOpenAIJudge(OpenAIJudge):
-    """A deployment of Azure OpenAI.
-
-    Args:
-        deployment: its name.
-        endpoint: ``https://NAME.openai.azure.com``; None for the environment variable AZURE_OPENAI_ENDPOINT.
-        api_version: None for the environment variable OPENAI_API_VERSION.
-        api_key_env: the NAME of the environment variable with the key.
-        parameters: ``temperature``, ``max_tokens``, ``seed``, ``top_logprobs``, ``extra``, ``response_format`` and
-            ``max_reply_bytes`` as in :class:`OpenAIJudge`.
-
-    Raises:
-        InputError: no endpoint or no version.
-
-    Example:
-        >>> AzureOpenAIJudge("gpt", endpoint="https://name.openai.azure.com", api_version="2024-10-21")
-        AzureOpenAIJudge('gpt', base_url='https://name.openai.azure.com')
-    """
-
-    _name = "AzureOpenAIJudge"
-
-    def __init__(
-        self,
-        deployment: str,
-        *,
-        endpoint: str | None = None,
-        api_version: str | None = None,
-        api_key_env: Key = "AZURE_OPENAI_API_KEY",
-        **parameters: Any,
-    ) -> None:
-        _check_name("deployment", deployment)
-        self.api_version = api_version or os.environ.get("OPENAI_API_VERSION")
-        if not self.api_version:
-            raise InputError("api_version must be a date but neither it nor OPENAI_API_VERSION is set")
-        _check_name("api_version", self.api_version)
-        super().__init__(deployment, base_url=endpoint, api_key_env=api_key_env, **parameters)
-
-    def _endpoint(self, address: str | None, api_key_env: Key) -> tuple[str, Key]:
-        address = address or os.environ.get("AZURE_OPENAI_ENDPOINT")
-        if not address:
-            raise InputError("endpoint must be an address but neither it nor AZURE_OPENAI_ENDPOINT is set")
-        return check_address("endpoint", address), check_variable(api_key_env)
-
-    @property
-    def identity(self) -> Mapping[str, Any]:
-        """Deployment, address, version and the parameters asked for."""
-        return {**super().identity, "kind": "azure", "api_version": self.api_version}
-
-    def _client(self, package: Any) -> Any:
-        http = async_http(package, self.base_url, self.max_reply_bytes)
-        key = {"api_key": read_key(self.api_key_env)}
-        version = {"azure_endpoint": self.base_url, "api_version": self.api_version}
-        return package.AsyncAzureOpenAI(**key, **version, max_retries=0, http_client=http)
-
-
-def _check_name(name: str, value: object) -> None:
+def check_name(name: str, value: object) -> None:
+    """Raises :class:`InputError` unless a value is a text that can be sent."""
     if not isinstance(value, str) or not value or escaped(value) != value:
         raise InputError(f"{name} must be a name but got {value!r}")
+
+
+def _check_numbers(temperature: float | None, max_tokens: int | None, seed: int | None, top_logprobs: int) -> None:
+    if temperature is not None:
+        check_number("temperature", temperature, 0.0, 100.0)
+    if max_tokens is not None:
+        check_int("max_tokens", max_tokens, 1)
+    if seed is not None:
+        check_int("seed", seed, -(2**63))
+    check_int("top_logprobs", top_logprobs)
+    if top_logprobs > 20:
+        raise InputError(f"top_logprobs must be at most 20 but got {top_logprobs}")
 
 
 def _checked_extra(extra: Mapping[str, Any] | None) -> dict[str, Any]:

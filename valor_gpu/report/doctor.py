@@ -24,6 +24,7 @@ EXTRAS = {
     "arrow": ("pyarrow",),
     "text": ("nltk",),
     "llm": ("openai",),
+    "azure": ("azure-identity",),
     "local": ("transformers",),
     "pandas": ("pandas",),
     "images": ("pillow",),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from valor_gpu.text.bleu import CorpusBleu, bleu_counts, corpus_bleu, gleu_scores, sentence_bleu
     from valor_gpu.text.chrf import chrf_counts, chrf_scores
     from valor_gpu.text.edit_rate import ter_counts, ter_scores
-    from valor_gpu.text.embedding import LocalEncoder, OpenAIEmbedder, embedding_similarity
+    from valor_gpu.text.embedding import LocalEncoder, embedding_similarity
     from valor_gpu.text.error_rates import (
         CharErrorRate,
         EditDistance,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from valor_gpu.text.overlap import edit_counts, exact_match, token_f1
     from valor_gpu.text.perplexity import Perplexity
     from valor_gpu.text.rouge import Rouge, rouge_scores
+    from valor_gpu.text.served_embedding import OpenAIEmbedder, SomeFailed
     from valor_gpu.text.squad import SQuAD
     from valor_gpu.text.stemmer import stem
     from valor_gpu.text.tokens import plain_answer
@@ -52,6 +53,7 @@ __all__ = [
     "Rouge",
     "SQuAD",
     "SacreBLEUScore",
+    "SomeFailed",
     "TokenF1",
     "TranslationEditRate",
     "WordErrorRate",
@@ -92,7 +94,8 @@ _HOMES = {
     "bert_score": ("BERTScore", "IdfWeights"),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),
     "chrf": ("chrf_counts", "chrf_scores"),
-    "embedding": ("LocalEncoder", "OpenAIEmbedder", "embedding_similarity"),
+    "embedding": ("LocalEncoder", "embedding_similarity"),
+    "served_embedding": ("OpenAIEmbedder", "SomeFailed"),
     "meteor": ("meteor_scores",),
     "overlap": ("edit_counts", "exact_match", "token_f1"),
     "perplexity": ("Perplexity",),

@@ -13,18 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_choice, check_int, check_number
+from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.judge.bodies import BodyError, json_of
-from valor_gpu.judge.completions import failure_of, masked
-from valor_gpu.judge.endpoint import CUT, Key, check_headers, endpoint_of, openai_package, read_key, sync_http
-from valor_gpu.judge.protocol import JudgeError, Status
-from valor_gpu.judge.requests import escaped
 from valor_gpu.text.tokens import Ints, check_size, texts_of
 
 Floats = NDArray[np.float64]
 Embed = Callable[[list[str]], Any]
-_MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
 
 
 def embedding_similarity(
@@ -41,9 +35,9 @@ def embedding_similarity(
         predictions: one text per row.
         references: for each row one text or several.
         embed: a function from a list of texts to their vectors, real numbers ``[texts, size]``, such as
-            :class:`OpenAIEmbedder` and :class:`LocalEncoder`; it is called once, with every distinct text once, and
-            not at all without rows. Or a tuple of vectors: of the predictions ``[rows, size]``, and of the references
-            ``[references, size]`` one after another, row by row. Arrays, tensors and nested lists are taken.
+            `valor_gpu.text.OpenAIEmbedder` and :class:`LocalEncoder`; it is called once, with every distinct text once,
+            and not at all without rows. Or a tuple of vectors: of the predictions ``[rows, size]``, and of the
+            references ``[references, size]`` one after another, row by row. Arrays, tensors and nested lists are taken.
 
     Raises:
         InputError: rows that are no texts; vectors of another shape, or that hold NaN or infinity.
@@ -73,7 +67,7 @@ def _embedded(texts: list[str], first: NDArray[np.bool_], embed: Embed) -> tuple
     """Directions of predictions and references by a function, each text asked for once."""
     numbers: dict[str, int] = {}
     index = np.array([numbers.setdefault(text, len(numbers)) for text in texts])
-    units = _directions(_vectors("embed(texts)", embed(list(numbers)), len(numbers)))
+    units = _directions(vectors_of("embed(texts)", embed(list(numbers)), len(numbers)))
     return units[index[first]], units[index[~first]]
 
 
@@ -81,13 +75,13 @@ def _given(embed: object, rows: int, references: int) -> tuple[Floats, Floats]:
     if not isinstance(embed, tuple) or len(embed) != 2:
         kind = f"a tuple of {len(embed)}" if isinstance(embed, tuple) else type(embed).__name__
         raise InputError(f"embed must be a callable or a tuple (vectors, reference_vectors) but got {kind}")
-    vectors, true = _vectors("vectors", embed[0], rows), _vectors("reference_vectors", embed[1], references)
+    vectors, true = vectors_of("vectors", embed[0], rows), vectors_of("reference_vectors", embed[1], references)
     if vectors.shape[1] != true.shape[1]:
         raise InputError(f"reference_vectors must have the {vectors.shape[1]} columns of vectors but got {true.shape}")
     return _directions(vectors), _directions(true)
 
 
-def _vectors(name: str, values: Any, count: int) -> Floats:
+def vectors_of(name: str, values: Any, count: int) -> Floats:
     """The values as float64 ``[count, size]``."""
     if hasattr(values, "detach"):  # a tensor on any device, of any dtype
         values = values.detach().cpu().double().numpy()
@@ -119,120 +113,6 @@ def _best_cosines(predicted: Floats, true: Floats, counts: Ints) -> Floats:
     row = np.repeat(np.arange(len(counts)), counts)
     cosines = np.clip(np.einsum("ij,ij->i", predicted[row], true), -1.0, 1.0)
     return np.asarray(np.fmax.reduceat(cosines, np.cumsum(counts) - counts))
-
-
-class OpenAIEmbedder:
-    """Embeddings of OpenAI or of a compatible server; call it with a list of texts.
-
-    Rate limits, server errors and lost connections are tried again by the client of the ``openai`` package. An empty
-    text, which the protocol does not allow, is not sent: its vector is zeros.
-
-    Args:
-        model: its name at the server.
-        base_url: address up to ``/v1``; None for the environment variable OPENAI_BASE_URL, else OpenAI's.
-        api_key_env: the NAME of the environment variable with the key, which is read at each call and kept nowhere.
-            None: OPENAI_API_KEY at OpenAI's own address, no key elsewhere.
-        batch: largest number of texts of a request.
-        dimensions: size of the vectors, for models that can shorten them; None for the model's own.
-        retries: how often the client tries a request again.
-        timeout: seconds that the client waits for an answer.
-
-    Raises:
-        InputError: a parameter that cannot be.
-        MissingExtraError: at the first call, without the ``openai`` package.
-        JudgeError: at a call, when the server gives no embeddings; its ``status`` is the kind of failure.
-
-    Example:
-        >>> OpenAIEmbedder("nomic-embed-text", base_url="http://127.0.0.1:11434/v1")
-        OpenAIEmbedder('nomic-embed-text', base_url='http://127.0.0.1:11434/v1')
-    """
-
-    def __init__(
-        self,
-        model: str,
-        base_url: str | None = None,
-        api_key_env: Key = None,
-        *,
-        batch: int = 128,
-        dimensions: int | None = None,
-        retries: int = 4,
-        timeout: float = 60.0,
-    ) -> None:
-        if not isinstance(model, str) or not model:
-            raise InputError(f"model must be a name but got {model!r}")
-        check_size("batch", batch)
-        if dimensions is not None:
-            check_size("dimensions", dimensions)
-        check_int("retries", retries)
-        check_number("timeout", timeout, 0.0)
-        self.model = model
-        self.base_url, self.api_key_env = endpoint_of(base_url, api_key_env)
-        self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
-
-    def __repr__(self) -> str:
-        return f"OpenAIEmbedder({self.model!r}, base_url={self.base_url!r})"
-
-    def __call__(self, texts: Sequence[str]) -> Floats:
-        """float64 ``[texts, size]``, in the order of the texts."""
-        sent = [text for text in texts if text]
-        received: list[Any] = []
-        if sent:
-            with self._client() as client:
-                for start in range(0, len(sent), self.batch):
-                    received += self._ask(client, sent[start : start + self.batch])
-        try:
-            vectors = _vectors("embeddings of the server", received, len(sent)) if sent else np.zeros((0, 1))
-        except InputError as error:
-            raise JudgeError(Status.SERVER_ERROR, str(error)) from None
-        result = np.zeros((len(texts), vectors.shape[1]))
-        result[[bool(text) for text in texts]] = vectors
-        return result
-
-    def _client(self) -> Any:
-        package = openai_package("OpenAIEmbedder")
-        options = {"max_retries": self.retries, "timeout": self.timeout, "api_key": read_key(self.api_key_env)}
-        client = self._made(package, http_client=sync_http(package, self.base_url, _MAX_REPLY_BYTES), **options)
-        check_headers(client)
-        return client
-
-    def _made(self, package: Any, **options: Any) -> Any:
-        return package.OpenAI(base_url=self.base_url, **options)
-
-    def _ask(self, client: Any, texts: list[str]) -> list[Any]:
-        """The vectors of one request, in the order of its texts."""
-        options = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        outcome = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
-        if isinstance(outcome, JudgeError):
-            raise outcome
-        vectors = _vectors_of(outcome)
-        if vectors is None:
-            raise JudgeError(Status.SERVER_ERROR, "the reply was no list of embeddings")
-        if vectors.keys() != set(range(len(texts))):
-            message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(vectors)}"
-            raise JudgeError(Status.SERVER_ERROR, message[:500])
-        return [vectors[i] for i in range(len(texts))]
-
-    def _outcome(self, client: Any, request: dict[str, Any]) -> Any:
-        """The JSON value of the reply, or the failure: raised here it would carry the request with its headers."""
-        try:
-            response = client.embeddings.with_raw_response.create(**escaped(request)).http_response
-        except Exception as error:
-            return failure_of(error, self.api_key_env)
-        if response.extensions.get(CUT):
-            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
-        try:
-            return json_of(response)
-        except BodyError as error:
-            message = masked(f"the reply was no list of embeddings: {error}", self.api_key_env)
-            return JudgeError(Status.SERVER_ERROR, message)
-
-
-def _vectors_of(reply: Any) -> dict[int, Any] | None:
-    """Embeddings by the index of their text; None when the reply holds something else."""
-    data = reply.get("data") if isinstance(reply, dict) else None
-    if not isinstance(data, list) or not all(isinstance(one, dict) and type(one.get("index")) is int for one in data):
-        return None
-    return {one["index"]: one.get("embedding") for one in data}
 
 
 class LocalEncoder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from valor_gpu.judge.addresses import CHAT, EMBEDDINGS
 from valor_gpu.store import Run
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.form_settings import RUN_OPTIONS, text_of
@@ -87,8 +88,7 @@ def _options_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 def _embedding_of(identity: Mapping[str, Any], registry: Registry) -> str:
     for name, said in registry.embeddings.items():
-        same = all(said.get(key) == identity.get(key) for key in ("model", "dimensions"))
-        if identity and same and said.get("base_url") in (None, identity.get("base_url")):
+        if said.get("dimensions") == identity.get("dimensions") and _is_judge(said, identity):
             return name
     return ""
 
@@ -107,6 +107,10 @@ def _target_of(config: Mapping[str, Any], registry: Registry) -> str:
 
 
 def _is_judge(said: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
+    """Whether a registered judge or model of embeddings is the one of a stored run."""
     model = said.get("model") or said.get("azure_deployment")
     address = str(said.get("base_url") or said.get("azure_endpoint") or "").rstrip("/")
-    return bool(judge) and model == judge.get("model") and address in ("", str(judge.get("base_url", "")).rstrip("/"))
+    asked = str(judge.get("base_url", "")).rstrip("/")
+    behind = address.removeprefix(asked)  # of an address that was pasted
+    is_there = not address or behind in ("", CHAT, EMBEDDINGS) or (behind != address and behind.startswith("/openai/"))
+    return bool(judge) and model == judge.get("model") and is_there

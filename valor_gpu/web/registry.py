@@ -29,15 +29,17 @@ from typing import Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import read_mapping
+from valor_gpu.evaluation.connections import CONFIG_KEYS, VALUE_KEYS
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
-from valor_gpu.evaluation.models import CONFIG_KEYS, judge_from_config, prices_of
-from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name
+from valor_gpu.evaluation.models import judge_from_config, prices_of
+from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name, names_secret
 from valor_gpu.judge.protocol import Judge
 from valor_gpu.web.security import looks_like_key
 
 KINDS = ("targets", "judges", "evaluators", "embeddings", "folders")
 _TARGET_KEYS = ("use", "variants", "about")
-_OF_EMBEDDING = ("model", "base_url", "api_key_env", "dimensions")
+_OF_EMBEDDING = ("model", "base_url", "azure_endpoint", "azure_deployment", "api_version", "api_key_env",
+                 "azure_ad_token_env", "credential", "organization", "extra_headers", "dimensions")  # fmt: skip
 _MODELS = ("model", "azure_deployment", "deployment_id", "deployment", "deployment_name", "model_name")
 
 
@@ -124,11 +126,11 @@ def _read(name: Any, entry: Any, read: Callable[[Any], Any]) -> tuple[Any, str]:
 
 def _check_secrets(entry: Any) -> None:
     for name, text in named_texts(entry):
-        named = is_secret_name(name) and not has_reference(text)
+        named = is_secret_name(name) and not (has_reference(text) or names_secret(name, text))
         if named or looks_like_key(text):
             raise InputError(
-                f"{name or 'it'} has a secret by value: name an environment variable by 'api_key_env', or write"
-                " ${env:NAME} in a header or an address"
+                f"{name or 'it'} has a secret by value: name an environment variable by 'api_key_env' or"
+                " 'azure_ad_token_env', or write ${env:NAME} in a header or an address"
             )
 
 
@@ -172,7 +174,7 @@ def _check_use(use: Any) -> None:
 def _judge(entry: Any) -> dict[str, Any]:
     if not isinstance(entry, Mapping):
         raise InputError(f"it must be a mapping with 'model' but is {type(entry).__name__}")
-    known = (*(each for each in CONFIG_KEYS if each != "api_key"), "prices")
+    known = (*(each for each in CONFIG_KEYS if each not in VALUE_KEYS), "prices")
     for key in entry:
         if key not in known:
             raise InputError(f"{str(key)!r:.80} is none of {', '.join(known)}{near_names(str(key), known)}")
@@ -199,8 +201,9 @@ def _embedding(entry: Any) -> dict[str, Any]:
             raise InputError(
                 f"{str(key)!r:.80} is none of {', '.join(_OF_EMBEDDING)}{near_names(str(key), _OF_EMBEDDING)}"
             )
-    if not isinstance(entry.get("model"), str) or not entry["model"].strip():
-        raise InputError("it must name the model by 'model'")
+    model = entry.get("model", entry.get("azure_deployment"))
+    if not isinstance(model, str) or not model.strip():
+        raise InputError("it must name the model by 'model' or 'azure_deployment'")
     return dict(entry)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,8 +11,12 @@ from urllib.parse import urlsplit
 
 def host_of(said: Mapping[str, Any]) -> str:
     """The host that gets rows, of the configuration of a judge or of a target."""
-    address = str(said.get("base_url") or said.get("azure_endpoint") or said.get("api_base") or said.get("url") or "")
-    return urlsplit(address).netloc.rpartition("@")[2] if address else "api.openai.com"
+    address = next(
+        (said[name] for name in ("url", "base_url", "azure_endpoint", "api_base", "endpoint") if said.get(name)), ""
+    )
+    is_azure = "azure_deployment" in said or "deployment_id" in said or "azure" in str(said.get("api_type", ""))
+    address = address or os.environ.get("AZURE_OPENAI_ENDPOINT" if is_azure else "OPENAI_BASE_URL", "")
+    return urlsplit(str(address)).netloc.rpartition("@")[2] or ("Azure" if is_azure else "api.openai.com")
 
 
 def as_yaml(said: Mapping[str, Any]) -> str:

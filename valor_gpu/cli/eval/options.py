@@ -25,9 +25,12 @@ _JUDGE = {
     "azure_endpoint": "azure_endpoint",
     "azure_deployment": "azure_deployment",
     "api_version": "api_version",
+    "azure_ad_token_env": "azure_ad_token_env",
+    "credential": "credential",
 }
 """Options of the judge, by the key that they have in ``model_config``."""
 _KINDS = (("model", "base_url"), ("azure_endpoint", "azure_deployment", "api_version"))
+_REACHED_BY = ("api_key_env", "azure_ad_token_env", "credential")
 
 
 def add_store_option(command: argparse._ActionsContainer) -> None:
@@ -76,7 +79,12 @@ def add_judge_options(command: argparse.ArgumentParser) -> None:
         " a server at --base-url needs none")  # fmt: skip
     add("--azure-endpoint", metavar="URL", help="judge: address of a resource of Azure OpenAI")
     add("--azure-deployment", metavar="NAME", help="judge: name of the deployment there")
-    add("--api-version", metavar="DATE", help="judge: version of Azure's interface; default: OPENAI_API_VERSION")
+    add("--api-version", metavar="DATE",
+        help="judge: version of Azure's interface; default: OPENAI_API_VERSION, else 2024-10-21")  # fmt: skip
+    add("--azure-ad-token-env", type=variable, metavar="NAME",
+        help="environment variable that holds a token of Entra ID, in place of a key")  # fmt: skip
+    add("--credential", choices=["default"],
+        help="sign in to Azure by DefaultAzureCredential of azure-identity, in place of a key")  # fmt: skip
     add("--model-config", type=input_path, metavar="FILE",
         help="judge: JSON or YAML file with the same names, and temperature, max_tokens and others; options above"
         " replace what it says")  # fmt: skip
@@ -131,6 +139,9 @@ def model_config_of(options: argparse.Namespace, configured: Any = None) -> dict
     if all(kinds):
         raise InputError(f"{kinds[0][0]} must not go with {kinds[1][0]}: the first is for OpenAI's interface, the"
                          " second for Azure's")  # fmt: skip
+    ways = [f"--{name.replace('_', '-')}" for name in _REACHED_BY if name in given]
+    if len(ways) > 1:
+        raise InputError(f"{ways[0]} must not go with {ways[1]}: give one way to reach the judge")
     base = configured or {}
     if options.model_config is not None:
         from valor_gpu.evaluation.config import read_mapping
@@ -141,6 +152,8 @@ def model_config_of(options: argparse.Namespace, configured: Any = None) -> dict
     for kind, other in zip(kinds, reversed(_KINDS)):
         if kind and base:  # a model of the one kind in place of one of the other
             base = {key: value for key, value in base.items() if key not in other}
+    if ways:
+        base = {key: value for key, value in base.items() if key not in (*_REACHED_BY, "api_key")}
     return {**base, **given} or None
 
 

@@ -157,7 +157,7 @@ def _embedding(options: argparse.Namespace, configured: Any) -> Any:
     if options.embedding_model is None:
         return configured
     found = {**_mapping("embedding_config", configured), "model": options.embedding_model}
-    for name in ("base_url", "api_key_env"):
+    for name in ("base_url", "api_key_env", "azure_ad_token_env", "credential"):
         if getattr(options, name) is not None:
             found.setdefault(name, getattr(options, name))
     return found

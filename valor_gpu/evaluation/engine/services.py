@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.engine.settings import CONCURRENCY, TARGET_TIMEOUT, Settings
-from valor_gpu.evaluation.models import embed_from_config, judge_from_config
+from valor_gpu.evaluation.models import connection_facts, embed_from_config, judge_from_config
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets import Target, open_target, target_from_config
 from valor_gpu.judge.endpoint import openai_package
 from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.protocol import Judge
-from valor_gpu.text.embedding import OpenAIEmbedder
+from valor_gpu.text.served_embedding import OpenAIEmbedder
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.metrics import RunEvaluator
 
-_OF_EMBEDDER = ("model", "base_url", "dimensions", "api_key_env")
+_OF_CONNECTION = ("api_key_env", "azure_ad_token_env", "credential", "organization", "extra_headers")
+"""What a stored run has of how it was reached, as configurations name it."""
 _OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
 
 
@@ -79,16 +80,14 @@ def _judge(settings: Settings, secrets: Secrets) -> Judge | None:
 
 
 def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
-    """What decides the judge's replies, and the name of the variable that has its key; without secrets."""
+    """What decides the judge's replies, and how it is reached; without secrets."""
     if judge is None:
         return None
     identity = judge.identity
     if identity is None:
         function = getattr(judge, "_function", judge)
         identity = {"kind": "callable", "name": getattr(function, "__qualname__", type(function).__name__)}
-    key = getattr(judge, "api_key_env", None)
-    held = {"key_by_value": True} if key is not None else {}
-    return {**identity, **({"api_key_env": key} if isinstance(key, str) else held)}
+    return {**identity, **connection_facts(judge)}
 
 
 def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, settings: Settings) -> None:
@@ -139,7 +138,8 @@ def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: b
 
 
 def _bare(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (identity or {}).items() if name not in ("api_key_env", "key_by_value")}
+    """An identity without how it is reached, which may be another when a run goes on."""
+    return {name: value for name, value in (identity or {}).items() if name not in (*_OF_CONNECTION, "key_by_value")}
 
 
 def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
@@ -150,13 +150,12 @@ def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
     """The ``model_config`` that makes a judge of a stored identity.
 
     Raises:
-        InputError: the judge was an object of its process, or had its key by value.
+        InputError: the judge was an object of its process, or had its key, token or credential by value.
     """
     kind = identity.get("kind")
     if kind not in ("openai", "azure"):
         raise InputError(f"judge must be given again, since it was an object of its process: {_bare(identity)}")
-    if identity.get("key_by_value"):
-        raise InputError("model_config must be given again, since its key was given by value and is not stored")
+    _check_stored("model_config", identity)
     asked = dict(identity.get("parameters") or {})
     config: dict[str, Any] = {name: asked.pop(name) for name in _OF_REQUESTS if name in asked}
     asked.pop("logprobs", None)
@@ -164,10 +163,9 @@ def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
         config.setdefault(name, None)
     config |= {"extra": asked} if asked else {}
     config |= {"response_format": identity["response_format"]} if "response_format" in identity else {}
-    config |= {"api_key_env": identity["api_key_env"]} if "api_key_env" in identity else {}
+    config |= {name: identity[name] for name in _OF_CONNECTION if name in identity}
     if kind == "azure":
-        address = {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"]}
-        config |= {**address, "api_version": identity["api_version"]}
+        config |= _azure_of(identity)
     else:
         config |= {"model": identity["model"], "base_url": identity["base_url"]}
     return {**config, "api_type": kind}
@@ -181,8 +179,30 @@ def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
     """The ``embedding_config`` that makes an embedder of a stored identity.
 
     Raises:
-        InputError: it was an object of its process.
+        InputError: it was an object of its process, or had its key, token or credential by value.
     """
-    if identity.get("kind") != "OpenAIEmbedder":
+    kind = identity.get("kind")
+    # A stored run of an earlier release may have Azure's without a version, which is not enough to ask again.
+    if kind != "OpenAIEmbedder" and not (kind == "AzureEmbedder" and "api_version" in identity):
         raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
-    return {name: identity[name] for name in _OF_EMBEDDER if identity.get(name) is not None}
+    _check_stored("embedding_config", identity)
+    names = ("dimensions", *_OF_CONNECTION)
+    config = {name: identity[name] for name in names if identity.get(name) is not None}
+    if kind == "AzureEmbedder":
+        return {**_azure_of(identity), **config}
+    return {"model": identity["model"], "base_url": identity["base_url"], **config}
+
+
+def _azure_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """How a configuration names a deployment of a stored identity."""
+    version = identity.get("api_version")
+    named = {} if version is None else {"api_version": version}
+    return {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"], **named}
+
+
+def _check_stored(name: str, identity: Mapping[str, Any]) -> None:
+    """Raises unless a stored identity has all that is needed to ask again."""
+    if identity.get("key_by_value"):
+        what = f"credential, {identity['credential']}," if "credential" in identity else "key"
+        what = what if "extra_headers" not in identity else f"{what} or a header"
+        raise InputError(f"{name} must be given again, since its {what} was given by value and is not stored")

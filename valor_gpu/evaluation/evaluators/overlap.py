@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import string
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_number, check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.azure_tokens import azure_tokenizer
-from valor_gpu.evaluation.evaluators.base import Outcome, number_outcome
+from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, Outcome, number_outcome
 from valor_gpu.evaluation.evaluators.texts import TextEvaluator, TextRows
 from valor_gpu.text.bleu import bleu_of, counts_of, gleu_of, smoothed_bleu_of
 from valor_gpu.text.match_counts import common_lengths, ngram_matches
@@ -188,8 +189,26 @@ class AdaSimilarity(TextEvaluator):
         """Gives the cosine; texts whose vectors are zeros have none."""
         from valor_gpu.text.embedding import embedding_similarity  # loads what asks servers, 20 ms that others need not
 
-        cosines = embedding_similarity(texts.predictions, texts.references, self._embed)
-        return [number_outcome(value) for value in cosines.tolist()]
+        failures: dict[str, str] = {}
+        cosines = embedding_similarity(texts.predictions, texts.references, partial(self._vectors, failures))
+        outcomes = [number_outcome(value) for value in cosines.tolist()]
+        for at, (answer, truths) in enumerate(zip(texts.predictions, texts.references) if failures else ()):
+            asked = (answer, *([truths] if isinstance(truths, str) else truths))
+            reasons = [failures[text] for text in asked if text in failures]
+            if reasons:
+                outcomes[at] = Outcome(None, EVALUATOR_ERROR, reasons[0])
+        return outcomes
+
+    def _vectors(self, failures: dict[str, str], texts: list[str]) -> Any:
+        """The vectors of texts; zeros for those that fail while others do not, whose reasons go into ``failures``."""
+        from valor_gpu.judge.protocol import describe
+        from valor_gpu.text.served_embedding import SomeFailed
+
+        try:
+            return self._embed(texts)
+        except SomeFailed as error:
+            failures.update({texts[at]: describe(failure) for at, failure in error.failures.items()})
+            return error.vectors
 
 
 class ValorBleu(TextEvaluator):

@@ -12,7 +12,8 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 
-_OF_CONNECTIONS = ("kind", "masked", "response_format", "api_key_env")
+_OF_CONNECTIONS = ("kind", "masked", "response_format", "api_key_env", "azure_ad_token_env", "credential",
+                   "organization")  # fmt: skip
 """Facts of a model that say how it is reached, not what it is."""
 
 _SAID = ("name", "origin", "url")

@@ -22,9 +22,10 @@ from valor_gpu.evaluation.targets.answers import content_type_of, text_in, value
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of
 from valor_gpu.evaluation.targets.paths import filled, path_of, references_in, value_at
+from valor_gpu.judge.addresses import check_address
 from valor_gpu.judge.bodies import BodyError, ContentType
 from valor_gpu.judge.completions import retry_after, unproven
-from valor_gpu.judge.endpoint import CUT, async_http, check_address, is_loopback, openai_package
+from valor_gpu.judge.endpoint import CUT, async_http, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Status
 

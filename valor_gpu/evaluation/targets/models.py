@@ -8,7 +8,8 @@ from typing import Any
 
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.models import CONFIG_KEYS, judge_from_config, prices_of
+from valor_gpu.evaluation.connections import CONFIG_KEYS, VALUE_KEYS
+from valor_gpu.evaluation.models import judge_from_config, prices_of
 from valor_gpu.evaluation.prompts.prompty import read_prompt
 from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
 from valor_gpu.evaluation.rows._source_rows import plain_row
@@ -16,6 +17,7 @@ from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
+from valor_gpu.judge.entra import DEFAULT
 from valor_gpu.judge.protocol import Judge, Messages, Reply
 
 KEYS = ("name", "prompt", "prompt_file", "system", "retries")
@@ -68,8 +70,9 @@ class ModelTarget(AskedTarget):
             given.get("name") or self.model, secrets, timeout, rows, max_concurrency, given.get("retries", RETRIES)
         )
         self._prices = prices_of(prices, self.model)
-        self._given_as = plain_row("target", {k: v for k, v in given.items() if k != "api_key"})
-        self._has_held_key = "api_key" in given
+        self._given_as = plain_row("target", _storable(given))
+        objects = (given.get(key) for key in (*VALUE_KEYS, "credential") if key not in self._given_as)
+        self._has_held_key = any(each not in (None, False) for each in objects)
         self._system = None if given.get("system") is None else Template(given["system"], "target['system']")
         self._name_columns()
 
@@ -92,7 +95,7 @@ class ModelTarget(AskedTarget):
             raise InputError(f"target {self.name} needs 'question' or 'messages', or a prompt; columns: {shown}")
 
     def _described(self) -> dict[str, Any]:
-        """What was given; ``masked`` says whether there was a key by value. The prompt of a file is in it as text."""
+        """What was given; ``masked`` says whether a secret came by value. The prompt of a file is in it as text."""
         given = dict(self._given_as)
         shown = self._secrets.mask_json({**given, "parameters": self.parameters})
         masked = self._has_held_key or shown != {**given, "parameters": self.parameters}
@@ -135,6 +138,13 @@ class ModelTarget(AskedTarget):
         if self._system is not None:
             messages.insert(0, {"role": "system", "content": self._system.render(arguments)})
         return messages
+
+
+def _storable(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given, without keys and tokens by value and without credentials that are objects."""
+    found = {key: value for key, value in given.items() if key not in (*VALUE_KEYS, "credential")}
+    is_named = given.get("credential") is True or given.get("credential") == DEFAULT
+    return {**found, "credential": DEFAULT} if is_named else found
 
 
 def _prompt(given: Mapping[str, Any]) -> tuple[MessageTemplate | None, dict[str, Any]]:

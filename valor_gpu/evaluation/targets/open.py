@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.connections import CONFIG_KEYS
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
-from valor_gpu.evaluation.models import CONFIG_KEYS
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.evaluation.targets.flows import check_address_of_flow, entry_of_flow
@@ -135,7 +135,10 @@ def target_from_config(
         made = open_target(config["origin"], parameters=parameters, **options)
     else:
         if config.get("masked"):
-            raise InputError(f"target {name!r} cannot be made again, since it had a secret by value: pass target=")
+            raise InputError(
+                f"target {name!r} cannot be made again, since it had an object as credential or had a secret by value:"
+                " pass target="
+            )
         given = {key: value for key, value in config.items() if key not in ("kind", "version", "parameters", "masked")}
         made = open_target(given, parameters=parameters, **options)
     if config.get("version") and made.version != config["version"]:
