@@ -25,13 +25,13 @@ from valor_gpu.evaluation.rows._references import shown_names
 from valor_gpu.evaluation.rows._source_rows import SourceRow
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
+from valor_gpu.evaluation.rows.messages import ASSISTANT, messages_of, spoken
 
 COLUMNS = ("key", "id")
 LONGEST = 200
 """Characters of a key. Of a longer value the first 100 are kept, and a hash of all."""
 
 _HASH = 16  # hexadecimal digits: 64 bits; two of 100,000 rows share them with probability 3e-10
-_ANSWERER = "assistant"
 _SORTED = json.JSONEncoder(sort_keys=True)  # made once: a row takes half the time
 
 
@@ -110,12 +110,14 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _asked(messages: Any) -> Any:
+def _asked(value: Any) -> Any:
     """The turns of a conversation that are not answers, role and content alone: citations are the system's too."""
-    if not isinstance(messages, list):
-        return messages
-    turns = [turn for turn in messages if isinstance(turn, dict) and turn.get("role") != _ANSWERER]
-    return [[turn.get("role"), turn.get("content")] for turn in turns]
+    try:
+        messages, _ = messages_of(value)
+    except InputError:
+        return value
+    turns = [spoken(turn) for turn in messages if isinstance(turn, dict)]
+    return [list(turn) for turn in turns if turn.role != ASSISTANT]
 
 
 def _hash(value: Any) -> str:

@@ -17,6 +17,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import content_hash
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
+from valor_gpu.evaluation.rows.messages import has_role
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.protocol import Usage, describe
 
@@ -220,7 +221,7 @@ def answer_of(returned: Any) -> TargetAnswer:
         return replace(returned, outputs=plain_row("the answer", returned.outputs))
     if isinstance(returned, str):
         return TargetAnswer({ANSWER: returned})
-    if isinstance(returned, (list, tuple)) and returned and all(_is_message(each) for each in returned):
+    if isinstance(returned, (list, tuple)) and returned and all(map(has_role, returned)):
         returned = {MESSAGES: list(returned)}
     if not isinstance(returned, Mapping):
         kind = type(returned).__name__
@@ -230,10 +231,6 @@ def answer_of(returned: Any) -> TargetAnswer:
     if taken := [name for name in RESERVED if name in returned]:
         raise InputError(f"the target must return other names than {', '.join(taken)}, which a run keeps for itself")
     return TargetAnswer(plain_row("the answer", returned))
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
 
 
 def _names(outputs: Mapping[str, Any]) -> str:
