@@ -122,7 +122,7 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
             "Choose a data set, or upload one." if dataset is None else "The file of the data set is gone."
         )
         return found
-    _attempt(found, "data", lambda: setattr(found, "source", opened_data(dataset.source)))
+    _attempt(found, "data", lambda: setattr(found, "source", _all_columns(opened_data(dataset.source), dataset)))
     if found.source is not None and found.source.hash != dataset.hash:
         found.problems["data"] = (
             f"The file of {dataset.name} has changed since it was listed, by the hash of its content. Upload it again."
@@ -147,6 +147,11 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
     if not found.problems:
         _attempt(found, "", lambda: _plan(found, store))
     return found
+
+
+def _all_columns(source: DataSource, dataset: StoredDataset) -> DataSource:
+    """The source with the columns that begin behind its first rows, where the data set has such."""
+    return source.with_all_columns() if set(dataset.columns) - set(source.columns) else source
 
 
 def _make(name: str, said: Mapping[str, Any], store: Store) -> None:

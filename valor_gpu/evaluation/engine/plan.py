@@ -23,7 +23,7 @@ from valor_gpu.evaluation.models import identity_of
 from valor_gpu.evaluation.results.files import METRICS, artifact_paths
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.evaluation.rows import mapping as mappings
-from valor_gpu.evaluation.rows._references import shown_names
+from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
 from valor_gpu.evaluation.rows.data import DataSource, open_data
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of
 from valor_gpu.evaluation.rows.keys import RowKeys
@@ -106,6 +106,15 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
     """
     settings.check()
     source = source or _opened(settings)
+    try:
+        return _plan_of(settings, store, source)
+    except ColumnsError:  # a column may begin behind the first rows
+        if not source.columns.is_partial:
+            raise
+        return _plan_of(settings, store, source.with_all_columns())
+
+
+def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
     services = open_services(settings)
     if services.target is not None:
         services.target.map_columns(settings.data_mapping, source.columns)
@@ -126,7 +135,7 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
     cache = getattr(settings.cache, "path", settings.cache)
     _check_folder(settings.output_path, {"the data": source.name, "the store": store.path, "the cache": cache})
     for note in notes:
-        warnings.warn(note, UserWarning, stacklevel=3)
+        warnings.warn(note, UserWarning, stacklevel=4)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
     return Plan(
         config,
@@ -183,6 +192,8 @@ def _possible(
     """
     found = mappings.resolve_mapping(settings.data_mapping, source.columns, services.outputs, (), task)
     lacking = {each.name: found.missing(each.requires) for each in evaluators}
+    if any(lacking.values()) and source.columns.is_partial:
+        raise ColumnsError(f"columns of {source.columns.seen} lack fields of default metrics")
     left_out = ", ".join(f"{name} (needs {', '.join(fields)})" for name, fields in lacking.items() if fields)
     if all(lacking.values()):
         raise InputError(
@@ -313,7 +324,7 @@ def check_thresholds(thresholds: Mapping[str, float | str] | None, evaluators: S
 def _check_slices(settings: Settings, source: DataSource) -> None:
     for name in settings.slice_columns():
         if name not in source.columns:
-            raise InputError(
+            raise ColumnsError(
                 f"slice_by must name columns but has {name!r:.80}{near_names(name, source.columns)};"
                 f" columns: {shown_names(source.columns)}"
             )

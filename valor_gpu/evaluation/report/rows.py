@@ -11,6 +11,7 @@ from typing import Any
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, SPOKEN, TURNS, WORST, short, words
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
 from valor_gpu.evaluation.rows.messages import has_role, messages_of, spoken
 from valor_gpu.pages import charts, numbers
@@ -230,7 +231,7 @@ def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
     if reference is not None:
         source = row.inputs if reference[1] == "data" else row.outputs
-        return _clip(source.get(reference[2]))
+        return _clip(value_at(source, reference[2]))
     for source in (row.outputs, row.inputs) if field == ANSWER else (row.inputs,):
         for column in names_of(field, source):
             return _clip(source[column])

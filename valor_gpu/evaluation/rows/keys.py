@@ -21,7 +21,7 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.rows._references import shown_names
+from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
 from valor_gpu.evaluation.rows._source_rows import SourceRow
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
@@ -52,7 +52,7 @@ class RowKeys:
     def __init__(self, columns: Collection[str], mapping: Mapping, column: str | None = None) -> None:
         if column is not None and column not in columns:
             near = near_names(column, columns)
-            raise InputError(f"key must be a column but is {column!r:.80}{near}; columns: {shown_names(columns)}")
+            raise ColumnsError(f"key must be a column but is {column!r:.80}{near}; columns: {shown_names(columns)}")
         self.column = column or next((each for each in COLUMNS if each in columns), None)
         self._mapping = mapping
         self._given: set[int] = set()
