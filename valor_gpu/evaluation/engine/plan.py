@@ -21,6 +21,7 @@ from valor_gpu.evaluation.engine.services import Services, check_judge, judge_id
 from valor_gpu.evaluation.engine.settings import Settings, parameters_text
 from valor_gpu.evaluation.models import identity_of
 from valor_gpu.evaluation.results.files import METRICS, artifact_paths
+from valor_gpu.evaluation.results.parts import with_parts
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.evaluation.rows import mapping as mappings
 from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
@@ -314,7 +315,8 @@ def fills_baseline(evaluators: Sequence[RunEvaluator], baseline: Run | None, col
 
 def check_thresholds(thresholds: Mapping[str, float | str] | None, evaluators: Sequence[RunEvaluator]) -> None:
     """Raises for thresholds of other evaluators, outside their scale, or of levels that there are not."""
-    scales = {each.name: each.describe() for each in evaluators}
+    infos = with_parts([each.describe() for each in evaluators], (), thresholds or ())
+    scales = {each["name"]: each for each in infos}
     for name, limit in read_thresholds(thresholds, list(scales.values())).items():
         low, high = scales[name]["low"], scales[name]["high"]
         ends = float("-inf") if low is None else low, float("inf") if high is None else high
