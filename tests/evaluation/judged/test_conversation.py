@@ -198,8 +198,8 @@ def test_the_context_of_a_row_belongs_to_all_of_its_turns() -> None:
     judge = Script(rating(4), rating(2))
     (found,) = outcomes(chat(), [row], judge)
     assert found.value == 3 and all("The ferry." in asked for asked in judge.users)
-    assert outcome(chat("gpt_fluency"), {**row, "context": 7}, rating(3), rating(3)).value == 3
-    assert outcome(chat(), {**row, "context": 7}).reason == "context must be text or a list of texts but is int"
+    assert outcome(chat("gpt_fluency"), {**row, "context": {1}}, rating(3), rating(3)).value == 3
+    assert outcome(chat(), {**row, "context": {1}}).reason == "context must be text or a list of texts but is set"
 
 
 @pytest.mark.parametrize(
@@ -229,9 +229,9 @@ def test_usual_names_of_roles(asks: dict[str, str], answers: dict[str, str], too
         (["hello"], r"messages\[0\] must be an object with role and content but is str"),
         ([user("a"), {"role": "elf", "content": "b"}], r"messages\[1\].role must be user or assistant but is 'elf'"),
         ([user(None)], r"messages\[0\].content must be text but is missing"),
-        ([user(7)], r"messages\[0\].content must be text but is int"),
-        ([assistant("a", 7)], r"messages\[0\].context.citations\[0\] must be text but is int"),
-        ([assistant("a", {"content": 7})], r"messages\[0\].context.citations\[0\].content must be text but is int"),
+        ([user(True)], r"messages\[0\].content must be text but is bool"),
+        ([assistant("a", [])], r"messages\[0\].context.citations\[0\] must be text but is list"),
+        ([assistant("a", {"content": []})], r"messages\[0\].context.citations\[0\].content must be text but is list"),
         ([], "no turn has a score: the assistant says nothing"),
         ([user("Anyone?")], "no turn has a score: the assistant says nothing"),
     ],
