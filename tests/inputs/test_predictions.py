@@ -155,6 +155,11 @@ def test_whole_numbers_that_are_written_as_floats_are_those_classes(rows: tuple[
     assert found.target.tolist() == found.labels.tolist()
 
 
+def test_a_bar_separates_columns_where_nothing_else_does(tmp_path: Path) -> None:
+    found = read_predictions(written(tmp_path, "t|p", "a|b", "b|b"), Columns("t", pred="p"))
+    assert found.names == ("a", "b") and found.target.tolist() == [0, 1]
+
+
 def test_names_of_classes_and_cells_may_be_the_same_number(tmp_path: Path) -> None:
     path = written(tmp_path, "t,p,s0,s1", "0.0,0,1,0", "1.0,1,0,1", "255.0,0,1,0")
     for labels in (("0", "1"), ("0.0", "1.0")):
