@@ -68,9 +68,11 @@ class DataSource:
         return sum(1 for _ in self)
 
     def with_all_columns(self) -> DataSource:
-        """The source with the columns and paths of all rows, which are read for that where they were not."""
-        if not self.columns.is_partial:
-            return self
+        """The source with the columns and paths of all rows, which are read once for that where they were not."""
+        return self._whole if self.columns.is_partial else self
+
+    @cached_property
+    def _whole(self) -> DataSource:
         rows = 0
 
         def readable() -> Iterator[Mapping[str, Any]]:
@@ -82,7 +84,10 @@ class DataSource:
         header = None if self.format in _OF_ROWS else self.columns
         columns = ColumnNames.of(readable(), "", header)
         columns.seen = f"all {rows:,} rows" if header is None else ""
-        return replace(self, columns=columns)
+        found = replace(self, columns=columns)
+        if "hash" in self.__dict__:  # of the same content: not to be computed again
+            found.__dict__["hash"] = self.hash
+        return found
 
     @cached_property
     def hash(self) -> str:
