@@ -135,7 +135,7 @@ def test_rows_without_a_score_are_counted_and_listed(
 ) -> None:
     path, table = tmp_path / "rows.jsonl", tmp_path / "rows.csv"
     path.write_text(
-        '{"answer": "a b", "ground_truth": "a b"}\n{"answer": "c"}\n{"answer": 3, "ground_truth": "x"}\n[]\n'
+        '{"answer": "a b", "ground_truth": "a b"}\n{"answer": "c"}\n{"answer": 3.5, "ground_truth": "x"}\n[]\n'
     )
     found = text("--predictions", str(path), "--metrics", "rouge1,corpus_bleu", "--per-row", str(table))
     assert found["values"]["mean_rouge1"] == 1.0 and found["counts"]["rows"] == 4
@@ -148,7 +148,7 @@ def test_rows_without_a_score_are_counted_and_listed(
     rows = list(csv.DictReader(table.read_text().splitlines()))
     assert [row["rouge1"] for row in rows] == ["1.0", "", "", ""]
     assert rows[1]["error"] == "rouge1: missing ground_truth; corpus_bleu: missing ground_truth"
-    assert rows[2]["error"].startswith("rouge1: answer must be text but is int")
+    assert rows[2]["error"].startswith("rouge1: answer must be text but is float")
     assert rows[3]["error"] == unreadable
 
 

@@ -30,8 +30,15 @@ def test_contains_the_ground_truth() -> None:
     assert one("contains", {"answer": "in Paris", "ground_truth": "Paris"}).value == 1
     assert one("contains", {"answer": "in Paris", "ground_truth": ["Rome", "Paris"]}).value == 1
     assert one("contains", "in Paris") == Outcome(None, "missing_field", "missing ground_truth")
-    wrong = one("contains", {"answer": "a", "ground_truth": [1]})
-    assert wrong == Outcome(None, "invalid_field", "ground_truth[0] must be str but got int")
+    assert one("contains", {"answer": "it is 42", "ground_truth": [7, 42]}).value == 1
+    assert one("contains", {"answer": 421, "ground_truth": 42}).value == 1
+    wrong = one("contains", {"answer": "a", "ground_truth": ["a", 1.5]})
+    assert wrong == Outcome(
+        None, "invalid_field", "ground_truth[1] must be text but is float: write its digits as a text"
+    )
+    assert one("contains", {"answer": "a", "ground_truth": 1.5}).reason.startswith(
+        "ground_truth must be text but is float"
+    )
 
 
 def test_regex() -> None:
@@ -98,7 +105,8 @@ def test_length() -> None:
     assert one("length", "a bé", unit="words").value == 2
     assert one("length", "abc", least=4) == Outcome(0.0, reason="3 characters are below 4", details={"characters": 3})
     assert one("length", "abc", least=3, most=3) == Outcome(1.0, details={"characters": 3})
-    assert one("length", {"answer": 3}) == Outcome(None, "invalid_field", "answer must be text but is int")
+    assert one("length", {"answer": []}) == Outcome(None, "invalid_field", "answer must be text but is list")
+    assert one("length", {"answer": 789}) == Outcome(3.0)
 
 
 def test_latency_and_cost() -> None:

@@ -52,6 +52,40 @@ def test_double_star_gets_every_field_whatever_its_name() -> None:
     assert custom_evaluator(count).score_rows([{"answer": "a", "price": 1, "none": None}]) == [Outcome(1.0)]
 
 
+def test_double_star_beside_other_names_of_fields() -> None:
+    def count(*, response: str, query: str = "none", **row: Any) -> int:
+        assert "answer" not in row and "question" not in row
+        return len(response) * 1000 + len(query) * 100 + len(row)
+
+    made = custom_evaluator(count)
+    assert made.requires == {"answer"}
+    row = {"answer": "a", "question": "qq", "context": "c", "price": 1}
+    assert made.score_rows([row, {"answer": "a", "response": "column"}, {"question": "q"}]) == [
+        Outcome(1202.0),
+        Outcome(1400.0),
+        Outcome(None, "missing_field", "missing answer"),
+    ]
+
+
+def test_several_numbers_have_outcomes_of_their_own() -> None:
+    def give(answer: str) -> dict[str, Any]:
+        return {"a": 1, "b": 20, "c": float("nan"), "b_level": "high", "reason": "all", "a_reason": "mine", "more": "x"}
+
+    [found] = custom_evaluator(give, high=10).score_rows([{"answer": "a"}])
+    assert (found.value, found.status) == (None, "undefined")
+    assert found.reason == "several numbers, each a metric of its own: a = 1, b = evaluator_error, c = undefined"
+    assert found.parts is not None
+    assert found.parts["a"] == Outcome(1.0, reason="mine", details={"more": "x"})
+    assert found.parts["b"] == Outcome(None, "evaluator_error", "InputError: its value must be in [-inf, 10] but is 20")
+    assert found.parts["c"] == Outcome(None, "undefined", "the evaluator's value is nan")
+
+    def many(answer: str) -> dict[str, int]:
+        return dict.fromkeys(map(str, range(101)), 1)
+
+    [failed] = custom_evaluator(many).score_rows([{"answer": "a"}])
+    assert failed.reason == "InputError: a mapping must have at most 100 numbers but has 101"
+
+
 class Exact:
     """Whether the answer is a text."""
 
@@ -121,10 +155,18 @@ def test_coroutines_run_where_a_loop_runs_already() -> None:
         (decimal.Decimal("0.5"), Outcome(0.5)),
         ("5", Outcome(None, "evaluator_error", "InputTypeError: it must return a number or None but returned str")),
         (11, Outcome(None, "evaluator_error", "InputError: its value must be in [0, 10] but is 11")),
+        ({"a": 1}, Outcome(1.0, details={"a": 1.0}, parts={"a": Outcome(1.0)})),
         (
-            {"a": 1},
+            {"a": np.int64(1), "a_reason": "why"},
+            Outcome(1.0, reason="why", details={"a": 1.0}, parts={"a": Outcome(1.0, reason="why")}),
+        ),
+        ({"a": None}, Outcome(None, "undefined", "the evaluator returned None as 'a'")),
+        (
+            {"a": "good"},
             Outcome(
-                None, "evaluator_error", "InputError: a mapping must have the key 'value' or 'score' but has ['a']"
+                None,
+                "evaluator_error",
+                "InputError: a mapping must have a number, under 'value', 'score' or a key of its own, but has ['a']",
             ),
         ),
     ],
@@ -294,7 +336,6 @@ class Needy:
         (share, {"low": 2, "high": 1}, r"high must be in \[2, inf\] but got 1"),
         (lambda: 1, {"name": "none"}, "evaluator must have a parameter, named as a field, but has none"),
         (lambda a, /: 1, {"name": "one"}, "evaluator must take its parameters by name, but not so 'a'"),
-        (lambda response, **row: 1, {"name": "one"}, r"evaluator with \*\* must name fields as they are but has"),
     ],
 )
 def test_what_cannot_be_an_evaluator(function: Any, options: dict[str, Any], message: str) -> None:

@@ -56,7 +56,7 @@ def test_cells_are_texts_and_empty_ones_are_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+@pytest.mark.parametrize("delimiter", [",", "\t", ";", "|"])
 def test_dialects(tmp_path: Path, end: str, mark: bytes, delimiter: str) -> None:
     text = end.join(delimiter.join(cells) for cells in (["a", "b"], ["1", '"x\r\ny ""q"""'], [], ["é", '""']))
     source = opened(tmp_path, mark + text.encode())
@@ -226,6 +226,13 @@ def test_other_encodings_are_named(tmp_path: Path, encoding: str, name: str) -> 
         ("a.jsonl", b"\n \n", "a.jsonl must have at least one row but has none"),
         ("a.jsonl", b"{bad\nworse}\n", "must have a row that can be read but has none: .*line 1 must be JSON but"),
         ("a.jsonl", b"{}\n{}\n", "must have columns but its first 2 rows have none"),
+        ("a.jsonl", b'{\n  "a": 1\n}\n', "but its first object goes on in the next line: write each on a line"),
+        ("a.jsonl", b'{"a": 1},\n', "extra data at column 9: end the line without the comma"),
+        (
+            "a.csv",
+            b"a,b\n1,2,\n",
+            "has 3: column 3 has no name; if all rows end in a delimiter, let the header end in one",
+        ),
         ("a.json", b'[\n{"a": 1}\n]\n', "must have one JSON object a line but is one JSON list"),
         ("a.json", b'[{"a": 1}, {"a": 2}]', "must have one JSON object a line but is one JSON list"),
         ("a.csv.gz", b"a,b\n1,2\n", "a.csv.gz must be gzip, as its name says, but begins with b'a,'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tracemalloc
 from typing import Any
 
@@ -65,6 +66,14 @@ def test_hashes_of_conversations_leave_out_what_the_assistant_said() -> None:
     assert one == same
     other = keys_of([{"messages": [{"role": "user", "content": "ho"}]}, {"messages": "text"}])
     assert len({*one, *other}) == 3
+
+
+def test_conversations_of_every_form_have_the_keys_of_a_list() -> None:
+    plain = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}]
+    shared = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "else"}]
+    forms: list[Any] = [plain, {"messages": plain, "context": "c"}, json.dumps(plain), shared]
+    assert len({key for form in forms for key in keys_of([{"messages": form}])}) == 1
+    assert keys_of([{"conversation": plain}]) == keys_of([{"messages": plain}])
 
 
 def test_rows_without_known_fields_have_the_hash_of_all_columns_but_the_answer() -> None:

@@ -218,7 +218,7 @@ def test_everything_wrong_is_one_error() -> None:
         "tone": "${target.tone}",
     }
     assert problems(given, DATA, None, {"mine": {"tone"}, "f1_score": {"answer"}}) == [
-        "'qestions' is no field; did you mean 'questions' or 'question' or 'predictions'?; fields: question,"
+        "'qestions' is no field; did you mean 'questions' or 'question' or 'conversations'?; fields: question,"
         " answer, context, ground_truth, messages",
         "'contexts' is 'contxt', which is no column; did you mean 'context'?; columns: 'question', 'context', 'answer',"
         " 'ground_truth'",
@@ -323,4 +323,4 @@ def test_the_page_has_every_name_of_every_field() -> None:
     for field, aliases in FIELDS.items():
         row = next(line for line in page.splitlines() if line.startswith(f"| `{field}` |"))
         names = re.findall(r"`(\w+)`", row)[1:]
-        assert names == (list(aliases) or ["y_pred", "chat", "messages"])
+        assert names == list(aliases)

@@ -43,18 +43,29 @@ def test_values_lie_in_the_scale_and_the_best_ground_truth_counts(name: str) -> 
 
 
 def test_rows_without_texts_fail_alone(name: str) -> None:
-    rows = [ROWS[0], {"answer": 3, "ground_truth": "a"}, {"answer": "a", "ground_truth": []}, {"answer": "a"}]
-    rows += [{"answer": "a", "ground_truth": {"x": 1}}, {"answer": "a", "ground_truth": ["a", 1]}, ROWS[1]]
+    rows = [ROWS[0], {"answer": 3.5, "ground_truth": "a"}, {"answer": "a", "ground_truth": []}, {"answer": "a"}]
+    rows += [{"answer": "a", "ground_truth": {"x": 1}}, {"answer": "a", "ground_truth": ["a", True]}, ROWS[1]]
     found = evaluator(name).score_rows(rows)
     assert [found[0], found[-1]] == evaluator(name).score_rows(ROWS[:2])
     assert [(outcome.status, outcome.reason) for outcome in found[1:-1]] == [
-        ("invalid_field", "answer must be text but is int"),
+        ("invalid_field", "answer must be text but is float: write its digits as a text"),
         ("invalid_field", "ground_truth must have at least one text but is an empty list"),
         ("missing_field", "missing ground_truth"),
         ("invalid_field", "ground_truth must be a text or a list of texts but is dict"),
-        ("invalid_field", "ground_truth must be a list of texts but holds int"),
+        ("invalid_field", "ground_truth[1] must be text but is bool: write it as a text, as the other texts do"),
     ]
     assert evaluator(name).score_rows(rows[1:2])[0].status == "invalid_field"
+
+
+def test_integers_are_their_digits(name: str) -> None:
+    texts_ = {"answer": "42 words", "ground_truth": ["42", "42 words"]}
+    assert evaluator(name).score_rows([{**texts_, "ground_truth": [42, "42 words"]}]) == evaluator(name).score_rows(
+        [texts_]
+    )
+    same, alike = {"answer": 42, "ground_truth": 42}, {"answer": "42", "ground_truth": "42"}
+    assert evaluator(name).score_rows([same]) == evaluator(name).score_rows([alike])
+    [whole] = evaluator(name).score_rows([{"answer": "42", "ground_truth": 42.0}])
+    assert whole.status == "invalid_field" and whole.reason.endswith("a text, since 42.0 may stand for 42")
 
 
 def test_hostile_texts_have_numbers(name: str) -> None:

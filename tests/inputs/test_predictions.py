@@ -146,6 +146,40 @@ def test_texts_that_are_classes(text: str, tmp_path: Path) -> None:
     assert text in read_predictions(path, Columns("t", pred="p")).names
 
 
+@pytest.mark.parametrize(
+    "rows", [("1,1.0", "0,0.0"), ("1.0,1", "0.0,0.00"), ("1,1.0", "0,0", "1,1"), ("-0.0,0", "1,1")]
+)
+def test_whole_numbers_that_are_written_as_floats_are_those_classes(rows: tuple[str, ...], tmp_path: Path) -> None:
+    found = read_predictions(written(tmp_path, "t,p", *rows), Columns("t", pred="p"))
+    assert found.names == ("0", "1") and found.labels is not None
+    assert found.target.tolist() == found.labels.tolist()
+
+
+def test_a_bar_separates_columns_where_nothing_else_does(tmp_path: Path) -> None:
+    found = read_predictions(written(tmp_path, "t|p", "a|b", "b|b"), Columns("t", pred="p"))
+    assert found.names == ("a", "b") and found.target.tolist() == [0, 1]
+
+
+def test_names_of_classes_and_cells_may_be_the_same_number(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p,s0,s1", "0.0,0,1,0", "1.0,1,0,1", "255.0,0,1,0")
+    for labels in (("0", "1"), ("0.0", "1.0")):
+        of_scores = read_predictions(path, Columns("t", ("s0", "s1")), labels, ignore="255")
+        assert of_scores.names == labels and of_scores.target.tolist() == [0, 1, IGNORED]
+        predicted = read_predictions(path, Columns("t", pred="p"), labels, ignore="255")
+        assert predicted.labels is not None and predicted.labels.tolist() == [0, 1, 0]
+    assert read_predictions(path, Columns("t", pred="p"), ignore="255.0").names == ("0", "1")
+
+
+def test_names_that_are_one_number_are_themselves_alone(tmp_path: Path) -> None:
+    path = written(tmp_path, "t,p", "1,1.0", "1.0,1", "0,0")
+    found = read_predictions(path, Columns("t", pred="p"), ("0", "1", "1.0"))
+    assert found.labels is not None and (found.target.tolist(), found.labels.tolist()) == ([1, 2, 0], [2, 1, 0])
+    leading = written(tmp_path, "t,p", "1,01", "0,0")
+    assert read_predictions(leading, Columns("t", pred="p")).names == ("0", "01", "1")
+    with pytest.raises(InputError, match="'p' must be one of the classes 0, 1 but got '01'"):
+        read_predictions(leading, Columns("t", pred="p"), ("0", "1"))
+
+
 def test_predictions_that_are_never_a_target(tmp_path: Path) -> None:
     path = written(tmp_path, "t,p", "cat,0", "dog,1", "?,1")
     message = r"column 'p' must hold the classes of column 't' \(cat, dog\) but has none of them: it holds 0, 1; if"

@@ -112,6 +112,28 @@ def test_names_of_classes_that_are_numbers(tmp_path: Path, form: str) -> None:
     assert np.asarray(values["tp"]).tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("labels", [None, ["1", "2", "three"]])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_classes_that_are_written_as_floats(tmp_path: Path, form: str, labels: Any) -> None:
+    table = pa.table({"preds": [1, 2, 1], "target": [1.0, 2.0, 2.0]})
+    path = tmp_path / f"a.{form}"
+    if form == "parquet":
+        parquet.write_table(table, path)
+    elif form == "jsonl":
+        write_jsonl(path, table.to_pylist())
+    else:
+        path.write_text("preds,target\n1,1.0\n2,2.0\n1,2\n")
+    data = {"files": str(path), "task": "classification", **({"labels": labels} if labels else {})}
+    config = {
+        "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 3, "average": None}},
+        "data": data,
+        "output": str(tmp_path / "out"),
+    }
+    values = finished(config).results["accuracy"].values
+    assert np.asarray(values["support"]).tolist() == ([1, 2, 0] if labels else [0, 1, 2])
+    assert sum(np.asarray(values["tp"]).tolist()) == 2
+
+
 def test_scores_in_lists_are_no_names_of_classes(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", [{"preds": [1, 0], "target": 2}, {"preds": [0, 1], "target": 2}])
     config = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -166,6 +167,21 @@ def test_mapping_proposes_and_explains(browser: TestClient) -> None:
     page = send(browser, f"{address}/data", {"do": "next", "map-answer": "${data.none}"})
     assert page.url.path == f"{address}/data"
     assert "none" in re.findall(r'id="problem-mapping"[^>]*>(.*?)</p>', page.text, re.DOTALL)[0]
+
+
+def test_mapping_offers_paths_and_columns_that_begin_late(browser: TestClient) -> None:
+    rows: list[Any] = [{"question": "q", "out": {"reply": "deep"}}] * 120
+    rows += [{"question": "q", "out": {"reply": "d"}, "truth": "d"}, {"question": "q", "out": {"late": "l"}}]
+    content = "\n".join(map(json.dumps, rows)).encode()
+    address = begin(browser)
+    page = upload(browser, address, content, "rows.jsonl")
+    assert '<option value="${data.out.reply}"' in page.text and '<option value="${data.truth}"' in page.text
+    fields = {"map-answer": "${data.out.reply}", "map-ground_truth": "${data.truth}", "do": "next"}
+    send(browser, f"{address}/data", fields)
+    shown = browser.get(f"{address}/data").text
+    assert "deep" in text_of(browser.get(f"{address}/data")) and "which is no column" not in shown
+    page = send(browser, f"{address}/data", {**fields, "map-answer": "${data.out.late}"})
+    assert page.url.path == f"{address}/metrics"
 
 
 def test_only_what_the_columns_allow_can_be_ticked(browser: TestClient) -> None:

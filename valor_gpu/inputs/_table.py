@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,8 @@ from valor_gpu.inputs.files import InputFile
 Numbers = NDArray[np.float64]
 
 _NAMES_SHOWN = 12
+WHOLE_NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(\.0+)?")
+"""A whole number as csv files have it, also as a float; ``01`` is a name, since no number is written so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,3 +76,14 @@ def cell_text(value: Any) -> str:
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+def whole_text(text: str) -> str:
+    """A name without the fraction of a whole number: pandas writes 1.0 for 1 in a column with an empty cell.
+
+    Example:
+        >>> whole_text("1.0"), whole_text("-0.0"), whole_text("01.0"), whole_text("1.5")
+        ('1', '0', '01.0', '1.5')
+    """
+    found = WHOLE_NUMBER.fullmatch(text)
+    return text if found is None or found[3] is None else found[1] * (found[2] != "0") + found[2]

@@ -207,6 +207,6 @@ def _cell_numbers(place: str, name: str, value: Any) -> Iterable[float]:
         raise InputError(f"{place}, {name!r} must hold finite numbers but got an integer beyond 1.8e308") from None
 
 
-CSV = Format(partial(_csv_names, ",\t;"), partial(_read_csv, ",\t;"), is_text=True)
+CSV = Format(partial(_csv_names, ",\t;|"), partial(_read_csv, ",\t;|"), is_text=True)
 TSV = Format(partial(_csv_names, "\t"), partial(_read_csv, "\t"), is_text=True)
 JSON_LINES = Format(_json_names, _read_json_lines, is_text=True)

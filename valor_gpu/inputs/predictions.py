@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._table import WHOLE_NUMBER, whole_text
 from valor_gpu.inputs.files import InputFile, Path
 from valor_gpu.inputs.tables import Numbers, Table, column_names, read_table
 
@@ -98,13 +99,20 @@ def read_predictions(
     texts = [columns.target, *([] if columns.pred is None else [columns.pred])]
     groups = [group for group in (scores, [columns.weight] if columns.weight else []) if group]
     table = read_table(file, texts, groups)
+    if (
+        labels is None
+        and columns.pred is not None
+        and all(map(WHOLE_NUMBER.fullmatch, {*table.texts[0], *table.texts[1]} - {"", ignore}))
+    ):
+        table = replace(table, texts=tuple(list(map(whole_text, cells)) for cells in table.texts))
+        ignore = None if ignore is None else whole_text(ignore)
     if not table.texts[0]:
         raise InputError(f"{file.name} must have at least one row of predictions but has none")
     if columns.pred is not None and labels is None:
         _check_predicted_classes(table, columns.target, columns.pred, ignore)
     matrix = table.numbers[0] if scores else None
     names = _class_names(table, columns, scores, matrix, labels, ignore)
-    if ignore is not None and ignore not in names and ignore not in table.texts[0]:
+    if ignore is not None and ignore not in names and whole_text(ignore) not in set(map(whole_text, table.texts[0])):
         held = _listed(sorted(set(table.texts[0]), key=_order))
         raise InputError(f"ignore must be a class of column {columns.target!r} but got {ignore!r}: it holds {held}")
     target = _indices(table, columns.target, table.texts[0], names, ignore)
@@ -193,11 +201,14 @@ def _listed(names: Sequence[str]) -> str:
 def _indices(
     table: Table, column: str, texts: Sequence[str], names: Sequence[str], ignore: str | None
 ) -> NDArray[np.int64]:
-    """Class index of every text."""
-    index = {name: i for i, name in enumerate(names)}
+    """Class index of every text: of the name that it is, else of the one that is the same number."""
+    exact = {name: i for i, name in enumerate(names)}
     if ignore is not None:
-        index[ignore] = IGNORED
-    found = [index.get(text) for text in texts]
+        exact[ignore] = IGNORED
+    # Of two names that are one number, such as 1 and 1.0, each is itself alone.
+    index = {whole_text(name): i for name, i in exact.items()} if len(set(map(whole_text, exact))) == len(exact) else {}
+    index |= exact
+    found = [index.get(text, index.get(whole_text(text))) for text in texts]
     if None in found:
         row = found.index(None)
         raise InputError(

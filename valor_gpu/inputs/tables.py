@@ -46,7 +46,7 @@ def read_table(source: Source, texts: Sequence[str], numbers: Sequence[Sequence[
 
     Args:
         source: path of a ``.csv`` or ``.tsv`` file (the first line names the columns; the separator of CSV is the comma
-            or, if the first line has none, the tab or else the semicolon), ``.jsonl`` (one object per line),
+            or, if the first line has none, the tab, the semicolon or else ``|``), ``.jsonl`` (one object per line),
             ``.parquet`` or ``.npz`` (one array per column, all of one length); ``.csv.gz``, ``.tsv.gz`` or
             ``.jsonl.gz``; or ``-`` for standard input. What comes from standard input or a pipe without such an ending
             is npz or Parquet if it begins as these do, JSON lines if it begins with ``{``, and else CSV. An

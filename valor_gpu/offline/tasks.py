@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._table import whole_text
 from valor_gpu.metric import Metric
 from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.config import TASKS, DataConfig, default_fields
@@ -124,6 +125,13 @@ def _classification(task: Task, chunk: Chunk) -> Iterator[Arguments]:
     yield tuple(task.tensor(values) for values in arguments)
 
 
+def _whole_numbers(target: NDArray[Any]) -> NDArray[Any]:
+    """Classes as integers where all are whole: pandas writes 1.0 in a column with an empty cell."""
+    if target.dtype.kind == "f" and bool((np.isfinite(target) & (target % 1 == 0) & (abs(target) < 2**53)).all()):
+        return target.astype(np.int64)
+    return target
+
+
 class UndecidedError(InputError):
     """Scores that a metric would take for probabilities in one update and for logits in another."""
 
@@ -162,20 +170,24 @@ def _numbers(task: Task, chunk: Chunk, name: str) -> NDArray[Any]:
     columns = task.fields[name]
     labels = () if name == "weight" or not isinstance(columns, str) else task.data.labels or ()
     index = {label: place for place, label in enumerate(labels)}
+    are_classes = name == "target"
     if isinstance(columns, str):
-        return _column(chunk, columns, index)
-    parts = [_column(chunk, column, index) for column in columns]
+        return _column(chunk, columns, index, are_classes)
+    parts = [_column(chunk, column, index, are_classes) for column in columns]
     if any(part.ndim != 1 for part in parts):
         raise InputError(f"data.fields.{name} must be one column of lists or several of numbers but is both")
     return np.stack(parts, axis=1)
 
 
-def _column(chunk: Chunk, column: str, index: Mapping[str, int]) -> NDArray[Any]:
+def _column(chunk: Chunk, column: str, index: Mapping[str, int], are_classes: bool) -> NDArray[Any]:
     values = chunk.columns[column]
     if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
+        values = _whole_numbers(values) if are_classes else values
         if not index or values.dtype.kind == "f":
             return values
         values = values.tolist()  # whole numbers may be names of classes, as in the other formats
+    if are_classes:
+        values = [int(value) if isinstance(value, float) and value.is_integer() else value for value in values]
     numbers = [_number(f"{place}, column {column!r}", value, index) for place, value in zip(chunk.places, values)]
     sizes = {np.shape(number) for number in numbers}
     if len(sizes) > 1:
@@ -183,7 +195,7 @@ def _column(chunk: Chunk, column: str, index: Mapping[str, int]) -> NDArray[Any]
     array = np.array(numbers)
     if array.dtype.kind not in "iufb":  # integers beyond 64 bits
         raise InputError(f"{chunk.places[0]} and the rows after it, column {column!r}, must hold numbers of 64 bits")
-    return array
+    return _whole_numbers(array) if are_classes else array
 
 
 def _number(place: str, value: Any, index: Mapping[str, int], in_list: bool = False) -> Any:
@@ -195,8 +207,10 @@ def _number(place: str, value: Any, index: Mapping[str, int], in_list: bool = Fa
         return value
     if isinstance(value, list):
         return [_number(place, item, index, in_list=True) for item in value]
-    if str(value) in index and not (in_list and isinstance(value, (bool, int, float))):
-        return index[str(value)]
+    if not (in_list and isinstance(value, (bool, int, float))):
+        for name in (str(value), whole_text(str(value))):
+            if name in index:
+                return index[name]
     if isinstance(value, str) and not index and "_" not in value:  # Python's own, as in 1_000
         try:
             return int(value) if value.lstrip("+-").isdecimal() else float(value)

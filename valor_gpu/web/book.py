@@ -83,7 +83,8 @@ class Entry:
     def decimals(self, metric: str) -> int:
         """Decimals that a metric's number is shown with."""
         for each in self.config.get("evaluators") or ():
-            if each.get("summary_name") == metric:
+            name = each.get("summary_name")
+            if name == metric or (name is not None and metric.startswith(f"{name}.")):  # a part of it
                 return decimals_of(each.get("low"), each.get("high"))
         return 3
 

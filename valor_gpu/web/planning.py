@@ -17,6 +17,7 @@ from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.services import open_services
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.evaluation.rows.columns import root_of
 from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
@@ -122,7 +123,7 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
             "Choose a data set, or upload one." if dataset is None else "The file of the data set is gone."
         )
         return found
-    _attempt(found, "data", lambda: setattr(found, "source", opened_data(dataset.source)))
+    _attempt(found, "data", lambda: setattr(found, "source", _all_columns(opened_data(dataset.source), dataset, draft)))
     if found.source is not None and found.source.hash != dataset.hash:
         found.problems["data"] = (
             f"The file of {dataset.name} has changed since it was listed, by the hash of its content. Upload it again."
@@ -147,6 +148,14 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
     if not found.problems:
         _attempt(found, "", lambda: _plan(found, store))
     return found
+
+
+def _all_columns(source: DataSource, dataset: StoredDataset, draft: Draft) -> DataSource:
+    """The source with what begins behind its first rows, where the data set has such columns or a path may be there."""
+    known = {*source.columns, *(source.columns.paths or ())}
+    named = [text[len("${data.") : -1] for text in draft.mapping.values() if text.startswith("${data.")]
+    lacking = {*dataset.columns, *(name for name in named if root_of(name, source.columns) is not None)} - known
+    return source.with_all_columns() if lacking else source
 
 
 def _make(name: str, said: Mapping[str, Any], store: Store) -> None:

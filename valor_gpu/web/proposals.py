@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.planning import Outlook
 
@@ -34,10 +35,11 @@ def mapping_lines(
     if outlook.source is None:
         return []
     columns = outlook.source.columns
-    options = [f"${{data.{name}}}" for name in columns] + [f"${{target.{name}}}" for name in outlook.outputs or ()]
+    known = [*columns, *sorted(outlook.source.columns.paths or ())]
+    options = [f"${{data.{name}}}" for name in known] + [f"${{target.{name}}}" for name in outlook.outputs or ()]
     found = {name: f"${{data.{name}}}" for name in columns}
     found |= {} if outlook.fields is None else outlook.fields.to_dict()
-    plain = options[: len(columns)]  # a target cannot read its own outputs
+    plain = options[: len(known)]  # a target cannot read its own outputs
     lines = (_line(name, draft, found.get(name, ""), plain if name in outlook.inputs else options, columns, first)
              for name in names)  # fmt: skip
     return [{**line, "optional": line["name"] in outlook.optional} for line in lines]
@@ -48,7 +50,7 @@ def _line(
 ) -> dict[str, Any]:
     chosen = draft.mapping.get(name, "")
     column = (chosen or found).removeprefix("${data.").removesuffix("}")
-    sample = first.get(column)
+    sample = value_at(first, column)
     why = "chosen by you" if chosen else "from the target" if found.startswith("${target") else "found by its name"
     return {
         "name": name,

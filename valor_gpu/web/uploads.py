@@ -61,7 +61,7 @@ def _copy(content: BinaryIO, path: Path, shown: str) -> None:
 
 
 def _listed(store: Store, path: Path, shown: str) -> StoredDataset:
-    source = open_data(path)
+    source = open_data(path).with_all_columns()
     if len(source.columns) > MOST_COLUMNS:
         raise InputError(f"{shown} must have at most {MOST_COLUMNS:,} columns but has {len(source.columns):,}")
     longest = max(source.columns, key=len)

@@ -95,12 +95,12 @@ def test_turns_without_citations_have_no_score_where_citations_are_needed() -> N
     bare = [user("Which tent?"), assistant("The Firn."), user("And?"), assistant("That is all.", CITED)]
     found = outcome(chat(), {"messages": bare}, rating(4))
     assert found.value == 4 and found.details is not None
-    assert found.details["turns"][0]["reason"] == "missing citations" and found.details["n_scored"] == 1
+    assert found.details["turns"][0]["reason"] == "missing context" and found.details["n_scored"] == 1
     judge = Script()
     for name in ("gpt_groundedness", "gpt_relevance", "gpt_retrieval_score"):
         (none,) = outcomes(chat(name), [{"messages": bare[:2]}], judge)
         assert (none.value, none.status) == (None, "missing_field")
-        assert none.reason == "no turn has a score: missing citations"
+        assert none.reason == "no turn has a score: missing context"
     assert not judge.asked
     for name in ("gpt_coherence", "gpt_fluency", "violence"):
         assert outcome(chat(name), {"messages": bare[:2]}, rating(3)).value == 3
@@ -169,19 +169,69 @@ def test_the_forms_of_a_conversation_give_the_same_turns() -> None:
 
 
 @pytest.mark.parametrize(
+    ("messages", "context"),
+    [
+        ([user("When?"), {**assistant("At nine."), "context": "a"}], ("a",)),
+        (
+            [user("When?"), {**assistant("At nine."), "context": ["a", {"id": "b.md", "content": "b"}]}],
+            ("a", "b.md\nb"),
+        ),
+        ([user("When?", context="q"), assistant("At nine.", CITED)], ("q", "tents.md\nThe Firn tent is waterproof.")),
+        ([user("A", context="q"), user("B", context=["r"]), assistant("At nine.")], ("q", "r")),
+        (
+            {"messages": [user("When?"), {**assistant("At nine."), "context": "a"}], "context": ["w", "v"]},
+            ("w", "v", "a"),
+        ),
+        ({"messages": [user("When?"), assistant("At nine.")], "context": {"citations": [CITED]}}, ("tents.md\n",)),
+        ([user("When?"), {**assistant("At nine."), "context": {"customer": "Jane"}}], ()),
+    ],
+)
+def test_the_context_of_a_turn_is_that_of_conversation_question_and_answer(messages: Any, context: Any) -> None:
+    (turn,) = read_conversation(messages).turns
+    assert len(turn.context) == len(context) and all(map(str.startswith, turn.context, context))
+    (same,) = read_conversation(json.dumps(messages)).turns
+    assert same == turn
+
+
+def test_the_context_of_a_row_belongs_to_all_of_its_turns() -> None:
+    row = {"messages": [user("A?"), assistant("a"), user("B?"), assistant("b", CITED)], "context": "The ferry."}
+    judge = Script(rating(4), rating(2))
+    (found,) = outcomes(chat(), [row], judge)
+    assert found.value == 3 and all("The ferry." in asked for asked in judge.users)
+    assert outcome(chat("gpt_fluency"), {**row, "context": {1}}, rating(3), rating(3)).value == 3
+    assert outcome(chat(), {**row, "context": {1}}).reason == "context must be text or a list of texts but is set"
+
+
+@pytest.mark.parametrize(
+    ("asks", "answers", "tool"),
+    [
+        ({"role": "human"}, {"role": "ai"}, {"role": "Tool"}),
+        ({"role": "User "}, {"role": "Assistant"}, {"role": "SYSTEM"}),
+        ({"from": "human"}, {"from": "gpt"}, {"from": "function_call"}),
+        ({"from": "user"}, {"from": "ChatGPT"}, {"from": "observation"}),
+    ],
+)
+def test_usual_names_of_roles(asks: dict[str, str], answers: dict[str, str], tool: dict[str, str]) -> None:
+    text = "value" if "from" in asks else "content"
+    found = read_conversation([{**tool, text: "x"}, {**asks, text: "When?"}, {**answers, text: "At nine."}])
+    assert [(turn.question, turn.answer) for turn in found.turns] == [("When?", "At nine.")]
+    assert found.notes == (f"1 messages of role {next(iter(tool.values())).casefold()} left out",)
+
+
+@pytest.mark.parametrize(
     ("messages", "message"),
     [
         (None, "missing messages"),
         ("not JSON", "messages must be a list or JSON but are no JSON: "),
         ("[" * 100_000, "messages must be a list or JSON but are no JSON: "),
         ('"text"', "messages must be a list of messages but are str"),
-        ({"turns": []}, "messages must be a list of messages but are NoneType"),
+        ({"turns": []}, "messages must be a list of messages, or have one under 'messages', but have 'turns'"),
         (["hello"], r"messages\[0\] must be an object with role and content but is str"),
-        ([user("a"), {"role": "bot", "content": "b"}], r"messages\[1\].role must be user or assistant but is 'bot'"),
+        ([user("a"), {"role": "elf", "content": "b"}], r"messages\[1\].role must be user or assistant but is 'elf'"),
         ([user(None)], r"messages\[0\].content must be text but is missing"),
-        ([user(7)], r"messages\[0\].content must be text but is int"),
-        ([assistant("a", 7)], r"messages\[0\].context.citations\[0\] must be text but is int"),
-        ([assistant("a", {"content": 7})], r"messages\[0\].context.citations\[0\].content must be text but is int"),
+        ([user(True)], r"messages\[0\].content must be text but is bool"),
+        ([assistant("a", [])], r"messages\[0\].context.citations\[0\] must be text but is list"),
+        ([assistant("a", {"content": []})], r"messages\[0\].context.citations\[0\].content must be text but is list"),
         ([], "no turn has a score: the assistant says nothing"),
         ([user("Anyone?")], "no turn has a score: the assistant says nothing"),
     ],

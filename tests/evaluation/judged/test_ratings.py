@@ -46,14 +46,20 @@ def test_all_missing_fields_are_named() -> None:
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({**ROW, "answer": 7}, "answer must be text but is int"),
+        ({**ROW, "answer": 7.5}, "answer must be text but is float: write its digits as a text"),
         ({**ROW, "answer": ["a"]}, "answer must be text but is list"),
         ({**ROW, "context": {"a": 1}}, "context must be text or a list of texts but is dict"),
-        ({**ROW, "context": ["a", 2]}, r"context[1] must be text but is int"),
+        ({**ROW, "context": ["a", {}, []]}, r"context[2] must be text but is list"),
     ],
 )
 def test_a_field_that_is_no_text_costs_one_row(row: Any, reason: str) -> None:
     assert outcome(judged_metric("gpt_groundedness"), row) == Outcome(None, "missing_field", reason)
+
+
+def test_integers_are_their_digits() -> None:
+    judge = Script(rating(4))
+    [found] = outcomes(judged_metric("gpt_groundedness"), [{**ROW, "answer": 1789, "context": 1788}], judge)
+    assert found.value == 4 and "1789" in judge.users[0] and "1788" in judge.users[0]
 
 
 def test_lists_of_contexts_and_of_ground_truths_are_shown_one_by_one() -> None:

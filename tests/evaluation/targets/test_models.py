@@ -71,6 +71,15 @@ def test_a_conversation_is_asked_up_to_the_last_word_of_the_user() -> None:
     assert one(lambda request: "x", row={"question": " "})[0].error == "the row has no question"
 
 
+def test_a_conversation_of_another_form_is_asked_as_a_list_and_keeps_its_context() -> None:
+    shared = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "old"}]
+    for given in ({"messages": shared, "context": "c"}, json.dumps({"messages": shared, "context": "c"})):
+        found, server = one(lambda request: "new", row={"conversation": given})
+        assert server.requests[0].body["messages"] == [{"role": "user", "content": "hi"}]
+        said = [shared[0], {"role": "assistant", "content": "new"}]
+        assert found.outputs["messages"] == {"messages": said, "context": "c"}
+
+
 def test_a_prompt_is_filled_and_parameters_have_their_place() -> None:
     prompt = "system:\n{{ style }}\nuser:\n{{ context }}: {{ question }}"
     options = {"parameters": {"style": "short", "temperature": 0.5, "model": "n"}}

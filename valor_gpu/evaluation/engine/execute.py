@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.stages import RowFailed
@@ -77,6 +78,7 @@ def execute(
         interrupted = error is None or isinstance(error, KeyboardInterrupt)
         state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
         with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
+            settle_parts(run, run.config.get("evaluators") or ())
             _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
             if state == FINISHED:
                 remove_journal(store, run.id)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from valor_gpu.evaluation.engine.parts import Parts
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import (
     LONGEST_PORTION,
@@ -51,6 +52,7 @@ class Pipeline:
     def __init__(self, plan: Plan, run: Run, scheduler: Scheduler | None, spent: float = 0.0) -> None:
         self._plan, self._run, self._scheduler, self._spent = plan, run, scheduler, spent
         self._raises = plan.config.on_error == "raise"
+        self._parts = Parts(each["name"] for each in plan.config.evaluators)
         self._waiting: list[Work] = []  # rows whose scores are to be computed
         self._size, self._since = 0, time.monotonic()
         self._done = self._failed = 0
@@ -90,7 +92,7 @@ class Pipeline:
         good = [work for work in works if work.status == OK]
         if self._plan.fills_baseline or self._plan.computed:
             with_baseline(self._plan, [work for work in good if work.fields is None])
-        scores = score_computed(self._plan, good)
+        scores = score_computed(self._plan, good, self._parts)
         keep_scores(self._run, scores)
         for score in scores if self._raises else ():
             if score.value is None and score.status not in ("missing_field", "undefined"):

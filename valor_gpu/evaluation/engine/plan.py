@@ -21,9 +21,10 @@ from valor_gpu.evaluation.engine.services import Services, check_judge, judge_id
 from valor_gpu.evaluation.engine.settings import Settings, parameters_text
 from valor_gpu.evaluation.models import identity_of
 from valor_gpu.evaluation.results.files import METRICS, artifact_paths
+from valor_gpu.evaluation.results.parts import with_parts
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.evaluation.rows import mapping as mappings
-from valor_gpu.evaluation.rows._references import shown_names
+from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
 from valor_gpu.evaluation.rows.data import DataSource, open_data
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of
 from valor_gpu.evaluation.rows.keys import RowKeys
@@ -106,6 +107,15 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
     """
     settings.check()
     source = source or _opened(settings)
+    try:
+        return _plan_of(settings, store, source)
+    except ColumnsError:  # a column may begin behind the first rows
+        if not source.columns.is_partial:
+            raise
+        return _plan_of(settings, store, source.with_all_columns())
+
+
+def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
     services = open_services(settings)
     if services.target is not None:
         services.target.map_columns(settings.data_mapping, source.columns)
@@ -126,7 +136,7 @@ def make_plan(settings: Settings, store: Store, source: DataSource | None = None
     cache = getattr(settings.cache, "path", settings.cache)
     _check_folder(settings.output_path, {"the data": source.name, "the store": store.path, "the cache": cache})
     for note in notes:
-        warnings.warn(note, UserWarning, stacklevel=3)
+        warnings.warn(note, UserWarning, stacklevel=4)
     config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
     return Plan(
         config,
@@ -183,6 +193,8 @@ def _possible(
     """
     found = mappings.resolve_mapping(settings.data_mapping, source.columns, services.outputs, (), task)
     lacking = {each.name: found.missing(each.requires) for each in evaluators}
+    if any(lacking.values()) and source.columns.is_partial:
+        raise ColumnsError(f"columns of {source.columns.seen} lack fields of default metrics")
     left_out = ", ".join(f"{name} (needs {', '.join(fields)})" for name, fields in lacking.items() if fields)
     if all(lacking.values()):
         raise InputError(
@@ -303,7 +315,8 @@ def fills_baseline(evaluators: Sequence[RunEvaluator], baseline: Run | None, col
 
 def check_thresholds(thresholds: Mapping[str, float | str] | None, evaluators: Sequence[RunEvaluator]) -> None:
     """Raises for thresholds of other evaluators, outside their scale, or of levels that there are not."""
-    scales = {each.name: each.describe() for each in evaluators}
+    infos = with_parts([each.describe() for each in evaluators], (), thresholds or ())
+    scales = {each["name"]: each for each in infos}
     for name, limit in read_thresholds(thresholds, list(scales.values())).items():
         low, high = scales[name]["low"], scales[name]["high"]
         ends = float("-inf") if low is None else low, float("inf") if high is None else high
@@ -313,7 +326,7 @@ def check_thresholds(thresholds: Mapping[str, float | str] | None, evaluators: S
 def _check_slices(settings: Settings, source: DataSource) -> None:
     for name in settings.slice_columns():
         if name not in source.columns:
-            raise InputError(
+            raise ColumnsError(
                 f"slice_by must name columns but has {name!r:.80}{near_names(name, source.columns)};"
                 f" columns: {shown_names(source.columns)}"
             )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.engine.parts import Parts
 from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER, Plan
 from valor_gpu.evaluation.engine.work import OK, PORTION, Work
 from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, Evaluator, Outcome, score_portion
@@ -60,18 +61,19 @@ def _answer_of(row: StoredRow, plan: Plan) -> Any:
     return {**row.inputs, **row.outputs}.get(named[0]) if len(named) == 1 else None
 
 
-def score_computed(plan: Plan, works: Sequence[Work]) -> list[StoredScore]:
-    """Scores of a portion of rows by the evaluators that compute."""
+def score_computed(plan: Plan, works: Sequence[Work], parts: Parts) -> list[StoredScore]:
+    """Scores of a portion of rows by the evaluators that compute; several where one returns several numbers."""
     tools = [each.tool for each in plan.computed if isinstance(each.tool, Evaluator)]
     works = [work for work in works if work.status == OK]
     if not tools or not works:
         return []
     rows = [work.fields if work.fields is not None else row_fields(plan, work) for work in works]
     return [
-        _score(work.number, name, outcome, plan.services.secrets)
+        _score(work.number, part, each, plan.services.secrets)
         for name, outcomes in score_portion(tools, rows).items()
         for work, outcome in zip(works, outcomes)
-        if (name, 0) not in work.done
+        for part, each in parts.outcomes(name, outcome).items()
+        if (part, 0) not in work.done
     ]
 
 

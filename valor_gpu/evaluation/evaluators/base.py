@@ -65,6 +65,8 @@ class Outcome(NamedTuple):
         reason: of a failure, or the judge's of its score.
         level: name of the level that the value lies in, for scales with levels.
         details: more of the row as JSON: further numbers, values per turn, counts of a corpus metric.
+        parts: of an evaluator that returned numbers under keys of its own: key to the outcome of that number. One is
+            the value as well; several have none in common, and are metrics of their own in a run.
     """
 
     value: float | None
@@ -72,6 +74,7 @@ class Outcome(NamedTuple):
     reason: str = ""
     level: str = ""
     details: Mapping[str, Any] | None = None
+    parts: Mapping[str, Outcome] | None = None
 
     def __repr__(self) -> str:
         defaults = type(self)._field_defaults

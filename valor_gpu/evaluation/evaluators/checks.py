@@ -30,6 +30,7 @@ from valor_gpu.evaluation.evaluators.base import (
     evaluator_info,
 )
 from valor_gpu.evaluation.evaluators.table import EvaluatorInfo
+from valor_gpu.evaluation.rows.texts import as_text, not_text
 
 _REASON_CHARACTERS = 500  # of a message that quotes an answer
 
@@ -59,9 +60,9 @@ class _AnswerCheck(RowCheck):
 
     def check(self, row: Row) -> Outcome:
         """Checks the answer, which must be a text."""
-        answer = row["answer"]
+        answer = as_text(row["answer"])
         if not isinstance(answer, str):
-            return Outcome(None, INVALID_FIELD, f"answer must be text but is {type(answer).__name__}")
+            return Outcome(None, INVALID_FIELD, not_text("answer", answer))
         return self.check_answer(answer, row)
 
     @abstractmethod
@@ -108,12 +109,14 @@ class Contains(_AnswerCheck):
 
 
 def _text_list(name: str, texts: object) -> list[str]:
-    listed = [texts] if isinstance(texts, str) else texts
+    listed = [texts] if isinstance(texts, (str, int, float)) else texts
     if not isinstance(listed, list | tuple) or not listed:
         raise InputError(f"{name} must be a text or a list of at least one text but got {texts!r}")
-    for i, text in enumerate(listed):
-        check_type(f"{name}[{i}]", text, str)
-    return list(listed)
+    found = [as_text(text) for text in listed]
+    for i, text in enumerate(found):
+        if not isinstance(text, str):
+            raise InputTypeError(not_text(name if listed is not texts else f"{name}[{i}]", text))
+    return found
 
 
 class Regex(_AnswerCheck):
@@ -294,9 +297,9 @@ class Length(Measure):
 
     def measure(self, row: Row) -> float | Outcome:
         """Counts the answer."""
-        answer = row["answer"]
+        answer = as_text(row["answer"])
         if not isinstance(answer, str):
-            return Outcome(None, INVALID_FIELD, f"answer must be text but is {type(answer).__name__}")
+            return Outcome(None, INVALID_FIELD, not_text("answer", answer))
         return len(answer) if self.unit == "characters" else len(answer.split())
 
 

@@ -1,7 +1,8 @@
 """Evaluators of the user's own: functions, coroutine functions, and objects of classes with ``__call__``. No torch.
 
-A function gets the fields that its parameters name and returns a number, True or False, a mapping with ``value`` or
-``score`` among its keys, or None for no number. What it raises on a row is the outcome of that row alone.
+A function gets the fields that its parameters name and returns a number, True or False, a mapping, or None for no
+number. Of a mapping ``value`` or ``score`` is the number; without them the only number is, and several are metrics of
+their own. What it raises on a row is the outcome of that row alone.
 
 Example:
     >>> from valor_gpu.evaluation.evaluators.custom import custom_evaluator
@@ -52,6 +53,9 @@ _CONCURRENT = 32  # coroutines of a portion that run at once
 _MOST_LATE = 5  # rows one after the other that take too long, each of which leaves a thread behind
 _LONGEST = 2000  # characters of a message
 _OUTCOME = ("value", "reason", "level")
+_WORDS = ("reason", "level")
+MOST_PARTS = 100
+"""Numbers that an evaluator may return under keys of its own."""
 TIMEOUT_SECONDS = 300.0
 """Time of a row, unless another one is given."""
 
@@ -68,7 +72,8 @@ class CustomEvaluator(Evaluator):
     Args:
         info: name, fields and scale.
         call: takes keyword arguments.
-        fields: parameter to the field that fills it; None where it takes every field.
+        fields: parameter to the field that fills it.
+        takes_all: whether it gets every other field, too.
         source: of the code, or an empty text where it cannot be read.
         parameters: what the code depends on beside the row; JSON.
         timeout: seconds of a row; None: any time, in the caller's thread.
@@ -78,13 +83,14 @@ class CustomEvaluator(Evaluator):
         self,
         info: EvaluatorInfo,
         call: Callable[..., Any],
-        fields: Mapping[str, str] | None,
+        fields: Mapping[str, str],
         source: str,
         parameters: Mapping[str, Any],
         timeout: float | None = TIMEOUT_SECONDS,
+        takes_all: bool = False,
     ) -> None:
         super().__init__(info, {**parameters, "code": content_hash(source)})
-        self._call, self._fields, self._timeout = call, fields, timeout
+        self._call, self._fields, self._timeout, self._takes_all = call, fields, timeout, takes_all
         self._late = 0  # rows in a row
         self.is_lambda = getattr(call, "__name__", "") == "<lambda>"
         self.hashes_code = bool(source)
@@ -98,7 +104,9 @@ class CustomEvaluator(Evaluator):
 
     def _arguments(self, row: Row) -> dict[str, Any]:
         """Fields by parameter; lists and mappings are copies, for functions that change them."""
-        fields = self._fields if self._fields is not None else {str(name): name for name in row}
+        fields = dict(self._fields)
+        if self._takes_all:  # a field that a parameter has under another name is not given twice
+            fields |= {str(name): name for name in row if name not in {*fields, *fields.values()}}
         return own_values({name: row[field] for name, field in fields.items() if row.get(field) is not None})
 
     def _score(self, arguments: Mapping[str, Any]) -> Outcome:
@@ -146,15 +154,56 @@ class CustomEvaluator(Evaluator):
             if returned.value is None and returned.status != OK:
                 return Outcome(None, str(returned.status), str(returned.reason))
             returned = {**(returned.details or {}), **{key: getattr(returned, key) for key in _OUTCOME}}
+        if not isinstance(returned, Mapping):
+            return self._number(returned)
+        key = next((each for each in ("value", "score") if each in returned), None)
+        if key is None:
+            return self._parts({str(name): value for name, value in returned.items()})
+        rest = {str(name): value for name, value in returned.items() if name != key}
+        more: dict[str, Any] = {name: str(rest.pop(name)) for name in _WORDS if rest.get(name) is not None}
+        return self._number(returned[key], **more, details=_json(rest))
+
+    def _parts(self, returned: Mapping[str, Any]) -> Outcome:
+        """The outcome of a mapping with numbers under keys of its own."""
+        numbers = [name for name, value in returned.items() if _is_number(value)]
+        if not numbers:
+            if empty := [name for name, value in returned.items() if value is None]:
+                return Outcome(
+                    None, UNDEFINED, f"the evaluator returned None as {', '.join(map(repr, empty))}"[:_LONGEST]
+                )
+            raise InputError(
+                f"a mapping must have a number, under 'value', 'score' or a key of its own, but has {list(returned)}"[
+                    :_LONGEST
+                ]
+            )
+        if len(numbers) > MOST_PARTS:
+            raise InputError(f"a mapping must have at most {MOST_PARTS} numbers but has {len(numbers)}")
+        parts = {name: self._part(name, numbers, returned) for name in numbers}
+        if len(parts) == 1:
+            [(name, only)] = parts.items()
+            return only._replace(details={name: only.value, **(only.details or {})}, parts=parts)
+        shown = ", ".join(f"{name} = {_shown(each)}" for name, each in parts.items())
+        return Outcome(None, UNDEFINED, f"several numbers, each a metric of its own: {shown}"[:_LONGEST], parts=parts)
+
+    def _part(self, name: str, numbers: Sequence[str], returned: Mapping[str, Any]) -> Outcome:
+        """The outcome of one number; keys that begin with another number's name are details of that one alone."""
+        mine = {
+            key: value
+            for key, value in returned.items()
+            if key not in numbers
+            and (key.startswith(f"{name}_") or not key.startswith(tuple(f"{n}_" for n in numbers)))
+        }
         more: dict[str, Any] = {}
-        if isinstance(returned, Mapping):
-            key = "value" if "value" in returned else "score"
-            if key not in returned:
-                raise InputError(f"a mapping must have the key 'value' or 'score' but has {list(map(str, returned))}")
-            rest = {str(name): value for name, value in returned.items() if name != key}
-            more = {name: str(rest.pop(name)) for name in ("reason", "level") if rest.get(name) is not None}
-            json.dumps(rest, allow_nan=False)  # details are stored as strict JSON
-            returned, more["details"] = returned[key], rest or None
+        for word in _WORDS:
+            kept = [mine.pop(key) for key in (f"{name}_{word}", word) if mine.get(key) is not None]
+            more |= {word: str(kept[0])} if kept else {}
+        try:
+            return self._number(returned[name], **more, details=_json(mine))
+        except InputError as error:
+            return _failed(error)
+
+    def _number(self, returned: Any, **more: Any) -> Outcome:
+        """The outcome of a number, or of None."""
         if getattr(returned, "ndim", None) == 0 and hasattr(returned, "item"):
             returned = returned.item()  # a number of numpy or torch
         if returned is None:
@@ -168,6 +217,19 @@ class CustomEvaluator(Evaluator):
         if value < self.low or value > (math.inf if self.high is None else self.high):
             raise InputError(f"its value must be in [{self.low:g}, {self.high}] but is {value:g}")
         return number_outcome(value, **more) if math.isfinite(value) else number_outcome(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real | Decimal) or (getattr(value, "ndim", None) == 0 and hasattr(value, "item"))
+
+
+def _json(details: dict[str, Any]) -> dict[str, Any] | None:
+    json.dumps(details, allow_nan=False)  # details are stored as strict JSON
+    return details or None
+
+
+def _shown(part: Outcome) -> str:
+    return part.status if part.value is None else f"{part.value:g}"
 
 
 def _failed(error: BaseException) -> Outcome:
@@ -191,7 +253,10 @@ def custom_evaluator(
 
     A parameter is filled with the field of its name or of an alias (``response`` gets ``answer``). Those without a
     default are required: a row without one is not given to the function. Those with a default are given where the row
-    has them; a parameter ``**fields``, whatever its name, gets every field of the row.
+    has them; a parameter ``**fields``, whatever its name, gets every other field of the row.
+
+    Numbers that it returns as ``{"words": 7, "signs": 31}`` are metrics of their own in a run, ``<name>.words`` and
+    ``<name>.signs``; a mapping with one number is that number.
 
     A lambda needs ``name``, since it has none, and stays in its process: see ``is_lambda``.
 
@@ -218,17 +283,20 @@ def custom_evaluator(
     if not isinstance(title, str) or not _NAME.fullmatch(title):
         raise InputError(f"name must be letters, digits, '_', '.' and '-' but is {title!r}: give the evaluator a name")
     if title in EVALUATORS:
-        raise InputError(f"name must differ from those of the table of evaluators but is {title!r}")
+        raise InputError(
+            f"name must differ from those of the table of evaluators but is {title!r}: give another one, as in"
+            f" evaluators={{'my_{title}': ...}}"
+        )
     check_number("low", low)
     check_number("high", high, low)
     if timeout is not None:
         check_number("timeout", timeout, 0.001, 86_400)
     call = _instance(function) if inspect.isclass(function) else function
-    required, fields = _fields_of(call)
+    required, fields, takes_all = _fields_of(call)
     top = None if high == math.inf else high
     summary = (inspect.getdoc(function) or "").partition("\n")[0].rstrip(".")
     info = EvaluatorInfo(title, "custom", "", required, low, top, summary, higher_is_better)
-    return CustomEvaluator(info, call, fields, source_of(function), parameters or {}, timeout)
+    return CustomEvaluator(info, call, fields, source_of(function), parameters or {}, timeout, takes_all)
 
 
 def _own_name(function: Callable[..., Any]) -> str:
@@ -248,8 +316,8 @@ def _instance(kind: type) -> Callable[..., Any]:
     return made_call
 
 
-def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str] | None]:
-    """Required fields, and the field of each parameter; None in its place where every field is taken."""
+def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str], bool]:
+    """Required fields, the field of each parameter, and whether every other field is taken, too."""
     try:
         signature = inspect.signature(call)
     except ValueError as error:
@@ -263,13 +331,9 @@ def _fields_of(call: Callable[..., Any]) -> tuple[frozenset[str], dict[str, str]
             fields[name] = field_of(name) or name
             if parameter.default is parameter.empty:
                 required.add(fields[name])
-    if every:  # names by alias, and all the rest under their own
-        every_field = {field: name for name, field in fields.items() if name != field}
-        if every_field:
-            raise InputError(f"evaluator with ** must name fields as they are but has {sorted(every_field.values())}")
     if not fields and not every:
         raise InputError("evaluator must have a parameter, named as a field, but has none")
-    return frozenset(required), (None if every else fields)
+    return frozenset(required), fields, every
 
 
 def source_of(function: Any) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from valor_gpu.evaluation.evaluators.base import INVALID_FIELD, Evaluator, Outcome, Portion, evaluator_info
+from valor_gpu.evaluation.rows.texts import as_text, not_text
 from valor_gpu.text.tokens import Ints, TokenizedRows, texts_of, tokenize_rows
 
 T = TypeVar("T")
@@ -34,9 +35,12 @@ class TextRows:
             answer, truth = row["answer"], row["ground_truth"]
             if type(answer) is str and type(truth) is str:
                 pass
-            elif reason := _invalid(answer, truth):
-                self.failures[i] = Outcome(None, INVALID_FIELD, reason)
-                continue
+            else:
+                answer, truth = as_text(answer), as_text(truth)
+                truth = [as_text(text) for text in truth] if isinstance(truth, (list, tuple)) else truth
+                if reason := _invalid(answer, truth):
+                    self.failures[i] = Outcome(None, INVALID_FIELD, reason)
+                    continue
             self.predictions.append(answer)
             self.references.append(truth)
 
@@ -69,21 +73,22 @@ class TextRows:
 def _invalid(answer: object, truth: object) -> str:
     """What is wrong with the fields of a row, or nothing."""
     if not isinstance(answer, str):
-        return f"answer must be text but is {type(answer).__name__}"
+        return not_text("answer", answer)
     if isinstance(truth, str):
         return ""
     if not isinstance(truth, list | tuple):
-        return f"ground_truth must be a text or a list of texts but is {type(truth).__name__}"
+        return not_text("ground_truth", truth, "a text or a list of texts")
     if not truth:
         return "ground_truth must have at least one text but is an empty list"
-    kinds = sorted({type(text).__name__ for text in truth if not isinstance(text, str)})
-    return f"ground_truth must be a list of texts but holds {', '.join(kinds)}" if kinds else ""
+    other = next(((i, text) for i, text in enumerate(truth) if not isinstance(text, str)), None)
+    return "" if other is None else not_text(f"ground_truth[{other[0]}]", other[1])
 
 
 class TextEvaluator(Evaluator):
     """Base of evaluators that compare ``answer`` with ``ground_truth``; a subclass implements :meth:`score_texts`.
 
-    A ground truth may be a list of texts. Rows with other values are outcomes of status ``invalid_field``.
+    A ground truth may be a list of texts. An integer is its digits; rows with other values are outcomes of status
+    ``invalid_field``.
 
     Args:
         name: of the evaluator.

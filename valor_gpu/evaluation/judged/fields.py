@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.rows.texts import as_text, not_text
 
 Row = Mapping[str, Any]
 
@@ -48,15 +49,16 @@ def is_blank(text: str) -> bool:
 
 
 def one_text(name: str, value: Any) -> str:
-    """The text of a field; empty where it is missing or blank.
+    """The text of a field, of an integer its digits; empty where it is missing or blank.
 
     Raises:
         InputError: it is something else than text; ``name`` names it.
     """
     if value is None or (isinstance(value, float) and math.isnan(value)):  # data frames have NaN for a missing text
         return ""
+    value = as_text(value)
     if not isinstance(value, str):
-        raise InputError(f"{name} must be text but is {type(value).__name__}")
+        raise InputError(not_text(name, value))
     return "" if is_blank(value) else value
 
 
@@ -72,7 +74,7 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
         >>> texts("context", ["Holm has a ferry.", " ", {"id": "a.md", "content": "It leaves at nine."}])
         ('Holm has a ferry.', 'a.md\nIt leaves at nine.')
     """
-    if value is None or isinstance(value, (str, float)):
+    if value is None or isinstance(value, (str, int, float)):
         found = [one_text(name, value)]
     elif isinstance(value, Sequence):
         found = [_document(f"{name}[{index}]", one) for index, one in enumerate(value)]

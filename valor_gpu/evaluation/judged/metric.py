@@ -35,9 +35,10 @@ _INPUTS: Mapping[str, str] = {  # input of a prompt: field
 class RowMetric(LLMMetric):
     """Base of the judged metrics over rows, which are mappings from canonical fields to their values.
 
-    With ``task="chat"`` a row has ``messages``: every turn is scored, and the row has the mean of the turns that have a
-    score. Turns without one are counted and say why; what ends the run (a rejected key, a used-up account, a
-    cancellation, a stop) leaves the row without a score, so that a resumed run asks it again.
+    With ``task="chat"`` a row has ``messages``, and perhaps ``context``, which belongs to all of its turns: every turn
+    is scored, and the row has the mean of the turns that have a score. Turns without one are counted and say why; what
+    ends the run (a rejected key, a used-up account, a cancellation, a stop) leaves the row without a score, so that a
+    resumed run asks it again.
 
     Attributes:
         name: key of the metric in results.
@@ -95,7 +96,8 @@ class RowMetric(LLMMetric):
             if self.task == "chat":
                 if row.get("messages") is None:
                     raise InputError("missing messages")
-                conversation = read_conversation(row["messages"])
+                context = row.get("context") if "context" in self.fields else None
+                conversation = read_conversation(row["messages"], context)
             else:
                 texts = row_texts(row, self.fields)
         except InputError as error:
@@ -132,8 +134,7 @@ class RowMetric(LLMMetric):
     async def _score_turn(self, turn: JudgedTexts, ask: Ask) -> tuple[JudgedScore, Judgement | None]:
         """The score of a turn, and the judgement that failed if one did."""
         if missing := turn.missing(self.needed):
-            named = ", ".join("citations" if name == "context" else name for name in missing)
-            return JudgedScore(None, MISSING_FIELD, f"missing {named}"), None
+            return JudgedScore(None, MISSING_FIELD, f"missing {', '.join(missing)}"), None
         try:
             return await self.score_texts(turn, ask), None
         except FailedJudgement as failed:

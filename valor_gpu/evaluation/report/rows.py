@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, SPOKEN, TURNS, WORST, short, words
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
+from valor_gpu.evaluation.rows.messages import has_role, messages_of, spoken
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Feedback, Run, StoredRow, StoredScore
@@ -228,7 +231,7 @@ def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
     if reference is not None:
         source = row.inputs if reference[1] == "data" else row.outputs
-        return _clip(source.get(reference[2]))
+        return _clip(value_at(source, reference[2]))
     for source in (row.outputs, row.inputs) if field == ANSWER else (row.inputs,):
         for column in names_of(field, source):
             return _clip(source[column])
@@ -262,14 +265,19 @@ def _plain(value: Any) -> str:
 
 def _messages(value: Any) -> tuple[list[Text], int]:
     """Role and text of the messages of a conversation; none where the value is something else."""
-    found = value.get("messages") if isinstance(value, Mapping) else value
-    if not isinstance(found, list) or not found or not all(isinstance(one, Mapping) and "role" in one for one in found):
+    try:
+        found = [] if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{") else list(messages_of(value)[0])
+    except InputError:
+        found = []
+    if not all(map(has_role, found)):
         return [], 0
-    return [Text(short(one["role"]), *cut(_content(one), CELL)) for one in found[:TURNS]], max(len(found) - TURNS, 0)
+    return [Text(short(spoken(one).role), *cut(_content(one), CELL)) for one in found[:TURNS]], max(
+        len(found) - TURNS, 0
+    )
 
 
 def _content(message: Mapping[str, Any]) -> str:
-    content, context = message.get("content"), message.get("context")
+    content, context = spoken(message).content, message.get("context")
     text = "" if content is None else _plain(content)
     return text if not context else f"{text}\n\n{_plain({'context': context})}"
 

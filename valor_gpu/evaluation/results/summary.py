@@ -30,6 +30,7 @@ from valor_gpu.evaluation.results.metric_summary import (
     number,
     pooled_summary,
 )
+from valor_gpu.evaluation.results.parts import with_parts
 from valor_gpu.evaluation.results.row_table import RowTable, SliceColumn, read_row_table
 from valor_gpu.evaluation.results.row_values import Ints, RowValues, read_counts, read_row_values, within
 from valor_gpu.evaluation.results.spending import read_spending, spending_summary
@@ -113,14 +114,18 @@ def run_summary(
 def evaluator_infos(run: Run, columns: Columns | None = None) -> list[dict[str, Any]]:
     """What is known of the evaluators of a run: those of its configuration, then others that it has scores of.
 
+    An evaluator that returns several numbers is replaced by its metrics, see
+    :func:`~valor_gpu.evaluation.results.parts.with_parts`.
+
     Returns:
         For each ``name``, ``kind``, ``summary_name``, ``higher_is_better``, ``pooled``, ``low``, ``high``,
         ``parameters`` and what else the configuration says.
     """
     configured = [_info(each) for each in run.config.get("evaluators") or ()]
-    known = {each["name"] for each in configured}
-    others = [name for name in (columns or Columns(run)).evaluators() if name not in known]
-    return [*configured, *(_info({"name": name}) for name in others)]
+    stored = (columns or Columns(run)).evaluators()
+    found = with_parts(configured, stored, run.config.get("thresholds") or ())
+    known = {each["name"] for each in (*configured, *found)}
+    return [*map(dict, found), *(_info({"name": name}) for name in stored if name not in known)]
 
 
 def _info(given: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ MOST_COLUMNS = 100_000
 _QUOTE = '"'
 _SAID = re.compile('sep=([^"])', re.IGNORECASE)
 _ENDS = ("", "\n", "\r", "\r\n")
-_DELIMITERS = (",", "\t", ";")  # the first one that the header has
+_DELIMITERS = (",", "\t", ";", "|")  # the first one that the header has
 
 
 class _BadQuotes(InputError):
@@ -118,6 +118,8 @@ def _values(place: str, columns: tuple[str, ...], cells: list[str]) -> dict[str,
     if len(cells) != len(columns):
         n = min(len(cells), len(columns))
         first = f"column {n + 1}, {columns[n]!r:.80}, is missing" if n < len(columns) else f"column {n + 1} has no name"
+        if len(cells) == len(columns) + 1 and not cells[-1]:
+            first += "; if all rows end in a delimiter, let the header end in one, too"
         raise InputError(f"{place} must have {len(columns)} cells, as the header has, but has {len(cells)}: {first}")
     _check_texts(place, [f"column {name!r:.80}" for name in columns], cells)
     return {name: cell or None for name, cell in zip(columns, cells)}

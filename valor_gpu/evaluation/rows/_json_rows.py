@@ -31,7 +31,7 @@ def json_rows(file: InputFile) -> Iterator[SourceRow]:
         a row for each line that is not blank; one that cannot be read has an error.
 
     Raises:
-        InputError: the file is one list.
+        InputError: the file is one list, or its first object goes over several lines.
     """
     with text_lines(file, "\n") as lines:
         number = 0
@@ -43,7 +43,12 @@ def json_rows(file: InputFile) -> Iterator[SourceRow]:
             if number == 1 and _LIST.match(bare):
                 raise InputError(
                     f"{file.name} must have one JSON object a line but is one JSON list: give the list itself,"
-                    " json.load(file)"
+                    " json.load(file), or write its objects to lines, as jq -c '.[]' does"
+                )
+            if number == 1 and bare == "{":
+                raise InputError(
+                    f"{file.name} must have one JSON object a line but its first object goes on in the next line: write"
+                    " each on a line of its own, as jq -c . does"
                 )
             place = f"{file.name}, line {line}"
             try:
@@ -61,7 +66,9 @@ def _values(place: str, text: str, start: int) -> dict[str, Any]:
         if text.count("[") + text.count("{") > DEEPEST:
             _check_depth(value)
     except json.JSONDecodeError as error:
-        raise InputError(f"{place} must be JSON but has {error.msg.lower()} at column {start + error.colno}") from None
+        hint = ": end the line without the comma" if text[error.pos :] == "," and error.msg == "Extra data" else ""
+        found = f"{error.msg.lower()} at column {start + error.colno}"
+        raise InputError(f"{place} must be JSON but has {found}{hint}") from None
     except ValueError as error:
         at = _place(text, error.args[1:])
         column = f" at column {start + at}" if at else ""

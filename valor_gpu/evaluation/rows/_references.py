@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.rows.columns import root_of
 from valor_gpu.evaluation.rows.fields import FORGIVEN
 
 DATA, TARGET, EITHER = "data", "target", "either"
@@ -48,6 +49,10 @@ class Source(NamedTuple):
         if root not in (DATA, TARGET) or (root == DATA and not name):
             raise InputError(f"a reference must be ${{data.x}} or ${{target.x}} but is {text!r:.80}")
         return cls(root, name)
+
+
+class ColumnsError(InputError):
+    """A name that no column has, as far as the rows were looked at."""
 
 
 class Names:
@@ -97,13 +102,14 @@ class Names:
 
     def _plain(self, key: str, name: str, by_target: bool) -> Source:
         """A target's output has precedence over a column of the same name."""
-        if self.outputs and name in self.outputs:
+        in_columns = name in self.columns or root_of(name, self.columns) is not None
+        if self.outputs and (name in self.outputs or (not in_columns and root_of(name, self.outputs) is not None)):
             return Source(TARGET, name)
         if self.undeclared and by_target:
             return Source(TARGET, name)
-        if self.undeclared and name in self.columns:
-            return Source(EITHER, name)
-        if self.outputs is None or name in self.columns or name in FORGIVEN:
+        if self.undeclared and in_columns:
+            return Source(EITHER, self._column(key, name))
+        if self.outputs is None or in_columns or name in FORGIVEN:
             return Source(DATA, self._column(key, name))
         known = [*self.outputs, *self.columns]
         hint = (
@@ -114,20 +120,35 @@ class Names:
         )
 
     def _column(self, key: str, name: str) -> str:
+        paths = getattr(self.columns, "paths", None)
         if name in self.columns:
+            if root_of(name, self.columns) is not None and name in (paths or ()):
+                root = root_of(name, self.columns)
+                raise InputError(
+                    f"{key!r} is {name!r:.80}, which is a column and also {name[len(root or '') + 1 :]!r:.80} of the"
+                    f" objects in column {root!r:.80}: rename one of them"
+                )
             return name
+        root = root_of(name, self.columns)
+        if root is not None and (paths is None or name in paths):
+            return name
+        if root is not None:
+            raise ColumnsError(
+                f"{key!r} is {name!r:.80}, but column {root!r:.80} has no {name[len(root) + 1 :]!r:.80}{self._seen()}"
+                f"{near_names(name, paths or ())}"
+            )
         forgiven = FORGIVEN.get(name, "")
         if forgiven in self.columns:
             self.warnings.append(f"data_mapping: there is no column {name!r}, so {key!r} is read from {forgiven!r}")
             return forgiven
-        raise InputError(
+        raise ColumnsError(
             f"{key!r} is {name!r:.80}, which is no column{near_names(name, self.columns)}; {self.shown_columns()}"
         )
 
     def _output(self, key: str, name: str) -> str:
         if self.outputs is None:
             raise InputError(f"{key!r} is ${{target.{name:.80}}}, but there is no target")
-        if self.outputs and name not in self.outputs:
+        if self.outputs and name not in self.outputs and root_of(name, self.outputs) is None:
             near = near_names(name, self.outputs)
             raise InputError(
                 f"{key!r} is {name!r:.80}, which is no output of the target{near}; {self._shown_outputs()}"
@@ -136,7 +157,12 @@ class Names:
 
     def shown_columns(self) -> str:
         """The columns, for messages."""
-        return f"columns: {shown_names(self.columns)}"
+        return f"columns{self._seen(' of ')}: {shown_names(self.columns)}"
+
+    def _seen(self, before: str = " in ") -> str:
+        """Which rows were looked at."""
+        seen = getattr(self.columns, "seen", "")
+        return before + seen if seen else ""
 
     def _shown_outputs(self) -> str:
         return f"outputs of the target: {shown_names(self.outputs or ())}"

@@ -27,6 +27,7 @@ from valor_gpu.evaluation.rows._csv_rows import csv_columns, csv_rows
 from valor_gpu.evaluation.rows._frame_rows import frame_source, parquet_source
 from valor_gpu.evaluation.rows._json_rows import json_rows
 from valor_gpu.evaluation.rows._source_rows import FIRST_ROWS, SourceRow, plain_row
+from valor_gpu.evaluation.rows.columns import ColumnNames
 from valor_gpu.inputs.files import InputFile
 
 __all__ = ["DataSource", "SourceRow", "open_data"]
@@ -36,6 +37,7 @@ FORMATS = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"
 
 _ADDRESS = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 _CHUNK = 1 << 16  # bytes
+_OF_ROWS = ("jsonl", "rows")  # formats whose columns are those of their rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class DataSource:
         name: of the file, or what kind of data it is.
         format: ``csv``, ``jsonl``, ``parquet``, ``rows`` (a list of dicts) or ``frame``.
         columns: names of columns: of the header, of the frame, or of the first 100 rows in the order of their
-            appearance.
+            appearance; :class:`~valor_gpu.evaluation.rows.columns.ColumnNames` where rows were read.
 
     Iterating gives a :class:`SourceRow` for every row. A row that cannot be read has an ``error`` and no values, and
     the others follow it.
@@ -54,7 +56,7 @@ class DataSource:
 
     name: str
     format: str
-    columns: tuple[str, ...]
+    columns: ColumnNames
     _rows: Callable[[], Iterator[SourceRow]] = field(repr=False)
     _file: InputFile | None = field(default=None, repr=False)
 
@@ -64,6 +66,28 @@ class DataSource:
     def count_rows(self) -> int:
         """Number of rows, those with an error included; reads all of them."""
         return sum(1 for _ in self)
+
+    def with_all_columns(self) -> DataSource:
+        """The source with the columns and paths of all rows, which are read once for that where they were not."""
+        return self._whole if self.columns.is_partial else self
+
+    @cached_property
+    def _whole(self) -> DataSource:
+        rows = 0
+
+        def readable() -> Iterator[Mapping[str, Any]]:
+            nonlocal rows
+            for row in self:
+                rows += 1
+                yield row.values
+
+        header = None if self.format in _OF_ROWS else self.columns
+        columns = ColumnNames.of(readable(), "", header)
+        columns.seen = f"all {rows:,} rows" if header is None else ""
+        found = replace(self, columns=columns)
+        if "hash" in self.__dict__:  # of the same content: not to be computed again
+            found.__dict__["hash"] = self.hash
+        return found
 
     @cached_property
     def hash(self) -> str:
@@ -89,8 +113,8 @@ def open_data(data: Any, format: str | None = None) -> DataSource:
 
             * csv: the first line names the columns. Every cell is a text (``007`` stays ``007``), an empty one is
               missing, words such as ``NA`` are texts. Cells in quotes may hold delimiters, line ends and doubled
-              quotes. The delimiter is a comma; a tab or a semicolon when the header has no comma; or what a first
-              line ``sep=;`` says.
+              quotes. The delimiter is a comma; a tab, a semicolon or a bar, in this order, when the header has no
+              comma; or what a first line ``sep=;`` says.
             * JSON lines: one object a line; blank lines are left out. ``null`` and ``NaN`` are missing, ``Infinity``
               is an error of its row.
             * Parquet, by pyarrow.
@@ -125,9 +149,9 @@ def open_data(data: Any, format: str | None = None) -> DataSource:
     found = frame_source(data)
     if found is not None:
         name, columns, rows = found
-        return _with_columns(DataSource(name, "frame", columns, rows))
+        return _with_columns(DataSource(name, "frame", ColumnNames(columns), rows))
     if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray)):
-        return _with_columns(DataSource("data", "rows", (), lambda: _mapping_rows(data)))
+        return _with_columns(DataSource("data", "rows", ColumnNames(), lambda: _mapping_rows(data)))
     hint = ": give a list of dicts" if isinstance(data, (Mapping, Iterator)) else ""
     raise InputTypeError(f"data must be a path, a list of dicts or a data frame but is {type(data).__name__}{hint}")
 
@@ -149,10 +173,12 @@ def _file_source(path: str, format: str | None) -> DataSource:
     format = format or FORMATS.get(os.path.splitext(name)[1], "jsonl")
     if format == "parquet":
         columns, rows = parquet_source(file)
-        return _with_columns(DataSource(file.name, format, columns, rows, file))
+        return _with_columns(DataSource(file.name, format, ColumnNames(columns), rows, file))
     if format == "csv":
-        return _with_columns(DataSource(file.name, format, csv_columns(file), lambda: csv_rows(file), file))
-    return _with_columns(DataSource(file.name, format, (), lambda: json_rows(file), file))
+        return _with_columns(
+            DataSource(file.name, format, ColumnNames(csv_columns(file)), lambda: csv_rows(file), file)
+        )
+    return _with_columns(DataSource(file.name, format, ColumnNames(), lambda: json_rows(file), file))
 
 
 def _input_file(path: str) -> InputFile:
@@ -189,7 +215,10 @@ def _with_columns(source: DataSource) -> DataSource:
     good = [row for row in first if not row.error] or [row for row in islice(_readable(rows), 1)]
     if not good:
         raise InputError(f"{source.name} must have a row that can be read but has none: {first[0].error}")
-    columns = source.columns or tuple(dict.fromkeys(name for row in good for name in row.values))
+    header = None if source.format in _OF_ROWS else source.columns
+    seen = f"all {len(first):,} rows" if len(first) < FIRST_ROWS else f"the first {FIRST_ROWS} rows"
+    columns = ColumnNames.of((row.values for row in good), seen, header)
+    columns.is_partial = len(first) == FIRST_ROWS and source.format != "csv"  # whose cells hold no objects
     if not columns:
         raise InputError(f"{source.name} must have columns but its first {len(good)} rows have none")
     return replace(source, columns=columns)

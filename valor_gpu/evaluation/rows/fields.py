@@ -19,7 +19,7 @@ FIELDS = {
     ANSWER: ("answers", "y_pred", "response", "responses", "prediction", "predictions"),
     CONTEXT: ("contexts",),
     GROUND_TRUTH: ("ground_truths", "y_test", "groundtruth", "reference", "references"),
-    MESSAGES: (),
+    MESSAGES: ("conversation", "conversations"),
 }
 """Canonical name of each field to its aliases, in the order in which they are looked for."""
 

@@ -21,17 +21,17 @@ from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.rows._references import shown_names
+from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
 from valor_gpu.evaluation.rows._source_rows import SourceRow
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
+from valor_gpu.evaluation.rows.messages import ASSISTANT, messages_of, spoken
 
 COLUMNS = ("key", "id")
 LONGEST = 200
 """Characters of a key. Of a longer value the first 100 are kept, and a hash of all."""
 
 _HASH = 16  # hexadecimal digits: 64 bits; two of 100,000 rows share them with probability 3e-10
-_ANSWERER = "assistant"
 _SORTED = json.JSONEncoder(sort_keys=True)  # made once: a row takes half the time
 
 
@@ -52,7 +52,7 @@ class RowKeys:
     def __init__(self, columns: Collection[str], mapping: Mapping, column: str | None = None) -> None:
         if column is not None and column not in columns:
             near = near_names(column, columns)
-            raise InputError(f"key must be a column but is {column!r:.80}{near}; columns: {shown_names(columns)}")
+            raise ColumnsError(f"key must be a column but is {column!r:.80}{near}; columns: {shown_names(columns)}")
         self.column = column or next((each for each in COLUMNS if each in columns), None)
         self._mapping = mapping
         self._given: set[int] = set()
@@ -110,12 +110,14 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _asked(messages: Any) -> Any:
+def _asked(value: Any) -> Any:
     """The turns of a conversation that are not answers, role and content alone: citations are the system's too."""
-    if not isinstance(messages, list):
-        return messages
-    turns = [turn for turn in messages if isinstance(turn, dict) and turn.get("role") != _ANSWERER]
-    return [[turn.get("role"), turn.get("content")] for turn in turns]
+    try:
+        messages, _ = messages_of(value)
+    except InputError:
+        return value
+    turns = [spoken(turn) for turn in messages if isinstance(turn, dict)]
+    return [list(turn) for turn in turns if turn.role != ASSISTANT]
 
 
 def _hash(value: Any) -> str:

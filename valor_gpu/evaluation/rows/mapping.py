@@ -23,7 +23,8 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_type, near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.rows._references import DATA, EITHER, TARGET, Names, Source, shown_names
+from valor_gpu.evaluation.rows._references import DATA, EITHER, TARGET, ColumnsError, Names, Source, shown_names
+from valor_gpu.evaluation.rows.columns import leads_to, value_at, within_another
 from valor_gpu.evaluation.rows.fields import ANSWER, FIELDS, MESSAGES, field_of, names_of
 
 __all__ = ["Mapping", "Source", "resolve_mapping"]
@@ -64,7 +65,7 @@ class Mapping:
 
     def key_values(self, inputs: Row) -> dict[str, Any]:
         """The fields that identify a row: those that its columns have, the answer left out."""
-        return {field: inputs.get(column) for field, column in self.key_columns.items()}
+        return {field: value_at(inputs, column) for field, column in self.key_columns.items()}
 
     def missing(self, required: Required) -> dict[str, list[str]]:
         """Fields that nothing gives, each with the evaluators that need it."""
@@ -76,13 +77,19 @@ class Mapping:
 
         An answer of None has a name, or may become the only text in another row: it costs its own row alone.
         """
+        of_target = {field: source for field, source in self.sources.items() if source.root == TARGET}
         problems = [
             f"{field!r} is {source}, which it does not return"
             if source.name
             else f"{field!r} must be an output named {ANSWER!r}, or the only text, or mapped"
-            for field, source in self.sources.items()
-            if source.root == TARGET and (source.name not in outputs if source.name else _has_no_answer(outputs))
+            for field, source in of_target.items()
+            if (not leads_to(outputs, source.name) if source.name else _has_no_answer(outputs))
         ]
+        for field, source in of_target.items():
+            if (root := within_another(outputs, source.name)) is not None:
+                problems.append(
+                    f"{field!r} is {source}, an output of this name and within {root!r}: rename one of them"
+                )
         if problems:
             _raise_all("the target", [*problems, f"it returns: {shown_names(outputs)}"])
 
@@ -122,8 +129,10 @@ def resolve_mapping(
 
     Args:
         data_mapping: field, or an alias such as ``y_test``, to ``${data.x}`` or ``${data$x}`` (a column),
-            ``${target.x}`` or ``${run.outputs.x}`` (an output of the target), or a plain name of either.
-        columns: names of the columns of the data.
+            ``${target.x}`` or ``${run.outputs.x}`` (an output of the target), or a plain name of either. Dots lead into
+            objects, ``${data.outputs.answer}``, unless a column has that very name.
+        columns: names of the columns of the data, perhaps with paths, see
+            :class:`~valor_gpu.evaluation.rows.columns.ColumnNames`.
         outputs: names of what the target returns; empty where that is known after its first row only (then call
             :meth:`Mapping.check_outputs`), None without a target.
         required: name of each evaluator to the fields that it needs, or these fields alone.
@@ -132,7 +141,7 @@ def resolve_mapping(
 
     Raises:
         InputError: names that lead nowhere, a field that is mapped twice, a required field that nothing gives. The
-            message has all of them, and names that look alike.
+            message has all of them, and names that look alike. A :class:`ColumnsError` where columns lack.
 
     Example:
         >>> resolve_mapping({"y_pred": "reply"}, ["question", "answer"], outputs=["reply"]).to_dict()
@@ -146,7 +155,7 @@ def resolve_mapping(
     resolver.add_others()
     resolver.check_required()
     if resolver.problems:
-        _raise_all("data_mapping", resolver.problems)
+        _raise_all("data_mapping", resolver.problems, ColumnsError if resolver.lacks_columns else InputError)
     return Mapping(resolver.sources, _key_columns(resolver.sources, columns), tuple(resolver.names.warnings))
 
 
@@ -165,6 +174,7 @@ class _Resolver:
         self.task_type = task_type
         self.sources: dict[str, Source] = {}
         self.problems: list[str] = []
+        self.lacks_columns = False  # whether a column of rows that were not read would solve a problem
         self._mapped: set[str] = set()  # fields that data_mapping has, those with a problem included
 
     def add_mapped(self, data_mapping: abc.Mapping[str, str]) -> None:
@@ -175,6 +185,7 @@ class _Resolver:
         try:
             self._add_mapped(key, reference)
         except InputError as error:
+            self.lacks_columns |= isinstance(error, ColumnsError)
             self.problems.append(str(error))
 
     def _add_mapped(self, key: str, reference: Any) -> None:
@@ -244,6 +255,7 @@ class _Resolver:
                 continue
             hint = f"; map it to ${{target.{name}}} if the target returns it" if self.names.undeclared else ""
             near = near_names(name, self.names.columns)
+            self.lacks_columns = True
             self.problems.append(f"{needed} but nothing gives it{near}; {self.names.shown_columns()}{hint}")
 
 
@@ -276,9 +288,9 @@ def _task_of(reference: Any) -> str:
 
 
 def _value(source: Source, inputs: Row, outputs: Row) -> Any:
-    if source.root == DATA or (source.root == EITHER and source.name not in outputs):
-        return inputs.get(source.name)
-    return outputs.get(source.name) if source.name else _answer(outputs)
+    if source.root == DATA or (source.root == EITHER and not leads_to(outputs, source.name)):
+        return value_at(inputs, source.name)
+    return value_at(outputs, source.name) if source.name else _answer(outputs)
 
 
 def _answer(outputs: Row) -> Any:
@@ -294,6 +306,6 @@ def _has_no_answer(outputs: Row) -> bool:
     return _answer(outputs) is None and None not in outputs.values()
 
 
-def _raise_all(subject: str, problems: list[str]) -> None:
+def _raise_all(subject: str, problems: list[str], kind: type[InputError] = InputError) -> None:
     lines = "".join(f"\n  {problem}" for problem in problems)
-    raise InputError(f"{subject} must give every field that is needed, by names that exist, but:{lines}")
+    raise kind(f"{subject} must give every field that is needed, by names that exist, but:{lines}")

@@ -15,8 +15,11 @@ from typing import Any
 from valor_gpu.checks import check_number, near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import content_hash
+from valor_gpu.evaluation.rows._references import ColumnsError
 from valor_gpu.evaluation.rows._source_rows import plain_row
+from valor_gpu.evaluation.rows.columns import root_of, value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
+from valor_gpu.evaluation.rows.messages import has_role
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.protocol import Usage, describe
 from valor_gpu.judge.returned import fields_in
@@ -119,7 +122,7 @@ class Target(ABC):
         for name, reference in (data_mapping or {}).items():
             match = _COLUMN.fullmatch(reference) if isinstance(reference, str) and isinstance(name, str) else None
             column = "" if match is None else match[1] or match[2]
-            if column in columns:
+            if column in columns or root_of(column, columns) is not None:
                 self._mapped[field_of(name) or name] = column
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -130,7 +133,7 @@ class Target(ABC):
             near = "".join(near_names(name, there) for name in missing[:1])
             shown = ", ".join(map(repr, sorted(columns)[:50]))
             named = ", ".join(map(repr, missing))
-            raise InputError(f"target {self.name} needs {named}, which no column gives{near}; columns: {shown}")
+            raise ColumnsError(f"target {self.name} needs {named}, which no column gives{near}; columns: {shown}")
 
     def arguments_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """What the target gets of a row: the columns that it accepts, by their names or those of their field.
@@ -146,7 +149,8 @@ class Target(ABC):
             source = self._source_of(name, given)
             taken.update({} if source is None else {name: source})
         needed = self.requires if self.accepts is not None else given.keys() | self.requires
-        return {name: given[column] for name, column in taken.items() if name in needed or given[column] is not None}
+        values = {name: value_at(given, column) for name, column in taken.items()}
+        return {name: value for name, value in values.items() if name in needed or value is not None}
 
     def _source_of(self, name: str, there: Collection[str]) -> str | None:
         """The column that fills a parameter: that of its name, the mapped one, or the only one of the same field."""
@@ -154,7 +158,7 @@ class Target(ABC):
             return name
         field_name = field_of(name)
         mapped = self._mapped.get(field_name or name)
-        if mapped in there:
+        if mapped is not None and (mapped in there or root_of(mapped, there) is not None):
             return mapped
         named = [] if field_name is None else names_of(field_name, there)
         return named[0] if len(named) == 1 else None
@@ -238,11 +242,7 @@ def answer_of(returned: Any) -> TargetAnswer:
 
 def is_chat(value: Any) -> bool:
     """Whether a value is a list of messages, each a mapping with a role."""
-    return isinstance(value, (list, tuple)) and bool(value) and all(_is_message(each) for each in value)
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, Mapping) and isinstance(value.get("role"), str)
+    return isinstance(value, (list, tuple)) and bool(value) and all(map(has_role, value))
 
 
 def _names(outputs: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from valor_gpu.evaluation.prompts.prompty import read_prompt
 from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION
+from valor_gpu.evaluation.rows.messages import ASSISTANT, has_role, messages_of, spoken
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
@@ -115,7 +116,9 @@ class ModelTarget(AskedTarget):
         def parse(reply: AskedReply) -> dict[str, Any]:
             outputs: dict[str, Any] = {ANSWER: reply.text}
             if chat:
-                outputs[MESSAGES] = [*_asked_part(arguments[MESSAGES]), {"role": "assistant", "content": reply.text}]
+                asked, context = _asked_part(arguments[MESSAGES])
+                said = [*asked, {"role": ASSISTANT, "content": reply.text}]
+                outputs[MESSAGES] = said if context is None else {MESSAGES: said, "context": context}
             ended = reply.ended
             return outputs if ended == "stop" else {**outputs, "finish_reason": ended}
 
@@ -127,9 +130,7 @@ class ModelTarget(AskedTarget):
         if self._prompt is not None:
             messages: list[dict[str, Any]] = [*self._prompt.messages(arguments)]
         elif arguments.get(MESSAGES) is not None:
-            messages = [
-                {"role": each["role"], "content": each.get("content")} for each in _asked_part(arguments[MESSAGES])
-            ]
+            messages = [spoken(each)._asdict() for each in _asked_part(arguments[MESSAGES])[0]]
         else:
             question = arguments.get(QUESTION)
             if not isinstance(question, str) or not question.strip():
@@ -162,15 +163,14 @@ def _prompt(given: Mapping[str, Any]) -> tuple[MessageTemplate | None, dict[str,
     return MessageTemplate(given["prompt"], "target['prompt']"), {**rest, "prompt": given["prompt"]}
 
 
-def _asked_part(messages: Any) -> list[Mapping[str, Any]]:
-    """The messages of a conversation up to the last that is not the assistant's: what the model is asked."""
-    if not isinstance(messages, list) or not all(
-        isinstance(each, Mapping) and isinstance(each.get("role"), str) for each in messages
-    ):
+def _asked_part(value: Any) -> tuple[list[Mapping[str, Any]], Any]:
+    """What the model is asked, up to the last message that is not the assistant's, and the conversation's context."""
+    messages, context = messages_of(value)
+    if not all(map(has_role, messages)):
         raise InputError("messages must be a list of messages with a role")
     kept = list(messages)
-    while kept and kept[-1]["role"] == "assistant":
+    while kept and spoken(kept[-1]).role == ASSISTANT:
         kept.pop()
     if not kept:
         raise InputError("messages must have one that is not the assistant's but have none")
-    return kept
+    return kept, context
