@@ -172,7 +172,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     """
     if response.extensions.get(CUT):
         cut = f"the reply was cut off after {len(response.content):,} bytes: it is longer than max_reply_bytes"
-        raise JudgeError(Status.TRUNCATED, cut)
+        raise JudgeError(Status.TRUNCATED, f"{cut}; raise it")
     completion = json_of(response.content)
     completion = completion if isinstance(completion, dict) else {}
     choices = completion.get("choices")

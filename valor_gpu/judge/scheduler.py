@@ -31,6 +31,7 @@ from valor_gpu.judge.protocol import (
     as_judge,
     describe,
     text_of,
+    token_limit,
 )
 from valor_gpu.judge.replies import Replies
 
@@ -38,8 +39,8 @@ SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every
 PATIENCE = 5.0  # seconds that the judge gets to close its connections
 MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
 _FINISHED = {
-    "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
-    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
+    "length": (Status.TRUNCATED, "the reply was cut off at {limit}"),
+    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context: shorten the texts"),
     "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
     "refusal": (Status.REFUSED, "the judge refused"),
     "tool_calls": (Status.PARSE_ERROR, "the judge called a tool instead of answering"),
@@ -171,7 +172,7 @@ class Scheduler:
                 return Judgement(None, Status.BAD_REQUEST, error=str(error))
             async with self.replies.only_one(key):
                 known = await self.replies.find(
-                    key, lambda reply: _read(question, reply), lambda: self.stopped is not None
+                    key, lambda reply: _read(question, reply, self.judge), lambda: self.stopped is not None
                 )
                 if known is not None and known.reply is not None:
                     self.dropped.update(dict.fromkeys(known.reply.dropped))
@@ -212,7 +213,7 @@ class Scheduler:
         try:
             for number in range(1, tries * (1 + self.limits.reasks) + 1):
                 reply = await self._reply(messages, question.schema, spent)
-                judgement = _read(question, replace(reply, usage=spent.usage))
+                judgement = _read(question, replace(reply, usage=spent.usage), self.judge)
                 if judgement.status is not Status.PARSE_ERROR:
                     break
                 anew = number % tries == 0
@@ -364,11 +365,11 @@ def _is_cancelled() -> bool:
     return cancelling is None or bool(cancelling())
 
 
-def _read(question: Question, reply: Reply) -> Judgement:
+def _read(question: Question, reply: Reply, judge: Judge) -> Judgement:
     """The judgement that a reply gives."""
     if reply.finish_reason in _FINISHED:
         status, error = _FINISHED[reply.finish_reason]
-        return Judgement(None, status, reply, error=error)
+        return Judgement(None, status, reply, error=error.replace("{limit}", token_limit(judge.identity)))
     try:
         return Judgement(question.parse(reply if question.whole_reply else reply.text), Status.OK, reply)
     except NotApplicable as error:

@@ -218,7 +218,7 @@ class OpenAIEmbedder:
         except Exception as error:
             return failure_of(error, self.api_key_env)
         if response.extensions.get(CUT):
-            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
+            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes: lower batch")
         return json_of(response.content)
 
 
