@@ -165,6 +165,11 @@ def test_a_metric_without_a_score_is_a_warning_and_its_cause_is_shown(
     assert main(["eval", "show", "n"]) == OK
     for shown in (run.out, capsys.readouterr().out):
         assert f"most frequent errors:\n  {cause}\n" in shown
+    assert main(["eval", "show", "n", "--json", "-"]) == OK
+    found = document(capsys)
+    assert found["studio_url"] is None and [(each["n"], each["evaluators"]) for each in found["errors"]] == [
+        (3, ["f1_score"])
+    ]
 
 
 def test_the_first_failure_ends_a_run_if_asked(folder: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,6 +107,7 @@ def test_the_three_most_frequent_are_named_and_the_others_counted(store: Store) 
         "3 refused, scores of c: no",
         "and 2 more kinds of errors",
     ]
+    assert [each.n for each in EvaluationResult(store, run).errors.common()] == [9, 7, 3, 2, 1]
     assert str(common_errors(run, {"b"})[-1]) == "1 parse_error, scores of b"
     assert error_lines(failures(store, {"a": [("ok", "")]})) == []
 

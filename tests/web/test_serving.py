@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import signal
 import subprocess
 import sys
@@ -56,6 +57,8 @@ def test_studio_url_is_the_page_of_the_run_while_studio_serves(
             assert status(result.studio_url, cookie_of(start)) == 200 and status(result.studio_url) == 403
             assert main(["eval", "show", result.run_id, "--store", str(path)]) == 0
             assert f"studio: {result.studio_url}\n" in capsys.readouterr().out
+            assert main(["eval", "show", result.run_id, "--store", str(path), "--json", "-"]) == 0
+            assert json.loads(capsys.readouterr().out)["studio_url"] == result.studio_url
             [file] = tmp_path.glob("*.studio")
             assert start.partition("token=")[2] not in file.read_text()
             with Store(tmp_path / "other.sqlite") as other:

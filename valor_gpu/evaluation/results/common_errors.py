@@ -62,6 +62,8 @@ def common_errors(run: Run, evaluators: Collection[str] | None = None) -> list[C
         ...     print(*common_errors(run))
         2 bad_request, scores of fluency: HTTP 404: no such model
     """
+    if run.config.get("kind") in VISION:
+        return []
     groups = failed_scores(run, MOST_CAUSES)[0]
     if evaluators is None:
         groups = [*failed_rows(run, MOST_CAUSES)[0], *groups]
@@ -93,8 +95,6 @@ def _joined(errors: Sequence[CommonError]) -> list[CommonError]:
 
 def error_lines(run: Run) -> list[str]:
     """A line for each of the most frequent errors of a run, and how many kinds there are besides."""
-    if run.config.get("kind") in VISION:
-        return []
     found = common_errors(run)
     more = len(found) - SHOWN
     lines = [str(each) for each in found[:SHOWN]]
