@@ -112,6 +112,18 @@ def test_the_three_most_frequent_are_named_and_the_others_counted(store: Store) 
     assert error_lines(failures(store, {"a": [("ok", "")]})) == []
 
 
+def test_more_causes_than_are_told_apart_are_still_counted(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("store.groups", "evaluation.results.common_errors"):
+        monkeypatch.setattr(f"valor_gpu.{module}.MOST_CAUSES", 2)
+    words = [("bad_request", word) for word in ("one", "two", "three", "two", "four")]
+    run = failures(store, {"a": words, "b": [("ok", "")] * 4 + [("timeout", "late")]}, 1)
+    assert error_lines(run) == [
+        "5 bad_request, scores of a (2 of them with this cause): two",
+        "1 target_error, rows without an answer: no 1",
+        "1 timeout, scores of b",
+    ]
+
+
 def test_an_error_is_one_visible_line(store: Store) -> None:
     [line] = error_lines(failures(store, {"a": [("timeout", "one\ntwo\x1b[31m \u202e" + "x " * 300)]}))
     assert line.startswith("1 timeout, scores of a: one two␛[31m [U+202E]x x") and line.endswith("x…")

@@ -9,7 +9,7 @@ import pytest
 
 from valor_gpu.errors import InputError
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
-from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores, wording, worst_rows
+from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores, failed_totals, wording, worst_rows
 
 
 @pytest.fixture
@@ -84,6 +84,8 @@ def test_scores_without_a_value_are_grouped_by_evaluator_status_and_reason(run: 
     run.add_scores([score(1, None, reason="no number"), score(2, None, reason="no number"), score(3, 0.5)])
     run.add_scores([score(3, None, "bleu", reason="lone \ud800")])
     groups, rest = failed_scores(run)
+    totals = {("", "timeout"): 1, ("", "target_error"): 2, ("bleu", "parse_error"): 1, ("f1_score", "parse_error"): 2}
+    assert failed_totals(run) == totals
     assert groups[0] == FailureGroup("f1_score", "parse_error", "no number", 2, 1)
     assert (groups[1].evaluator, groups[1].n, groups[1].first_row, rest) == ("bleu", 1, 3, 0)
     assert groups[1].reason.startswith("lone ")

@@ -23,7 +23,7 @@ _OF_A_ROW = re.compile(
     # A name in quotes is often the cause itself: 'temperature'. A code of HTTP is, too.
     rf"(?P<kept>{_NAME}|HTTP \d{{3}}\b)"
     r"""|(?<!\w)(?P<quote>["'`])(?:\\.|(?!(?P=quote))[^\\])*(?:(?P=quote)|$)|\u201c[^\u201d]*(?:\u201d|$)"""
-    r"|[\w.+-]*\d[\w.+-]*"
+    r"|(?<![\w.+-])[\w.+-]*\d[\w.+-]*"
 )
 _AROUND_FIELDS = re.compile(r"""\{\s?["']|["']:\s?(?:[\[{]\s?)*["']?|["'],\s?["']|,\s?["'](?=\w+["']:)|["']\s?[}\]]""")
 
@@ -85,6 +85,16 @@ def failed_scores(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
         sql = "SELECT count(*) FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL"
         total = connection.execute(sql, (run._number,)).fetchone()[0]
     return _groups(run, _SCORES, limit, total)
+
+
+def failed_totals(run: Run) -> dict[tuple[str, str], int]:
+    """How many rows have no answer and scores no value, by evaluator (empty for rows) and status."""
+    sql = """SELECT '', status, count(*) FROM rows WHERE run = :run AND status <> 'ok' GROUP BY status
+        UNION ALL SELECT evaluator, status, count(*) FROM scores INDEXED BY scores_failed
+        WHERE run = :run AND value IS NULL GROUP BY evaluator, status"""
+    with run._database.read() as connection:
+        found = connection.execute(sql, {"run": run._number})
+        return {(unpacked(evaluator), unpacked(status)): n for evaluator, status, n in found}
 
 
 def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -> list[int]:

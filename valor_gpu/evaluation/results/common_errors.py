@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.pages.texts import visible
-from valor_gpu.store.groups import LONGEST, MOST_CAUSES, FailureGroup, failed_rows, failed_scores, wording
+from valor_gpu.store.groups import (
+    LONGEST,
+    MOST_CAUSES,
+    FailureGroup,
+    failed_rows,
+    failed_scores,
+    failed_totals,
+    wording,
+)
 from valor_gpu.store.runs import Run
 from valor_gpu.store.saved import VISION
 
@@ -64,24 +72,23 @@ def common_errors(run: Run, evaluators: Collection[str] | None = None) -> list[C
     """
     if run.config.get("kind") in VISION:
         return []
-    groups = failed_scores(run, MOST_CAUSES)[0]
-    if evaluators is None:
-        groups = [*failed_rows(run, MOST_CAUSES)[0], *groups]
-    return _joined(_by_status(each for each in groups if evaluators is None or each.evaluator in evaluators))
+    causes: dict[tuple[str, str], FailureGroup] = {}
+    for each in (*failed_rows(run, MOST_CAUSES)[0], *failed_scores(run, MOST_CAUSES)[0]):
+        causes.setdefault((each.evaluator, each.status), each)  # the most frequent is the first
+    return _joined(
+        _error(name, status, n, causes.get((name, status)))
+        for (name, status), n in failed_totals(run).items()
+        if evaluators is None or name in evaluators
+    )
 
 
-def _by_status(groups: Iterable[FailureGroup]) -> list[CommonError]:
-    """One error per metric and status, by the cause that most of its failures have."""
-    found: dict[tuple[str, str], list[FailureGroup]] = {}
-    for each in groups:
-        found.setdefault((each.evaluator, each.status), []).append(each)
-    return [
-        CommonError((name,) if name else (), status, sum(each.n for each in alike), alike[0].n, alike[0].reason)
-        for (name, status), alike in found.items()
-    ]
+def _error(evaluator: str, status: str, n: int, cause: FailureGroup | None) -> CommonError:
+    """An error of one metric or of rows; without a cause where too many others were told apart."""
+    alike, reason = (n, "") if cause is None else (cause.n, cause.reason)
+    return CommonError((evaluator,) if evaluator else (), status, n, alike, reason)
 
 
-def _joined(errors: Sequence[CommonError]) -> list[CommonError]:
+def _joined(errors: Iterable[CommonError]) -> list[CommonError]:
     """The errors, with those of one status and cause in several metrics as one."""
     found: dict[tuple[bool, str, str], CommonError] = {}
     for each in errors:
