@@ -161,7 +161,7 @@ def test_a_metric_without_a_score_is_a_warning_and_its_cause_is_shown(
     assert main(["eval", "run", "--data", "numbers.jsonl", "--metrics", "f1_score", "--name", "n"]) == OK
     cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is int"
     run, shown = capsys.readouterr(), ""
-    assert "warning: none of the 3 rows of run " in run.err and f"has a score of f1_score; {cause}" in run.err
+    assert "warning: no row of run " in run.err and f"has a score of f1_score; {cause}" in run.err
     assert main(["eval", "show", "n"]) == OK
     for shown in (run.out, capsys.readouterr().out):
         assert f"most frequent errors:\n  {cause}\n" in shown

@@ -62,7 +62,7 @@ def test_numbers_as_ground_truth_warn_and_are_named(store: Store) -> None:
     metrics = ["f1_score", "exact_match"]
     result, said = told(lambda: evaluate(data=ROWS, metrics_list=metrics, store=store))
     cause = "16 invalid_field, scores of exact_match and f1_score: ground_truth must be a text or a list of texts"
-    assert len(said) == 1 and said[0].startswith(f"none of the 8 rows of run {result.run_id} has a score of f1_score")
+    assert len(said) == 1 and said[0].startswith(f"no row of run {result.run_id} (8 rows) has a score of f1_score")
     assert cause in said[0] and f"most frequent errors:\n  {cause}" in str(result)
     assert cause in result._repr_html_()
 
@@ -136,7 +136,7 @@ def test_a_target_that_always_fails_is_said_once(store: Store) -> None:
 
     result, said = told(lambda: evaluate(data=ROWS, target=target, metrics_list=["f1_score"], store=store))
     cause = "8 target_error, rows without an answer: ValueError: no route for 'question 1'"
-    assert said == [f"none of the 8 rows of run {result.run_id} has an answer; {cause}"] and cause in str(result)
+    assert said == [f"no row of run {result.run_id} (8 rows) has an answer; {cause}"] and cause in str(result)
 
 
 def test_resumed_and_rescored_runs_warn_too(store: Store) -> None:

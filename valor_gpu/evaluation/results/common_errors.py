@@ -118,14 +118,14 @@ def without_scores(run: Run, summary: Mapping[str, Any]) -> str:
     rows = summary["rows"]
     if not rows["n"]:
         return ""
-    of_rows = f"of the {rows['n']:,} rows of run {run.id}"
+    no_row = f"no row of run {run.id} ({rows['n']:,} {'row' if rows['n'] == 1 else 'rows'})"
     if not rows["ok"]:
-        return _with_errors(f"none {of_rows} has an answer", common_errors(run))
+        return _with_errors(f"{no_row} has an answer", common_errors(run))
     values = {name: each["value" if each["pooled"] else "mean"] for name, each in summary["evaluators"].items()}
     lacking = [name for name, value in values.items() if value is None]
     if not lacking:
         return ""
-    return _with_errors(f"none {of_rows} has a score of {listed(lacking)}", common_errors(run, lacking))
+    return _with_errors(f"{no_row} has a score of {listed(lacking)}", common_errors(run, lacking))
 
 
 def _with_errors(said: str, errors: Sequence[CommonError]) -> str:
