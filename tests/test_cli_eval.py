@@ -154,6 +154,24 @@ def test_failed_rows_are_counted_and_resumed(folder: Path, target: str, capsys: 
     assert document(capsys)["summary"]["rows"]["ok"] == 3
 
 
+def test_a_metric_without_a_score_is_a_warning_and_its_cause_is_shown(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "numbers.jsonl").write_text('{"answer": "42", "ground_truth": 42}\n' * 3)
+    assert main(["eval", "run", "--data", "numbers.jsonl", "--metrics", "f1_score", "--name", "n"]) == OK
+    cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is int"
+    run, shown = capsys.readouterr(), ""
+    assert "warning: no row of run " in run.err and f"has a score of f1_score; {cause}" in run.err
+    assert main(["eval", "show", "n"]) == OK
+    for shown in (run.out, capsys.readouterr().out):
+        assert f"most frequent errors:\n  {cause}\n" in shown
+    assert main(["eval", "show", "n", "--json", "-"]) == OK
+    found = document(capsys)
+    assert found["studio_url"] is None and [(each["n"], each["evaluators"]) for each in found["errors"]] == [
+        (3, ["f1_score"])
+    ]
+
+
 def test_the_first_failure_ends_a_run_if_asked(folder: Path, target: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "fail").touch()
     arguments = ["--data", "rows.jsonl", "--metrics", "f1_score", "--target", f"{target}:answer", "--on-error", "raise"]

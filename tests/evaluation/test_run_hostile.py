@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -43,11 +44,19 @@ def test_keys_are_in_no_file_though_the_server_says_them(tmp_path: Path, status:
     with ChatServer(respond) as server, Store(tmp_path / "store.sqlite") as store:
         config["base_url"] = server.url
         rows = [{"question": "?", "answer": "!"}]
+        told, shown = [], []
         for asked in (None, target):
-            evaluate(
-                data=rows, target=asked, metrics_list=["gpt_coherence"], model_config=config, store=store, timeout=5,
-                output_path=tmp_path / "out", cache=None,
-            )  # fmt: skip
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", UserWarning)
+                result = evaluate(
+                    data=rows, target=asked, metrics_list=["gpt_coherence"], model_config=config, store=store,
+                    timeout=5, output_path=tmp_path / "out", cache=None,
+                )  # fmt: skip
+            told.append([str(each.message) for each in caught])
+            shown.append(str(result) + result._repr_html_())
+        assert len(told[0]) == (status == 400) and "***" in "".join(told[0]) + told[1][0]
+        for text in (*told[0], *told[1], *shown):
+            assert KEY not in text and "pass-word-9" not in text
         assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
         reasons = [score.reason for run in store.runs() for score in run.scores()]
         assert any("***" in reason for reason in reasons)

@@ -139,7 +139,7 @@ def test_the_key_of_openai_goes_to_openai_alone(monkeypatch: pytest.MonkeyPatch)
         ([Answer(drop=True), "4"], Status.OK, 2, ""),
         ([Answer(drop=True)] * 9, Status.CONNECTION_ERROR, 3, "no connection"),
         ([Answer(302, {}, {"location": "http://192.0.2.1/"})] * 9, Status.BAD_REQUEST, 1, "HTTP 302"),
-        ([completion("4", "length")], Status.TRUNCATED, 1, "cut off"),
+        ([completion("4", "length")], Status.TRUNCATED, 1, "cut off at max_tokens=1024, thoughts included: raise it"),
         ([completion(None, "content_filter")], Status.CONTENT_FILTER, 1, "withheld"),
         ([completion(None, refusal="I will not.")], Status.REFUSED, 1, "refused"),
         ([completion("9")], Status.PARSE_ERROR, 1, "must lie in 1 to 5 but is 9"),

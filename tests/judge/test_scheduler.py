@@ -216,18 +216,34 @@ def test_a_reply_that_cannot_be_parsed_is_sent_back_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("finish", "status"),
+    ("finish", "status", "error"),
     [
-        ("length", Status.TRUNCATED),
-        ("model_length", Status.TRUNCATED),
-        ("content_filter", Status.CONTENT_FILTER),
-        ("refusal", Status.REFUSED),
+        ("length", Status.TRUNCATED, "cut off at the limit of its tokens, thoughts included: set a larger max_tokens"),
+        ("model_length", Status.TRUNCATED, "cut off at the length of the model's context: shorten the texts"),
+        ("content_filter", Status.CONTENT_FILTER, "withheld"),
+        ("refusal", Status.REFUSED, "refused"),
     ],
 )
-def test_how_a_reply_ended_is_a_status_of_its_own(finish: str, status: Status) -> None:
+def test_how_a_reply_ended_is_a_status_of_its_own(finish: str, status: Status, error: str) -> None:
     (found,), _ = ask_all(Scripted(lambda number, text: Reply("4", Usage(7, 3), None, finish)), 1, Limits())
     assert (found.status, found.value, found.attempts, found.usage) == (status, None, 1, Usage(7, 3))
-    assert found.reply is not None and found.reply.text == "4"
+    assert found.reply is not None and found.reply.text == "4" and error in found.error
+
+
+@pytest.mark.parametrize(
+    ("identity", "limit"),
+    [
+        ({"max_new_tokens": 512}, "max_new_tokens=512, thoughts included: raise it"),
+        ({"parameters": {"max_tokens": 7}}, "max_tokens=7, thoughts included: raise it (in evaluate()'s model_config,"),
+        ({"parameters": {"max_tokens": 7, "max_completion_tokens": 9}}, "max_completion_tokens=9, thoughts included"),
+        ({"parameters": "none"}, "the limit of its tokens, thoughts included: set a larger max_tokens"),
+    ],
+)
+def test_a_reply_cut_off_names_the_argument_and_its_value(identity: dict[str, Any], limit: str) -> None:
+    judge = Scripted(lambda number, text: Reply("4", Usage(7, 3), None, "length"))
+    judge.identity = identity
+    (found,), _ = ask_all(judge, 1, Limits())
+    assert found.status is Status.TRUNCATED and f"the reply was cut off at {limit}" in found.error
 
 
 def test_cache_keeps_successes_only_and_one_question_is_asked_once(tmp_path: Path) -> None:

@@ -219,7 +219,7 @@ class TestOpenAIEmbedder:
                 Status.SERVER_ERROR,
                 "embeddings of the server must have shape",
             ),
-            (Answer(body={"data": "x" * 2000}), Status.TRUNCATED, "cut off after 1,000 bytes"),
+            (Answer(body={"data": "x" * 2000}), Status.TRUNCATED, "cut off after 1,000 bytes: lower batch"),
         ],
     )
     def test_failures_are_reported_without_the_key(

@@ -57,6 +57,23 @@ def test_numbers_failures_and_charts(site: tuple[TestClient, str]) -> None:
     assert "<i>prose" not in found.text and "<script>x" not in found.text and "<b>books" not in found.text
 
 
+def test_the_most_frequent_causes_are_seen_at_once(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("causes", {"version": 1, "evaluators": INFOS, "data": {}})
+        run.add_rows([StoredRow(n, str(n), {}, {}, "target_error", f"no route for 'row {n}'") for n in range(1, 7)])
+        run.add_rows([StoredRow(n, str(n), {}) for n in range(7, 10)])
+        no_scores = run.id, text_of(client(tmp_path / "s.sqlite").get(f"/runs/{run.id}"))
+        causes = ("late", "late", "gone")
+        run.add_scores([StoredScore(n, "violence", 0, None, "timeout", why) for n, why in enumerate(causes, 7)])
+        run.add_scores([StoredScore(n, "gpt_fluency", 0, None, "refused", "no") for n in range(7, 10)])
+        run.add_scores([StoredScore(n, "gpt_fluency", 1, None, "refused", "I won't") for n in (7,)])
+    shown = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{run.id}"))
+    assert "6 rows have no answer." in no_scores[1] and "no route for &#39;row 1&#39; row 1" in no_scores[1]
+    seen, _, others = shown[shown.index("Most frequent causes") :].partition("Other causes")
+    assert seen.index("6 rows without an answer") < seen.index("3 gpt_fluency") < seen.index("2 violence")
+    assert "gone" in others and "I won&#39;t" in others and "gone" not in seen
+
+
 @pytest.mark.parametrize(("level", "rate"), [("Very low", "100.0%"), ("Low", "75.0%"), ("High", "25.0%")])
 def test_threshold_counts_again(site: tuple[TestClient, str], level: str, rate: str) -> None:
     browser, uid = site

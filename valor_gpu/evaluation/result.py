@@ -14,6 +14,7 @@ from valor_gpu.evaluation.results.result_rows import result_rows
 from valor_gpu.evaluation.results.result_text import result_html, result_text
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store.runs import Run
+from valor_gpu.store.serving import run_address
 from valor_gpu.store.stores import Store
 
 if TYPE_CHECKING:
@@ -123,8 +124,8 @@ class EvaluationResult:
 
     @property
     def studio_url(self) -> str | None:
-        """Address of a page of the run; None where none is known."""
-        return self._tracking().get("url")
+        """Address of the run's page in Studio while it serves the store; else that in MLflow, or None."""
+        return run_address(self.run) or self._tracking().get("url")
 
     def _tracking(self) -> dict[str, Any]:
         return (self.run.finished_summary or {}).get("tracking") or {}

@@ -198,7 +198,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     """
     if response.extensions.get(CUT):
         cut = f"the reply was cut off after {len(response.content):,} bytes: it is longer than max_reply_bytes"
-        raise JudgeError(Status.TRUNCATED, cut)
+        raise JudgeError(Status.TRUNCATED, f"{cut}; raise it")
     completion = _completion(response, key)
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}

@@ -6,11 +6,11 @@ import asyncio
 
 from valor_gpu.judge.metric import Question
 from valor_gpu.judge.parse import NotApplicable, ParseError
-from valor_gpu.judge.protocol import JudgeError, Judgement, Reply, Status, describe, text_of
+from valor_gpu.judge.protocol import Judge, JudgeError, Judgement, Reply, Status, describe, text_of, token_limit
 
 _FINISHED = {
-    "length": (Status.TRUNCATED, "the reply was cut off at the limit of its tokens"),
-    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context"),
+    "length": (Status.TRUNCATED, "the reply was cut off at {limit}"),
+    "model_length": (Status.TRUNCATED, "the reply was cut off at the length of the model's context: shorten the texts"),
     "content_filter": (Status.CONTENT_FILTER, "the server's content filter withheld the reply"),
     "refusal": (Status.REFUSED, "the judge refused"),
     "tool_calls": (Status.PARSE_ERROR, "the judge called a tool instead of answering"),
@@ -29,11 +29,11 @@ def is_cancelled() -> bool:
     return cancelling is None or bool(cancelling())
 
 
-def judgement_of(question: Question, reply: Reply) -> Judgement:
+def judgement_of(question: Question, reply: Reply, judge: Judge) -> Judgement:
     """Returns the judgement that a reply gives."""
     if reply.finish_reason in _FINISHED:
         status, error = _FINISHED[reply.finish_reason]
-        return Judgement(None, status, reply, error=error)
+        return Judgement(None, status, reply, error=error.replace("{limit}", token_limit(judge.identity)))
     try:
         return Judgement(question.parse(reply if question.whole_reply else reply.text), Status.OK, reply)
     except NotApplicable as error:

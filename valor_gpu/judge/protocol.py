@@ -21,6 +21,9 @@ Schema = Mapping[str, Any]
 """A JSON schema of the reply."""
 
 
+_TOKEN_LIMITS = ("max_completion_tokens", "max_tokens", "max_new_tokens")
+
+
 class Status(str, Enum):
     """How a question ended. All but ``OK`` are failures: the value is then None, never 0."""
 
@@ -216,6 +219,27 @@ def text_of(error: BaseException) -> str:
         raise
     except BaseException:
         return "its text cannot be made"
+
+
+def token_limit(identity: Mapping[str, Any] | None) -> str:
+    """The limit of a judge that cut a reply off, and the argument that raises it.
+
+    Args:
+        identity: of the judge.
+
+    Example:
+        >>> token_limit({"kind": "openai", "model": "m", "parameters": {"max_tokens": 256}})
+        "max_tokens=256, thoughts included: raise it (in evaluate()'s model_config, where that makes the judge)"
+    """
+    given, asked = identity or {}, (identity or {}).get("parameters")
+    known = {**given, **asked} if isinstance(asked, Mapping) else given
+    name = next((name for name in _TOKEN_LIMITS if known.get(name) is not None), None)
+    if name == "max_new_tokens":
+        return f"{name}={known[name]}, thoughts included: raise it"
+    where = "in evaluate()'s model_config, where that makes the judge"
+    if name is None:
+        return f"the limit of its tokens, thoughts included: set a larger max_tokens ({where})"
+    return f"{name}={known[name]}, thoughts included: raise it ({where})"
 
 
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:

@@ -174,7 +174,7 @@ class Scheduler:
                 if (failed := self.replies.given_up(key)) is not None:
                     return failed
                 known = await self.replies.find(
-                    key, lambda reply: judgement_of(question, reply), lambda: self.stopped is not None
+                    key, lambda reply: judgement_of(question, reply, self.judge), lambda: self.stopped is not None
                 )
                 if known is not None and known.reply is not None:
                     self.dropped.update(dict.fromkeys(known.reply.dropped))
@@ -216,7 +216,7 @@ class Scheduler:
         try:
             for number in range(1, tries * (1 + self.limits.reasks) + 1):
                 reply = await self._reply(messages, question.schema, spent)
-                judgement = judgement_of(question, replace(reply, usage=spent.usage))
+                judgement = judgement_of(question, replace(reply, usage=spent.usage), self.judge)
                 if judgement.status is not Status.PARSE_ERROR:
                     break
                 anew = number % tries == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.evaluation.results.result_text import result_text, shown
 from valor_gpu.report.evaluators import day_text
 from valor_gpu.report.text import plural, printable, printable_lines, table
+from valor_gpu.store.serving import run_address
 
 if TYPE_CHECKING:
     from valor_gpu.store import Run
@@ -46,6 +47,7 @@ def config_lines(run: Run) -> Iterator[str]:
         "baseline": str(config.get("baseline") or ""),
         "tags": ", ".join(f"{name}={value}" for name, value in run.tags.items()),
         "files": str(config.get("output_path") or ""),
+        "studio": run_address(run) or "",
     }
     yield from (printable(f"{name}: {value}") for name, value in said.items() if value)
     yield from (printable(f"note: {note}") for note in config.get("notes", ()))

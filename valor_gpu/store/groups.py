@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_number
@@ -14,12 +15,23 @@ from valor_gpu.store.values import packed, unpacked
 
 LONGEST = 200
 """Characters of a reason by which failures are grouped: longer ones often end in what is of one row alone."""
+MOST_CAUSES = 10_000
+"""Different causes that are told apart: memory is bounded where the reason of every row reads differently."""
+
+_NAME = r"[\"'`][a-z_][a-z0-9_.\[\]]{0,39}[\"'`]"
+_OF_A_ROW = re.compile(
+    # A name in quotes is often the cause itself: 'temperature'. A code of HTTP is, too.
+    rf"(?P<kept>{_NAME}|HTTP \d{{3}}\b)"
+    r"""|(?<!\w)(?P<quote>["'`])(?:\\.|(?!(?P=quote))[^\\])*(?:(?P=quote)|$)|\u201c[^\u201d]*(?:\u201d|$)"""
+    r"|(?<![\w.+-])[\w.+-]*\d[\w.+-]*"
+)
+_AROUND_FIELDS = re.compile(r"""\{\s?["']|["']:\s?(?:[\[{]\s?)*["']?|["'],\s?["']|,\s?["'](?=\w+["']:)|["']\s?[}\]]""")
 
 _ROWS = """SELECT '', status, substr(error, 1, :longest) AS why, count(*), min(number) FROM rows
-    WHERE run = :run AND status <> 'ok' GROUP BY status, why ORDER BY 4 DESC, 5 LIMIT :limit"""
+    WHERE run = :run AND status <> 'ok' GROUP BY status, why ORDER BY 4 DESC, 5"""
 _SCORES = """SELECT evaluator, status, substr(reason, 1, :longest) AS why, count(*), min(row)
     FROM scores INDEXED BY scores_failed WHERE run = :run AND value IS NULL
-    GROUP BY evaluator, status, why ORDER BY 4 DESC, 5, 1 LIMIT :limit"""
+    GROUP BY evaluator, status, why ORDER BY 4 DESC, 5, 1"""
 
 
 @dataclass(frozen=True)
@@ -29,7 +41,7 @@ class FailureGroup:
     Args:
         evaluator: whose scores failed; empty where the rows themselves have no answer.
         status: of the rows or scores.
-        reason: its first :data:`LONGEST` characters.
+        reason: the first :data:`LONGEST` characters of the most frequent wording.
         n: how many rows or scores.
         first_row: number of the first row.
     """
@@ -42,7 +54,7 @@ class FailureGroup:
 
 
 def failed_rows(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
-    """Groups the rows without an answer by status and message.
+    """Groups the rows without an answer by status and message, as :func:`wording` reads it.
 
     Args:
         run: the run.
@@ -75,6 +87,16 @@ def failed_scores(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
     return _groups(run, _SCORES, limit, total)
 
 
+def failed_totals(run: Run) -> dict[tuple[str, str], int]:
+    """How many rows have no answer and scores no value, by evaluator (empty for rows) and status."""
+    sql = """SELECT '', status, count(*) FROM rows WHERE run = :run AND status <> 'ok' GROUP BY status
+        UNION ALL SELECT evaluator, status, count(*) FROM scores INDEXED BY scores_failed
+        WHERE run = :run AND value IS NULL GROUP BY evaluator, status"""
+    with run._database.read() as connection:
+        found = connection.execute(sql, {"run": run._number})
+        return {(unpacked(evaluator), unpacked(status)): n for evaluator, status, n in found}
+
+
 def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -> list[int]:
     """Numbers of the rows behind ``after`` that have a score of this evaluator without a value, in their order."""
     check_count("after", after)
@@ -87,13 +109,44 @@ def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -
 
 def _groups(run: Run, sql: str, limit: int, total: int) -> tuple[list[FailureGroup], int]:
     check_count("limit", limit, 1)
-    values: dict[str, Any] = {"run": run._number, "limit": limit, "longest": LONGEST}
+    values: dict[str, Any] = {"run": run._number, "longest": LONGEST}
     with run._database.read() as connection:
-        found = [
+        found = _joined(
             FailureGroup(unpacked(evaluator), unpacked(status), _text(reason), n, first)
             for evaluator, status, reason, n, first in connection.execute(sql, values)
-        ]
+        )
+    found = sorted(found, key=lambda group: (-group.n, group.first_row, group.evaluator))[:limit]
     return found, total - sum(group.n for group in found)
+
+
+def _joined(groups: Iterable[FailureGroup]) -> Iterable[FailureGroup]:
+    """The groups with those of one wording joined; beyond the limit those of further wordings are left out."""
+    found: dict[tuple[str, str, str], FailureGroup] = {}
+    for each in groups:
+        key = each.evaluator, each.status, wording(each.reason)
+        if (known := found.get(key)) is not None:
+            found[key] = replace(known, n=known.n + each.n, first_row=min(known.first_row, each.first_row))
+        elif len(found) < MOST_CAUSES:
+            found[key] = each
+    return found.values()
+
+
+def wording(reason: str) -> str:
+    """A reason without what it may quote of one row: numbers, and quoted texts that are no names.
+
+    Example:
+        >>> wording("row 17: answer must be a text but is 'Paris, of course'")
+        'row #: answer must be a text but is …'
+        >>> wording("HTTP 400: 'temperature' is not supported")
+        "HTTP 400: 'temperature' is not supported"
+    """
+    if "{" in reason:  # JSON: the quotes around its fields are no quotation
+        reason = _AROUND_FIELDS.sub(" ", reason)
+    return _OF_A_ROW.sub(_placeholder, reason)
+
+
+def _placeholder(found: re.Match[str]) -> str:
+    return found["kept"] or ("…" if found["quote"] or found[0][0] == "\u201c" else "#")
 
 
 def _text(kept: str | bytes) -> str:

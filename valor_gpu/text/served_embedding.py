@@ -234,7 +234,7 @@ class OpenAIEmbedder:
             failure.args = (self.extra_headers.masked(str(failure)),)
             return failure
         if response.extensions.get(CUT):
-            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes")
+            return JudgeError(Status.TRUNCATED, f"the reply was cut off after {_MAX_REPLY_BYTES:,} bytes: lower batch")
         try:
             return json_of(response)
         except BodyError as error:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.valor.curve_keys import curve_with_names
 from valor_gpu.valor.labels import Label
 
 _ROUNDING = 1e-9  # by which a ratio may exceed 1
@@ -192,7 +193,10 @@ class AccuracyMetric(_LabelKeyMetricBase):
 
 @dataclass
 class _BasePrecisionRecallCurve:
-    """Counts at the score thresholds 0.05, 0.1, ... 0.95 of every label of a key."""
+    """Counts at the score thresholds 0.05, 0.1, ... 0.95 of every label of a key.
+
+    Thresholds of ``value`` are numbers, and answer as texts too; ``missed_detections`` is ``no_predictions``.
+    """
 
     label_key: str
     value: dict[str, dict[float, dict[str, Any]]]
@@ -204,6 +208,7 @@ class _BasePrecisionRecallCurve:
         check_type(f"{name}.label_key", self.label_key, str)
         check_type(f"{name}.value", self.value, dict)
         _number_or_none(f"{name}.pr_curve_iou_threshold", self.pr_curve_iou_threshold)
+        self.value = curve_with_names(self.value)
 
     def to_dict(self) -> dict[str, Any]:
         """``parameters`` with the label key and the IoU threshold, ``value``, ``type``."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
+from valor_gpu.valor.curve_keys import curve_with_names
 
 _COUNTS = ("tp", "fp", "fn", "tn")
 _RATIOS = ("precision", "recall", "accuracy", "f1_score")
@@ -49,7 +50,8 @@ def threshold_curve(result: Result, labels: Sequence[str] | None = None) -> dict
         return {**{name: counts[name] for name in _COUNTS}, **ratios}
 
     names = _names(labels, len(columns["tp"]))
-    return {name: {key: point(c, t) for t, key in enumerate(thresholds)} for c, name in enumerate(names)}
+    curves = {name: {key: point(c, t) for t, key in enumerate(thresholds)} for c, name in enumerate(names)}
+    return curve_with_names(curves)
 
 
 def detailed_curve(
@@ -99,7 +101,8 @@ def detailed_curve(
 
     names = _names(labels, len(counts["tp/all"]))
     thresholds = result.values["thresholds"].tolist()
-    return {name: {key: cell(c, t) for t, key in enumerate(thresholds)} for c, name in enumerate(names)}
+    curves = {name: {key: cell(c, t) for t, key in enumerate(thresholds)} for c, name in enumerate(names)}
+    return curve_with_names(curves)
 
 
 def _check(result: Result, needed: Sequence[str]) -> None:

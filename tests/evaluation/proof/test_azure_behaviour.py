@@ -85,7 +85,8 @@ def test_failures_that_pass_are_asked_again(name: str, tmp_path: Path) -> None:
 
 def test_a_filter(tmp_path: Path) -> None:
     stop = failure(400, "filtered", code="content_filter")
-    result, judge = judged(tmp_path, lambda *_: stop, [ROW], "gpt_coherence")
+    with pytest.warns(UserWarning, match="has a score of gpt_coherence; 1 content_filter"):
+        result, judge = judged(tmp_path, lambda *_: stop, [ROW], "gpt_coherence")
     (row,) = result.rows
     assert row["gpt_coherence_status"] == "content_filter"
     assert len(judge.requests) == SEEN["content_filter_400"]["n_requests"]

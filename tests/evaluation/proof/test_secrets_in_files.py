@@ -82,7 +82,7 @@ def test_keys_are_in_no_file(
 
 
 def test_a_400_that_echoes_the_key_is_kept_without_it(tmp_path: Path) -> None:
-    with Echoing() as server:
+    with Echoing() as server, pytest.warns(UserWarning, match="has a score of gpt_coherence") as told:
         result = evaluate(
             data=[{"question": "number 1", "answer": "a"}], metrics_list=["gpt_coherence"],
             model_config={"base_url": server.url, "model": "stub", "api_key": JUDGE_KEY},
@@ -91,4 +91,4 @@ def test_a_400_that_echoes_the_key_is_kept_without_it(tmp_path: Path) -> None:
     (row,) = result.rows
     assert row["gpt_coherence"] is None and "bad request" in row["gpt_coherence_reason"]
     result.store.close()
-    assert leaks(tmp_path) == []
+    assert JUDGE_KEY not in str(told[0].message) and leaks(tmp_path) == []

@@ -280,7 +280,8 @@ def test_pages_of_many_rows_keep_to_the_bound(store: Store) -> None:
         run.add_rows(rows)
         run.add_scores(StoredScore(n, names[0], 0, n % 17 / 16) for n in range(first, first + 10_000))
     run.add_scores(StoredScore(n, name, 0, 0.0, reason=text) for name in names[1:] for n in range(1, 40))
-    run.add_scores(StoredScore(n, names[1], 0, None, "s" * 900, f"{n} {text}") for n in range(50, 1000))
+    causes = {n: "".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(50, 1000)}
+    run.add_scores(StoredScore(n, names[1], 0, None, "s" * 900, f"{why} {text}") for n, why in causes.items())
     page = report_page(run)
     assert 2_000_000 < len(page.encode()) <= bounds.PAGE_BYTES
     found = Page(page).text

@@ -110,7 +110,7 @@ def test_replies_that_are_answers(answer: Answer, outputs: Any) -> None:
         (Answer(body=b'{"a": 1e999}'), {"answer": "a"}, "must be a finite number"),
         (Answer(302, b"", {"location": "http://127.0.0.1:1/"}), {}, "HTTP 302: redirects are not followed"),
         (Answer(404, {"detail": "no such bot"}), {}, 'HTTP 404: {"detail": "no such bot"}'),
-        (Answer(body=b"x" * 2000), {"max_bytes": 1000}, "the reply was longer than 1,000 bytes"),
+        (Answer(body=b"x" * 2000), {"max_bytes": 1000}, "longer than 1,000 bytes: raise target['max_bytes']"),
         (Answer(500, b"down"), {"retries": 0}, "HTTP 500: down"),
         (Answer(drop=True), {"retries": 0}, "no connection: RemoteProtocolError"),
     ],

@@ -85,14 +85,15 @@ def test_no_key_is_in_any_file(store: Store, tmp_path: Path, log: io.StringIO) -
     with ChatServer(Bot()) as server, ChatServer(lambda request: Answer(400, {"got": request.headers})) as judge:
         config = {"model": "m", "base_url": judge.url, "api_key": KEYS[2]}
         target = target_at(server, **{"X-Api-Key": KEYS[1]})
-        result = evaluate(data=ROWS, target=target, evaluators=["gpt_fluency"], model_config=config, store=store,
-                          output_path=tmp_path / "out")  # fmt: skip
+        with pytest.warns(UserWarning, match="has a score of gpt_fluency; 4 bad_request") as told:
+            result = evaluate(data=ROWS, target=target, evaluators=["gpt_fluency"], model_config=config, store=store,
+                              output_path=tmp_path / "out")  # fmt: skip
         with pytest.raises(InputError, match="had a secret by value: pass target="):
             resume_run(store, result.run_id, data=ROWS, model_config=config)
     assert server.requests[0].headers["x-api-key"] == KEYS[1] and KEYS[2] in judge.requests[0].headers["authorization"]
     store.close()
     texts = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
-    texts.append(log.getvalue().encode())
+    texts.append(log.getvalue().encode() + str(told[0].message).encode())
     assert len(texts) > 4 and any(b"***" in text for text in texts)
     for key in (*KEYS, "a-named-key%2F123%2B4"):
         assert not any(key.encode() in text for text in texts)

@@ -8,6 +8,7 @@ import gc
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.eval.gates import gate_status
@@ -29,8 +30,12 @@ def described_run(run: Run) -> dict[str, Any]:
 
 
 def run_document(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A run and its numbers as JSON."""
-    return {"run": described_run(run), "summary": dict(summary)}
+    """A run, its numbers and its errors, the most frequent first, as JSON."""
+    from valor_gpu.evaluation.results.common_errors import common_errors
+    from valor_gpu.store.serving import run_address
+
+    found = {"run": described_run(run), "summary": dict(summary), "studio_url": run_address(run)}
+    return {**found, "errors": [asdict(each) for each in common_errors(run)]}
 
 
 def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Sequence[Any]) -> int:

@@ -18,6 +18,7 @@ from valor_gpu.evaluation.engine.work import Work
 from valor_gpu.evaluation.judged.guard import GuardMetric
 from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.result import EvaluationResult
+from valor_gpu.evaluation.results.common_errors import without_scores
 from valor_gpu.evaluation.results.files import write_artifacts
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.judge.cache import JudgeCache
@@ -94,6 +95,8 @@ def _outcome(
     result = EvaluationResult(store, run, plan.config.output_path)
     if error is None and reason:
         warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=5)
+    elif error is None and (message := without_scores(run, run.finished_summary or result.summary)):
+        warnings.warn(message, UserWarning, stacklevel=5)
     if not store.path.exists():  # open connections go on with a file that has no name any more
         message = f"the store {store.path} was removed while run {run.id} went on: it ends with this process"
         warnings.warn(message, UserWarning, stacklevel=5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from valor_gpu.evaluation.results.common_errors import CommonError, common_errors
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.records import OK
 from valor_gpu.store.runs import Run
@@ -43,6 +44,10 @@ class Failures:
             for status in columns.failures(name)[1]:
                 found[f"{name}: {status}"] = found.get(f"{name}: {status}", 0) + 1
         return found
+
+    def common(self) -> list[CommonError]:
+        """The errors by metric and status, the most frequent first, each with its most frequent cause."""
+        return common_errors(self._run)
 
     def __len__(self) -> int:
         return sum(self.counts().values())

@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from valor_gpu.evaluation.results.common_errors import error_lines
 from valor_gpu.store.runs import Run
 from valor_gpu.store.saved import VISION
 
@@ -18,7 +19,7 @@ def result_text(run: Run, summary: Mapping[str, Any]) -> str:
         numbers = [(name, shown(value)) for name, value in summary["metrics"].items()]
         return "\n".join([*headlines(run, summary), "", *aligned([_HEADER[:2], *numbers])])
     lines = [*headlines(run, summary), "", *aligned([_HEADER, *metric_cells(summary)])]
-    return "\n".join([*lines, *_reasons(summary)])
+    return "\n".join([*lines, *_reasons(run, summary)])
 
 
 def result_html(run: Run, summary: Mapping[str, Any]) -> str:
@@ -27,7 +28,7 @@ def result_html(run: Run, summary: Mapping[str, Any]) -> str:
     head = "".join(f"<th>{html.escape(text)}</th>" for text in _HEADER)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in cells)
     texts = "".join(f"<p>{html.escape(line)}</p>" for line in headlines(run, summary))
-    notes = "".join(f"<p>{html.escape(line)}</p>" for line in _reasons(summary))
+    notes = "".join(f"<p>{html.escape(line)}</p>" for line in _reasons(run, summary))
     return f"<div>{texts}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{notes}</div>"
 
 
@@ -76,8 +77,8 @@ def _cells(each: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _reasons(summary: Mapping[str, Any]) -> list[str]:
-    """Why numbers are missing, and how many scores are."""
+def _reasons(run: Run, summary: Mapping[str, Any]) -> list[str]:
+    """Why numbers are missing, how many scores are, and the most frequent errors."""
     lines: list[str] = []
     for name, each in summary["evaluators"].items():
         why = each["reasons"]
@@ -88,6 +89,8 @@ def _reasons(summary: Mapping[str, Any]) -> list[str]:
         spread = each["repeats"]["judge_deviation"] if "repeats" in each else None
         if spread is not None:
             lines.append(f"{name}: repeats of a row differ by a standard deviation of {shown(spread)}")
+    if errors := error_lines(run):
+        lines += ["most frequent errors:", *(f"  {line}" for line in errors)]
     return ["", *lines] if lines else []
 
 

@@ -151,7 +151,8 @@ class HttpTarget(AskedTarget):
         if 200 <= code < 300:
             if not response.extensions.get(CUT):
                 return None
-            return JudgeError(Status.TRUNCATED, f"the reply was longer than {self._max_bytes:,} bytes")
+            cut = f"the reply was longer than {self._max_bytes:,} bytes: raise target['max_bytes']"
+            return JudgeError(Status.TRUNCATED, cut)
         if 300 <= code < 400:
             return JudgeError(Status.BAD_REQUEST, f"HTTP {code}: redirects are not followed: give the address itself")
         shown = self._secrets.message(response.content.decode(errors="replace"), _SHOWN)

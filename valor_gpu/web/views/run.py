@@ -12,6 +12,7 @@ from starlette.responses import Response
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.cards import families, place_of, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
+from valor_gpu.evaluation.results.common_errors import SHOWN
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
@@ -45,6 +46,7 @@ def run(ask: Ask) -> Response:
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
     cards, more = families(found, summary, _EVALUATORS)
     failed = total_failures(list(facts.values()))
+    causes = sorted([*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]], key=lambda each: -each.n)
     infos = evaluator_infos(found)
     wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
     is_open = bool(ask.query.get("open"))
@@ -63,7 +65,9 @@ def run(ask: Ask) -> Response:
         failed={words(status): n for status, n in failed.items()},
         n_failed=sum(failed.values()),
         n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
-        causes=[*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]],
+        n_unanswered=sum(summary["rows"]["failed"].values()),
+        causes=causes[:SHOWN],
+        more_causes=causes[SHOWN:_CAUSES],
         stopped=_why_stopped(found, state, summary),
         notes=[short(note, 2000) for note in found.config.get("notes") or ()],
         passed=summary["passed"],
