@@ -8,6 +8,7 @@ import functools
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import Outcome, score_portion
-from valor_gpu.evaluation.evaluators.custom import custom_evaluator
+from valor_gpu.evaluation.evaluators.custom import custom_evaluator, source_of
 
 ROWS: list[dict[str, Any]] = [{"answer": "a b", "question": "q"}, {"answer": ""}, {"question": "q"}]
 
@@ -346,3 +347,12 @@ def test_what_cannot_be_an_evaluator(function: Any, options: dict[str, Any], mes
 def test_an_object_without_call_is_a_type_error() -> None:
     with pytest.raises(InputTypeError, match="objects of evaluator object must have a method __call__"):
         custom_evaluator(object)
+
+
+def test_code_whose_file_holds_something_else_has_no_source(tmp_path: Path) -> None:
+    """As of the cells of a page, or of a file that was edited since: its lines are no code."""
+    page = tmp_path / "page.md"
+    page.write_text('# A page (with a bracket\n\n"""and quotes\n')
+    names: dict[str, Any] = {}
+    exec(compile("\n\ndef size(*, answer, **kwargs):\n    return len(answer)\n", str(page), "exec"), names)
+    assert source_of(names["size"]) == ""

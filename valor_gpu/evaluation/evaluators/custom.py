@@ -21,6 +21,7 @@ import json
 import math
 import re
 import threading
+import tokenize
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -347,7 +348,7 @@ def source_of(function: Any) -> str:
     named = inspect.isclass(function) or inspect.isroutine(function)
     try:
         return inspect.getsource(function if named else type(function))
-    except (OSError, TypeError):
+    except (OSError, TypeError, SyntaxError, tokenize.TokenError):  # the last two: a file that is not the code's
         return ""
 
 
