@@ -157,9 +157,9 @@ def test_failed_rows_are_counted_and_resumed(folder: Path, target: str, capsys: 
 def test_a_metric_without_a_score_is_a_warning_and_its_cause_is_shown(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "numbers.jsonl").write_text('{"answer": "42", "ground_truth": 42}\n' * 3)
+    (folder / "numbers.jsonl").write_text('{"answer": "42", "ground_truth": 4.5}\n' * 3)
     assert main(["eval", "run", "--data", "numbers.jsonl", "--metrics", "f1_score", "--name", "n"]) == OK
-    cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is int"
+    cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is float: write its digits as a text"
     run, shown = capsys.readouterr(), ""
     assert "warning: no row of run " in run.err and f"has a score of f1_score; {cause}" in run.err
     assert main(["eval", "show", "n"]) == OK

@@ -16,7 +16,7 @@ from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
 from valor_gpu.judge.protocol import JudgeError, Messages, Status
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
 
-ROWS = [{"question": f"question {n}", "answer": f"answer {n}", "ground_truth": n} for n in range(1, 9)]
+ROWS = [{"question": f"question {n}", "answer": f"answer {n}", "ground_truth": n + 0.5} for n in range(1, 9)]
 
 
 @pytest.fixture

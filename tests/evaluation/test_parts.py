@@ -116,7 +116,8 @@ def test_thresholds_and_gates_of_numbers(tmp_path: Path) -> None:
         InputError, match=r"thresholds must name evaluators of the run but 'mine.sign' is none; did you"
     ):
         found.with_thresholds({"mine.sign": 10}).metrics_summary  # noqa: B018
-    lacking = run(tmp_path, {"mine": Counts}, thresholds={"mine.lines": 3, "mine": 1})
+    with pytest.warns(UserWarning, match="has a score of mine and mine.lines"):
+        lacking = run(tmp_path, {"mine": Counts}, thresholds={"mine.lines": 3, "mine": 1})
     assert lacking.summary["passed"]["n_undecided"] == 2 and lacking.metrics_summary["pass_rate"] != 0.5
     assert lacking.summary["evaluators"]["mine.lines"]["n"] == 0
     with pytest.raises(InputError, match=r"thresholds must name evaluators of the run but 'other\.words' is none"):
@@ -124,7 +125,8 @@ def test_thresholds_and_gates_of_numbers(tmp_path: Path) -> None:
 
 
 def test_a_number_must_not_have_the_name_of_another_evaluator(tmp_path: Path) -> None:
-    found = run(tmp_path, {"mine": Counts, "mine.words": lambda answer: 7})
+    with pytest.warns(UserWarning, match="has a score of mine; 2 evaluator_error"):
+        found = run(tmp_path, {"mine": Counts, "mine.words": lambda answer: 7})
     assert found.metrics_summary["mean_mine.words"] == 7 and "mean_mine.signs" not in found.metrics_summary
     assert "its number must not be called 'mine.words'" in next(iter(found.errors))["error"]
 
