@@ -159,12 +159,12 @@ def test_a_metric_without_a_score_is_a_warning_and_its_cause_is_shown(
 ) -> None:
     (folder / "numbers.jsonl").write_text('{"answer": "42", "ground_truth": 4.5}\n' * 3)
     assert main(["eval", "run", "--data", "numbers.jsonl", "--metrics", "f1_score", "--name", "n"]) == OK
-    cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is float: write its digits as a text"
+    cause = "3 invalid_field, scores of f1_score: ground_truth must be a text or a list of texts but is float"
     run, shown = capsys.readouterr(), ""
     assert "warning: no row of run " in run.err and f"has a score of f1_score; {cause}" in run.err
     assert main(["eval", "show", "n"]) == OK
     for shown in (run.out, capsys.readouterr().out):
-        assert f"most frequent errors:\n  {cause}\n" in shown
+        assert f"most frequent errors:\n  {cause}: write its digits as a text\n" in shown
     assert main(["eval", "show", "n", "--json", "-"]) == OK
     found = document(capsys)
     assert found["studio_url"] is None and [(each["n"], each["evaluators"]) for each in found["errors"]] == [
