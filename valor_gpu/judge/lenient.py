@@ -19,15 +19,19 @@ _SPACE = re.compile(r"\s*")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,399})(\.\d{1,399})?([eE][-+]?\d{1,9})?(?![\w.+-])", re.ASCII)
 _WORD = re.compile(r"(?:[Tt]rue|[Ff]alse|null|None)\b")
 _END = re.compile(r"\s*(?:```|~~~|\Z)")
-_STOP = re.compile("[\"\\\\'\u2018\u2019\u201c\u201d]")  # what may end a text or escape a sign
+# A text up to the mark that ends it. No sign fits two of the parts, so that a text without an end is given up once.
+_DOUBLE = re.compile(r'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SINGLE = re.compile(r"[^'\\]*(?:\\.[^'\\]*)*'", re.DOTALL)
+_CURLY = re.compile("[^\u201c\u201d\\\\]*(?:\\\\.[^\u201c\u201d\\\\]*)*[\u201c\u201d]", re.DOTALL)
+_CURLY_SINGLE = re.compile("[^\u2018\u2019\\\\]*(?:\\\\.[^\u2018\u2019\\\\]*)*[\u2018\u2019]", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _BRACE = re.compile("[{}]")
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _QUOTED = re.compile("[\"\u201c\u201d]|(?<![^\\W\\d_])['\u2018\u2019]|['\u2018\u2019](?![^\\W\\d_])")
 
-_CLOSING = {'"': '"', "'": "'", "\u201c": "\u201c\u201d", "\u201d": "\u201c\u201d", "\u2018": "\u2018\u2019"}
-"""What ends a text, by the sign that begins it."""
+_MARKS = "\"'\u201c\u201d\u2018"
+"""What may begin a text."""
 _PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _WORDS = {"true": True, "false": False, "null": None, "none": None}
 _BEGINNING = frozenset("tTfFnN-0123456789")  # of words and numbers
@@ -115,7 +119,7 @@ def find_objects(text: str) -> Objects:
     while position >= 0:
         reader = _Reader(text, position)
         one = reader.found()
-        left -= reader.furthest - position + _READ_COST
+        left -= reader.furthest - position + _READ_COST * (1 if one is not None else reader.begun)
         if left < 0:
             raise ParseError(f"the reply must hold one JSON object but has too many braces: {shown(text)}")
         if one is not None:
@@ -188,6 +192,7 @@ class _Reader:
     position: int
     furthest: int = 0
     depth: int = 0
+    begun: int = 0  # brackets that were opened
     ended: bool = False  # brackets are open and nothing follows
     problem: str = ""
     texts: list[tuple[int, int]] = field(default_factory=list)
@@ -213,6 +218,7 @@ class _Reader:
     def _deeper(self) -> None:
         self.position += 1
         self.depth += 1
+        self.begun += 1
         if self.depth > _DEEPEST:
             raise _Broken
 
@@ -269,7 +275,7 @@ class _Reader:
             return self._object()
         if sign == "[":
             return self._list()
-        if sign in _CLOSING:
+        if sign and sign in _MARKS:
             return self._text(sign)
         pattern = _WORD if sign.isalpha() else _NUMBER
         match = pattern.match(self.text, self.position) if sign in _BEGINNING else None
@@ -282,22 +288,18 @@ class _Reader:
 
     def _text(self, sign: str) -> str:
         """A text in quotes; escapes that JSON does not know stand for themselves."""
-        if sign not in _CLOSING:
+        if not sign or sign not in _MARKS:
             raise _Broken
+        pattern = {'"': _DOUBLE, "'": _SINGLE, "\u2018": _CURLY_SINGLE}.get(sign, _CURLY)
         begin = self.position + 1
-        position, escaped = begin, False
-        while (match := _STOP.search(self.text, position)) is not None:
-            if match[0] in _CLOSING[sign]:
-                break
-            escaped = escaped or match[0] == "\\"
-            position = match.end() + (match[0] == "\\")
+        match = pattern.match(self.text, begin)
         if match is None:
             self.furthest = len(self.text)
             raise _Broken
         self.position = match.end()
-        self.texts.append((begin, match.start()))
-        raw = self.text[begin : match.start()]
-        return _PAIR.sub(_joined, _ESCAPE.sub(_unescaped, raw)) if escaped else raw
+        self.texts.append((begin, match.end() - 1))
+        raw = match[0][:-1]
+        return _PAIR.sub(_joined, _ESCAPE.sub(_unescaped, raw)) if "\\" in raw else raw
 
 
 def _unescaped(match: re.Match[str]) -> str:

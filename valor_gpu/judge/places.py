@@ -42,24 +42,34 @@ class Places:
     """
 
     def __init__(self, prose: str, fences: Sequence[tuple[int, int]]) -> None:
-        self._prose, self._fenced = prose, InOrder(fences)
-        fenced = InOrder(fences)
-        self._signs = [match for match in _SIGN.finditer(prose) if match[0] == "\n" or not fenced.holds(match.start())]
-        self._last = {match[0]: match.start() for match in self._signs}
-        self._following: list[frozenset[str]] = []  # signs that follow in the line, by the number of the next sign
-        following: frozenset[str] = frozenset()
-        for match in reversed(self._signs):
-            self._following.append(following)
-            following = frozenset() if match[0] == "\n" else following | {match[0]}
-        self._following.append(following)
-        self._following.reverse()
+        self._prose, self._fences = prose, fences
+        self._fenced = InOrder(fences)
+        self._signs: list[re.Match[str]] | None = None
         self._number = self._begin = 0
         self._in_line: dict[str, bool] = {}
         self._in_text: dict[str, bool] = {}
 
+    def _prepare(self) -> list[re.Match[str]]:
+        """Looks for quotation marks, which takes time: most texts have no place that is asked for."""
+        fenced = InOrder(self._fences)
+        signs = [match for match in _SIGN.finditer(self._prose) if match[0] == "\n" or not fenced.holds(match.start())]
+        self._last = {match[0]: match.start() for match in signs}
+        self._following: list[frozenset[str]] = []  # signs that follow in the line, by the number of the next sign
+        following: frozenset[str] = frozenset()
+        for match in reversed(signs):
+            self._following.append(following)
+            if match[0] == "\n":
+                following = frozenset()
+            elif match[0] not in following:
+                following |= {match[0]}
+        self._following.append(following)
+        self._following.reverse()
+        self._signs = signs
+        return signs
+
     def weight(self, position: int) -> int:
         """How much a value counts that stands at ``position``."""
-        self._go_to(position)
+        self._go_to(position, self._prepare() if self._signs is None else self._signs)
         mail = self._begin < position and self._prose[self._begin : self._begin + 4].lstrip().startswith(">")
         if mail or self._fenced.holds(position):
             return FENCED
@@ -68,9 +78,9 @@ class Places:
         there = any(opened and self._last.get(PAIRS[sign], -1) >= position for sign, opened in self._in_text.items())
         return QUOTED if here or there else STANDS
 
-    def _go_to(self, position: int) -> None:
-        while self._number < len(self._signs) and self._signs[self._number].start() < position:
-            match = self._signs[self._number]
+    def _go_to(self, position: int, signs: Sequence[re.Match[str]]) -> None:
+        while self._number < len(signs) and signs[self._number].start() < position:
+            match = signs[self._number]
             self._number += 1
             if match[0] == "\n":
                 self._begin, self._in_line = match.end(), {}

@@ -34,7 +34,9 @@ REPLY_RULES: dict[str, dict[str, Any]] = {
         "j013": NONE, "j014": NONE, "j017": NONE, "j018": NONE, "j019": NONE, "j045": NONE, "j046": NONE, "j048": NONE,
         "j049": NONE,
     },
-    "a digit somewhere in the prose is no rating": {"j031": NONE, "j032": NONE, "j044": NONE, "j050": NONE, "j077": NONE},
+    "a digit somewhere in the prose is no rating": {
+        "j031": NONE, "j032": NONE, "j044": NONE, "j050": NONE, "j077": NONE,
+    },
     "a tag, or a label or result heading that begins a line, says what the rating is": {
         "j005": 5, "j008": 3, "j041": 4, "j043": 5, "j051": 4, "j055": 2, "j073": 5, "j074": 3, "j076": 2,
         "j080": 4, "j081": 3, "j082": 4, "j084": 2,
