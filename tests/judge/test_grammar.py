@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.judged.reading import read_probability
 from valor_gpu.judge import add_thought_marks, thoughts
 from valor_gpu.judge.choices import read_choice
 from valor_gpu.judge.lenient import find_objects
-from valor_gpu.judge.parse import NotApplicable, ParseError, parse_object, parse_score
+from valor_gpu.judge.parse import NotApplicable, ParseError, expected_score, parse_object, parse_score
+from valor_gpu.judge.protocol import Reply
 
 SEVERAL, MENTIONED, CUT = "holds several", "only mentions one", "behind its thoughts"
 BROKEN, NONE, CASES = "the one with 'score' is none", "must hold a rating but", "one value but gives"
@@ -235,6 +237,15 @@ def test_strict_json_is_read_as_the_standard_library_does() -> None:
         one = {"a": value(0)}
         for text in (json.dumps(one), json.dumps(one, ensure_ascii=False, indent=rng.choice([None, 1]))):
             assert [found.value for found in find_objects(f"so {text} on").found] == [json.loads(text)]
+
+
+def test_log_probabilities_of_a_draft_give_nothing() -> None:
+    drafted = ({"2": 0.0}, {"4": 0.0})
+    for text in ("<think>2?</think>4", "2?</think>4", "<think>2"):
+        with pytest.raises(ParseError, match="must be without thoughts to have a value by log-probabilities"):
+            expected_score(Reply(text, logprobs=drafted), 1, 5)
+        with pytest.raises(ParseError, match="must be without thoughts"):
+            read_probability(Reply(text, logprobs=({"unsafe": 0.0},)), "unsafe", "safe")
 
 
 def test_marks_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

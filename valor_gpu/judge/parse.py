@@ -26,6 +26,7 @@ from valor_gpu.judge.json_text import (
 from valor_gpu.judge.places import QUOTED, Places
 from valor_gpu.judge.prose import alone, ratings, tagged
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
+from valor_gpu.judge.thoughts import has_thoughts
 
 __all__ = [
     "Expected",
@@ -210,7 +211,10 @@ def repair_messages(messages: Messages, reply: Reply, problem: str) -> list[Mess
         >>> [m["role"] for m in repair_messages([{"role": "user", "content": "?"}], Reply("x"), "no JSON")]
         ['user', 'assistant', 'user']
     """
-    wish = f"That reply could not be used: {problem}. Reply again with valid JSON only, as asked, and nothing else."
+    wish = (
+        f"That reply could not be used: {problem}. Reply again with valid JSON only, as asked: one object, and no other"
+        " object or rating quoted outside of its texts."
+    )
     return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": wish}]
 
 
@@ -230,6 +234,14 @@ class Expected:
     mass: float
 
 
+def check_no_thoughts(reply: Reply) -> None:
+    """Raises :class:`ParseError` for a reply with thoughts, whose log-probabilities cannot be told from a draft's."""
+    if reply.logprobs and has_thoughts(reply.text):
+        raise ParseError(
+            f"the reply must be without thoughts to have a value by log-probabilities: {shown(reply.text)}"
+        )
+
+
 def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """Computes the expected rating from the log-probabilities of the reply's first token that is a rating.
 
@@ -240,7 +252,8 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
 
     Raises:
         InputError: the range has ratings of more than one digit.
-        ParseError: the reply has no log-probabilities, or no rating among them.
+        ParseError: the reply has no log-probabilities, no rating among them, or thoughts: its first rating may be a
+            draft.
 
     Example:
         >>> from math import log
@@ -249,6 +262,7 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """
     if not 0 <= low < high <= 9:
         raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
+    check_no_thoughts(reply)
     for position in reply.logprobs or ():
         totals = {rating: 0.0 for rating in range(low, high + 1)}
         for token, logprob in position.items():

@@ -108,6 +108,17 @@ def without_thoughts(text: str) -> str:
     return split_thoughts(text).verdict
 
 
+def has_thoughts(text: str) -> bool:
+    """Whether a reply has thoughts before its verdict, or nothing else.
+
+    Example:
+        >>> has_thoughts("<think>4?</think>5"), has_thoughts("5")
+        (True, False)
+    """
+    parts = split_thoughts(text)
+    return parts.cut or parts.verdict != _bare(text)
+
+
 def split_thoughts(text: str) -> Parts:
     """Splits a reply at the marks around its thoughts, which do not count in texts of JSON, quotes and code fences.
 

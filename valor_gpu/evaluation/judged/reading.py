@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from valor_gpu.judge.choices import read_choice
-from valor_gpu.judge.parse import NotApplicable, ParseError, Score, object_schema, parse_score, read_score
+from valor_gpu.judge.parse import (
+    NotApplicable,
+    ParseError,
+    Score,
+    check_no_thoughts,
+    object_schema,
+    parse_score,
+    read_score,
+)
 from valor_gpu.judge.protocol import Reply, Schema
 
 _STATUS = {"type": "string", "enum": ["completed", "skipped"]}
@@ -112,8 +120,8 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
         negative: the other one; it begins with another letter.
 
     Raises:
-        ParseError: neither a probability nor log-probabilities of the verdicts. A verdict alone is none: 0 and 1 would
-            be made up.
+        ParseError: neither a probability nor log-probabilities of the verdicts, or thoughts before them. A verdict
+            alone is none: 0 and 1 would be made up.
 
     Example:
         >>> from math import log
@@ -121,6 +129,7 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
         >>> round(read_probability(reply, "unsafe", "safe"), 12)
         0.75
     """
+    check_no_thoughts(reply)
     for position in reply.logprobs or ():
         masses = [0.0, 0.0]
         for token, logprob in position.items():
