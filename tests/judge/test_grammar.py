@@ -61,6 +61,10 @@ THOUGHTS: list[tuple[str, Any]] = [
     ('{"reason": "begun</think>{"reason": "new", "score": 6}', 6),
     ('The words "<think>" and `</think>` are odd.\nScore: 6', 6),
     ('The answer has\n```\n</think>{"score": 2}\n```\n{"score": 6}', SEVERAL),
+    ("{'score': 6} It ends in '<think>x</think>Score: 2'.", SEVERAL),
+    ('A draft: {"reason": "cut</think>\nScore: 6\nIt says "} {"score": 2}.', SEVERAL),
+    ('A draft: {"reason": "cut<|channel|>final<|message|>6<|end|>It says "} {"score": 2}.', SEVERAL),
+    ('A draft: {"a": "' + "".join(f"{n}</think>" for n in range(10)) + '", "score": 6}', "gives too many"),
     ('{"score": 6} The answer ends in "</think>{"score": 2}".', SEVERAL),
 ]
 OBJECTS: list[tuple[str, Any]] = [
@@ -81,6 +85,7 @@ OBJECTS: list[tuple[str, Any]] = [
     ('```\n{"score": 6}\n```\n```\n{"score": 2}\n```', SEVERAL),
     ('It says "{"score": 2}". {"score": 6}', SEVERAL),
     ('It says "{"score": 2}" and nothing else.', MENTIONED),
+    ('It says "so\n{"score": 2}\nand" on.', MENTIONED),
     ('He \u201csaid {"score": 2} there\u201d, so.', MENTIONED),
     ('> {"score": 2}\n\n{"score": 6}', SEVERAL),
     ('{"score": 6} My rating: 2', SEVERAL),

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from valor_gpu.judge.json_text import ParseError, foremost, is_empty, shown, survey, verdict_parts
 from valor_gpu.judge.lenient import PLACEHOLDER
+from valor_gpu.judge.places import STANDS
 
 _AROUND = " \t\r\n\"'`*_.!#"
 
@@ -51,16 +52,14 @@ def read_choice(text: str, key: str, names: Sequence[str], labels: Sequence[str]
     if not isinstance(text, str):
         raise ParseError(f"the reply must be text but is {type(text).__name__}")
     parts = verdict_parts(text)
-    if (whole := _named(parts.verdict, names)) is not None:
-        found, labelled = [_Said(whole, 2)], list(_labelled(parts.before, names, labels))
-    else:
-        found, prose = _in_objects(parts.verdict, key, names)
-        labelled = list(_labelled(f"{prose}\n{parts.before}", names, labels))
+    whole = _named(parts.verdict, names)
+    found, prose = ([_Said(whole, STANDS)], "") if whole is not None else _in_objects(parts.verdict, key, names)
+    others = [_in_objects(said, key, names) for said in parts.before]
     given = foremost(found)
     if not given:
         raise ParseError(f"{key} must be {', '.join(names)} but is {shown(repr(text))}")
-    others, _ = _in_objects(parts.before, key, names)
-    said = {*(one.value for one in (*found, *others)), *labelled}
+    said = {one.value for kind in (found, *(objects for objects, _ in others)) for one in kind}
+    said.update(name for text in (prose, *(words for _, words in others)) for name in _labelled(text, names, labels))
     if said != {given[0].value}:
         raise ParseError(f"the reply must hold one {key} but holds several: {shown(text)}")
     return Choice(given[0].value, next((one.reason for one in given if one.reason), ""))

@@ -88,7 +88,8 @@ def find_object(text: str, *keys: str) -> dict[str, Any] | None:
     here = survey(parts.verdict, keys).objects
     if not (found := foremost(here)):
         return None
-    for one in (*here, *survey(parts.before, keys).objects):
+    others = [one for said in parts.before for one in survey(said, keys).objects]
+    for one in (*here, *others):
         if not _agree(found[0].value, one.value, keys):
             raise ParseError(f"the reply must hold one JSON object but has JSON objects that differ: {shown(text)}")
     return dict(found[0].value)

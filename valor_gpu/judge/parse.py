@@ -120,7 +120,8 @@ def read_score(
             raise ParseError(f"the reply must give its rating {where} but only mentions one: {shown(text)}")
         but = "has no JSON object with one:" if "{" in parts.verdict else "is"
         raise ParseError(f"the reply must hold a rating but {but} {shown(text)}")
-    if any(one.value != given[0].value for one in (*found, *_ratings(parts.before, high, keys, flags))):
+    others = [one for said in parts.before for one in _ratings(said, high, keys, flags)]
+    if any(one.value != given[0].value for one in (*found, *others)):
         raise ParseError(f"the reply must hold one rating but holds several: {shown(text)}")
     if given[0].value is None:
         raise NotApplicable(f"the judge did not score: {given[0].reason}")

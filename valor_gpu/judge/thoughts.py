@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
@@ -26,7 +27,7 @@ _MARKS: dict[str, str] = {
 _CHANNEL = re.compile(r"<\|(start|channel|message|constrain|end|return|call)\|>", re.IGNORECASE)
 _OPENED_QUOTE = re.compile("(?:^|[\\s(\\[:])[\"'`\u201c\u2018\u00ab]$")
 _ONLY_OBJECT = re.compile(rf"(?:\s|```|~~~|json\b|{PLACEHOLDER})*", re.IGNORECASE)
-_MOST_HIDDEN = 8  # marks in texts of JSON; what is behind each is read
+_MOST_SAID = 8  # texts beside the verdict that are read
 _COUNTS, _IN_QUOTES, _IN_JSON = "counts", "in quotes", "in JSON"
 _FIRST = ("<|begin_of_solution|>",)
 _LAST = ("<|end_of_solution|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>", "<|return|>", "</s>")
@@ -38,12 +39,12 @@ class Parts:
 
     Attributes:
         verdict: what the judge says when it has thought; empty when the thoughts have no end.
-        before: what it says outside of its thoughts before that. It gives no verdict, but may contradict one.
+        before: texts outside of its thoughts before that. They give no verdict, but may contradict one.
         cut: whether the thoughts have no end.
     """
 
     verdict: str
-    before: str = ""
+    before: tuple[str, ...] = ()
     cut: bool = False
 
 
@@ -127,7 +128,8 @@ def split_thoughts(text: str) -> Parts:
     """
     parts = _at_channels(text)
     last = _at_marks(parts.verdict)
-    return Parts(_bare(last.verdict), f"{parts.before}\n{last.before}".strip(), parts.cut or last.cut)
+    hidden = _hidden_messages(last.verdict) if parts.verdict == text else ()
+    return Parts(_bare(last.verdict), (*parts.before, *last.before, *hidden), parts.cut or last.cut)
 
 
 def _at_marks(text: str) -> Parts:
@@ -150,30 +152,38 @@ def _at_marks(text: str) -> Parts:
                 before.append(text[begin:open_at])
             begin, open_at, quoted = match.end(), -1, False
     if open_at >= 0:
-        return Parts("", "".join([*before, text[begin:open_at]]), cut=True)
-    return Parts(text[begin:], "\n".join(["".join(before), *_behind_hidden(text, begin, hidden)]))
+        return Parts("", cut=True)
+    return Parts(text[begin:], _said("\n".join(before), *(text[end:] for end in _that_hide(text, begin, hidden))))
 
 
-def _behind_hidden(text: str, begin: int, hidden: Sequence[int]) -> list[str]:
-    """What stands behind marks in texts of JSON: a draft that was cut within such a text hides the mark that ends it.
+def _said(*texts: str) -> tuple[str, ...]:
+    """Different texts that are not blank.
 
-    It may contradict the verdict. Where an object is all that a reply has, its texts hold no such mark.
+    Raises:
+        ParseError: there are many of them, each of which would have to be read.
     """
-    ends = [end for end in hidden if end > begin]
+    found = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
+    if len(found) > _MOST_SAID:
+        raise ParseError(f"the reply must give its verdict once but gives too many: {shown(found[0])}")
+    return found
+
+
+def _that_hide(text: str, begin: int, ends: Sequence[int]) -> list[int]:
+    """Ends of marks in texts of JSON: a draft that was cut within such a text hides the mark that ends it.
+
+    What stands behind them may contradict the verdict. Where an object is all that a reply has, there are none.
+    """
+    ends = [end for end in ends if end > begin]
     if not ends or _ONLY_OBJECT.fullmatch(find_objects(text[begin:]).prose) is not None:
         return []
-    if len(ends) > _MOST_HIDDEN:
-        raise ParseError(f"the reply must have one mark behind its thoughts but has too many: {shown(text)}")
-    return [text[end:] for end in ends]
+    return ends[: _MOST_SAID + 2]  # more than can be read
 
 
 def _at_channels(text: str) -> Parts:
     """The last message of the channel ``final``, where a text has channels of the harmony format."""
-    marks = list(_marks(_CHANNEL, text))
-    signs = [match for match, place in marks if place == _COUNTS]
+    signs = [match for match, place in _marks(_CHANNEL, text) if place == _COUNTS]
     if not any(sign[1].lower() == "channel" for sign in signs):
-        hidden = [sign.end() for sign, place in marks if place == _IN_JSON and sign[1].lower() == "message"]
-        return Parts(text, "\n".join(_behind_hidden(text, 0, hidden)))
+        return Parts(text)
     ends = [sign.start() for sign in signs[1:]] + [len(text)]
     before, finals, channel = [text[: signs[0].start()]], [], ""
     for sign, end in zip(signs, ends):
@@ -185,7 +195,15 @@ def _at_channels(text: str) -> Parts:
         elif kind in ("end", "return", "call"):  # nothing belongs behind these
             before.append(said)
     *earlier, last = finals or [""]
-    return Parts(last, "\n".join([*before, *earlier]), cut=not finals)
+    return Parts(last, _said("\n".join(before), *earlier), cut=not finals)
+
+
+def _hidden_messages(text: str) -> tuple[str, ...]:
+    """Messages of channels that begin in texts of JSON, see :func:`_that_hide`."""
+    marks = list(_marks(_CHANNEL, text))
+    after = {sign.end(): other.start() for (sign, _), (other, _) in pairwise(marks)}
+    ends = [sign.end() for sign, place in marks if place == _IN_JSON and sign[1].lower() == "message"]
+    return _said(*(text[end : after.get(end)] for end in _that_hide(text, 0, ends)))
 
 
 def _marks(pattern: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
