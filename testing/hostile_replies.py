@@ -25,6 +25,17 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "commas": lambda n: "{" + ", " * (n // 2) + "}",
     "equal objects": lambda n: '{"a":1}' * (n // 7),
     "braces": lambda n: "{}" * (n // 2),
+    "closing marks of thoughts": lambda n: "</think>" * (n // 8),
+    "quoted marks of thoughts": lambda n: '"</think>' * (n // 9),
+    "thoughts and words": lambda n: "<think>x</think>a" * (n // 17),
+    "channels": lambda n: "<|channel|>" * (n // 11),
+    "marks in texts": lambda n: 'x{"a":"' + "</think>" * (n // 8) + '"}',
+    "labels that differ": lambda n: "Score: 4 Score: 5 " * (n // 18),
+    "fractions": lambda n: "4/5 " * (n // 4),
+    "curly quotes": lambda n: "{\u201c" + "\u201dx" * (n // 2),
+    "open quotes": lambda n: "\u201c" * n,
+    "texts that are not closed": lambda n: '{"a":"' * (n // 6),
+    "backslashes": lambda n: '{"a":"' + "\\" * n + '"}',
     "fences": lambda n: "```" * (n // 3) + "{",
 }
 """Kinds of replies by name, each a function of the number of characters; none of them holds a rating."""

@@ -119,7 +119,7 @@ def test_scales_fractions_and_choices() -> None:
     assert (graded.low, graded.high) == (0.0, 1.0)
     assert outcomes(graded, '{"score": "PASS", "reason": "r"}')[0][0] == Outcome(1.0, reason="r", level="Pass")
     assert outcomes(graded, " **Fail**.\n")[0][0] == Outcome(0.0, level="fail")
-    with pytest.raises(ParseError, match="the reply must be one of Pass, fail but is 'maybe'"):
+    with pytest.raises(ParseError, match="score must be Pass, fail but is 'maybe'"):
         graded.read("maybe")
 
 

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from testing.hostile_replies import HOSTILE
-from valor_gpu.judge import json_text, parse
+from valor_gpu.judge import choices, json_text, lenient, parse, prose, thoughts
 from valor_gpu.judge.parse import ParseError, parse_score
 
 SIZES = 50_000, 200_000
 
 
 class Counted:
-    """A pattern, or a decoder of JSON, that counts the characters it is given to read.
+    """A pattern that counts the characters it is given to read.
 
     The patterns of the package never give back what they took, but for a few characters that their quantifiers bound,
     so that the count is their work.
@@ -48,9 +48,9 @@ class Counted:
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Filled with what each call of a pattern or decoder has read."""
     found: list[int] = []
-    for module in (json_text, parse):
+    for module in (choices, json_text, lenient, parse, prose, thoughts):
         for name, value in list(vars(module).items()):
-            if isinstance(value, re.Pattern) or name == "_DECODER":
+            if isinstance(value, re.Pattern):
                 monkeypatch.setattr(module, name, Counted(value, found))
     return found
 

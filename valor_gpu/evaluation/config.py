@@ -20,6 +20,7 @@ from typing import Any
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.parse import GRAMMAR
 
 __all__ = ["ARGUMENTS", "RunConfig", "load_config"]
 
@@ -72,6 +73,7 @@ class RunConfig:
         baseline: id of the run that this one is compared with.
         output_path: folder of the files.
         notes: what the user was told: warnings, and metrics that were left out with why.
+        grammar: version of the rules by which judges' replies were read, see docs/judge.md.
         valor_gpu: version of the package.
         version: of this format.
     """
@@ -102,6 +104,7 @@ class RunConfig:
     baseline: str | None = None
     output_path: str | None = None
     notes: tuple[str, ...] = ()
+    grammar: int = GRAMMAR
     valor_gpu: str = __version__
     version: int = VERSION
 
@@ -133,7 +136,7 @@ class RunConfig:
         names = [each.name for each in fields(cls)]
         check_keys("configuration of a run", found, names)
         lists = {name: tuple(found[name]) for name in ("evaluators", "slice_by", "notes") if name in found}
-        return cls(**{**found, **lists})
+        return cls(**{"grammar": 1, **found, **lists})  # runs before version 2 have none
 
     def evaluator(self, name: str) -> Mapping[str, Any]:
         """What the configuration says of an evaluator.

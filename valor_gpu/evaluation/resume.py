@@ -34,6 +34,7 @@ from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.evaluation.secrets import MASK
 from valor_gpu.evaluation.targets.base import RESERVED
+from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.store import Run, Store
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
     Rows that have an answer are not given to the target again, and scores that are there are not asked for again.
     Asked again is what failed for a reason that may be gone: rows without an answer, and scores without a value whose
     status is ``timeout``, ``rate_limited``, ``server_error``, ``connection_error``, ``quota`` or ``unauthorized``.
+    Scores whose replies an older version of the grammar read are read again, from the cache or from their details;
+    those that do not hold are made anew, with a warning.
 
     Args:
         store: the store, or its file; None for the user's own.
@@ -82,7 +85,8 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
     tools = same_evaluators(config.evaluators, settings.evaluators, config.task_type, services, opened)
     check_judge(tools, services.judge, settings)
     mapping = Fields.from_dict(config.data_mapping, config.data["columns"])
-    config = replace(config, max_cost=settings.max_cost, prices=_prices(settings, services), on_error=settings.on_error)
+    config = replace(config, max_cost=settings.max_cost, prices=_prices(settings, services), on_error=settings.on_error,
+                     grammar=GRAMMAR)  # fmt: skip
     has_target = config.target is not None
     plan = replace(
         _plan(config, settings, services, tools, mapping, opened),
@@ -284,8 +288,10 @@ def _extended(config: RunConfig, plan: Plan, settings: Settings) -> RunConfig:
     judge = judge_identity(plan.services.judge) if plan.judged else None
     if config.judge is not None and judge is not None and judge != config.judge:
         added += f", judged by {json.dumps(judge)}"
+    judged = {each["name"] for each in config.evaluators if each["needs_judge"]}
     return replace(
         config,
+        grammar=GRAMMAR if judged <= {each.name for each in plan.judged} else config.grammar,
         evaluators=(*config.evaluators, *new),
         thresholds={**config.thresholds, **(settings.thresholds or {})},
         judge=config.judge or judge,

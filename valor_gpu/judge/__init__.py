@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from valor_gpu.judge.scheduler import Scheduler
     from valor_gpu.judge.statistics import Prices, Summary, standard_error, summarize, variance_split
     from valor_gpu.judge.stream import stream_judge, stream_judge_async
+    from valor_gpu.judge.thoughts import add_thought_marks
 
 __all__ = [
     "AzureOpenAIJudge",
@@ -65,6 +66,7 @@ __all__ = [
     "Summary",
     "TransformersJudge",
     "Usage",
+    "add_thought_marks",
     "cache_key",
     "expected_score",
     "object_schema",
@@ -104,6 +106,7 @@ _HOMES = {
     "run": ("JudgeAborted", "JudgeCancelled", "JudgeInterrupted", "JudgeRun", "run_judge", "run_judge_async"),
     "rows": ("JudgedRow",),
     "stream": ("stream_judge", "stream_judge_async"),
+    "thoughts": ("add_thought_marks",),
     "scheduler": ("Scheduler",),
     "statistics": ("Prices", "Summary", "standard_error", "summarize", "variance_split"),
 }

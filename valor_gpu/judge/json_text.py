@@ -1,244 +1,205 @@
-"""JSON objects out of a judge's reply: wrapped in prose, fenced, or slightly broken. No torch.
-
-A reply is hostile text: whoever wrote the judged row may have had a hand in it. Every function here reads it once, or
-a fixed number of times, so that the work grows as the length does. Regular expressions begin with a fixed sign and
-never look further ahead than they take.
-"""
+"""The JSON object that a judge's reply gives: in prose, fenced, or slightly broken. No torch."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
 
-from valor_gpu.errors import ValorError
+from valor_gpu.judge.lenient import Found, Objects, ParseError, find_fences, find_objects, has_quotes, same, shown
+from valor_gpu.judge.places import FENCED, PAIRS, QUOTED, STANDS, Places
+from valor_gpu.judge.thoughts import Parts, add_thought_marks, split_thoughts, without_thoughts
 
-THOUGHTS = re.compile(r"<(/?)(?:think|thinking|thoughts?|reasoning)>", re.IGNORECASE)
-"""Tags around what a model thinks before it replies."""
-_FENCE_HEAD = re.compile(r"[\w-]*[ \t]*\n?")
-# Of masked texts, where no quote is escaped; a string that is not closed goes on to the end, so none is read twice.
-_SIGN = re.compile(r"""[{}\[\],]|"[^"]*"?|'[^']*'?|\b(?:True|False|None)\b""")
-_BRACE = re.compile(r'[{}]|"[^"]*"?')
-_BRACKET = re.compile(r'[{}\[\]]|"[^"]*"?')
-_CLOSERS = {"{": "}", "[": "]"}
-_PYTHON = {"True": "true", "False": "false", "None": "null"}
-_ESCAPED = re.compile(r"""\\.|["\n\t]""", re.DOTALL)
-_LONGEST_NUMBER = 400  # characters; longer ones are no number that anybody means, and slow to convert
-_DEEPEST = 100  # brackets within brackets; what reads a value later shall not run out of stack
-_REREADS = 4  # times the length of a text that may be read in search of objects within broken ones
-_REREAD_LEAST = 10_000  # characters that may be read so, however short the text
-_READ_COST = 64  # characters that could be read in the time that it takes to begin
+__all__ = ["ParseError", "add_thought_marks", "parse_object", "shown", "split_thoughts", "without_thoughts"]
+
+_ABSENT = object()
+SAID_EMPTY = frozenset(("skipped", "not_applicable", "not applicable"))
+"""Values of ``status`` by which a judge says that there is nothing to score."""
 
 
-class ParseError(ValorError, ValueError):
-    """A reply without a usable value."""
+@dataclass(frozen=True)
+class Object:
+    """An object of a reply.
+
+    Attributes:
+        value: the object; a key that was asked for is spelt as it was asked for.
+        weight: how much it counts, see :mod:`valor_gpu.judge.places`.
+    """
+
+    value: Mapping[str, Any]
+    weight: int
 
 
-class _Contradiction(ParseError):
-    """A reply that says two things."""
+@dataclass(frozen=True)
+class Survey:
+    """What a text holds beside its thoughts.
+
+    Attributes:
+        objects: those that fit what was asked for, in their order.
+        others: whether there are objects that fit nothing.
+        prose: the text around all objects.
+        fences: where code fences begin and end in it.
+        broken: whether braces that hold quotes make no object.
+    """
+
+    objects: tuple[Object, ...]
+    others: bool
+    prose: str
+    fences: tuple[tuple[int, int], ...]
+    broken: bool
 
 
-def parse_object(text: str) -> dict[str, Any]:
+def parse_object(text: str, *keys: str) -> dict[str, Any]:
     """Returns the one JSON object of a reply.
 
-    Accepted around it: prose, a code fence, ``<think>`` blocks. Mended in it: trailing commas, single quotes, Python's
-    ``True``, ``False`` and ``None``, brackets that are not closed. NaN and Infinity are no JSON.
+    Accepted around it: prose, a code fence, thoughts. Mended in it: control characters in texts, a comma too many,
+    single and curly quotes, stray backslashes, Python's ``True``, ``False`` and ``None``, brackets that are not closed.
+    NaN and Infinity are no JSON. An object in a code fence, or quoted, counts only where no other one does.
+
+    Args:
+        text: the reply.
+        keys: what the object must have one of, in upper or lower case; objects that have none are passed over. Without
+            keys every object counts.
 
     Raises:
-        ParseError: there is none, there are several that differ, or one key has several values that differ.
+        ParseError: there is none, there are several that differ by a key that counts, or one key has several values
+            that differ.
 
     Example:
         >>> parse_object('Sure: {"verdict": "yes", "score": 4,}')
         {'verdict': 'yes', 'score': 4}
+        >>> parse_object('{"note": 1} and {"Score": 4}', "score")
+        {'score': 4}
     """
-    bare = without_thoughts(text)
-    for candidate in _candidates(bare):
-        value = _loaded(candidate)
-        if isinstance(value, dict):
-            return value
-    first: dict[str, Any] | None = None
-    for one in _objects(bare):
-        if first is not None and one != first:
+    found = find_object(text, *keys)
+    if found is None:
+        named = f" with {', '.join(map(repr, keys))}" if keys else ""
+        raise ParseError(f"the reply must hold one JSON object but has no JSON object{named}: {shown(text)}")
+    return found
+
+
+def find_object(text: str, *keys: str) -> dict[str, Any] | None:
+    """Returns the object of :func:`parse_object`; None when a reply has none.
+
+    Raises:
+        ParseError: as there, but for the object that is missing.
+    """
+    parts = split_thoughts(text)
+    here = survey(parts.verdict, keys).objects
+    if not (found := foremost(here)):
+        return None
+    others = [one for said in parts.before for one in survey(said, keys).objects]
+    for one in (*here, *others):
+        if not _agree(found[0].value, one.value, keys):
             raise ParseError(f"the reply must hold one JSON object but has JSON objects that differ: {shown(text)}")
-        first = one
-    if first is None:
-        raise ParseError(f"the reply must hold one JSON object but has no JSON object: {shown(text)}")
-    return first
+    return dict(found[0].value)
 
 
-def without_thoughts(text: str) -> str:
-    """Returns a text without its blocks of thoughts, ``<think>``, ``<thinking>``, ``<thought>``, ``<reasoning>``.
+class _Weighed(Protocol):
+    @property
+    def weight(self) -> int: ...
 
-    A text that begins with a block that is not closed, since the reply was cut short, has nothing else.
+
+W = TypeVar("W", bound=_Weighed)
+
+
+def foremost(found: Sequence[W]) -> list[W]:
+    """Returns what gives the verdict: what stands by itself, else what is in code fences, else nothing."""
+    for weight in (STANDS, FENCED):
+        if those := [one for one in found if one.weight == weight]:
+            return those
+    return []
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any], keys: Sequence[str]) -> bool:
+    if not keys:
+        return same(dict(one), dict(other))
+    return all(same(one.get(key, _ABSENT), other.get(key, _ABSENT)) for key in keys)
+
+
+def verdict_parts(text: str) -> Parts:
+    """Returns the parts of a reply.
+
+    Raises:
+        ParseError: its thoughts have no end.
+    """
+    parts = split_thoughts(text)
+    if parts.cut:
+        raise ParseError(f"the reply must hold a verdict behind its thoughts but has none: {shown(text)}")
+    return parts
+
+
+def survey(text: str, keys: Sequence[str] = (), named: Sequence[str] = ()) -> Survey:
+    """Looks through a text without thoughts.
+
+    Args:
+        text: the text.
+        keys: what an object must have one of; without keys all fit.
+        named: further keys that are given in any case.
+
+    Raises:
+        ParseError: an object that fits says two things; braces with one of ``keys`` that make no object; too many
+            braces.
+    """
+    objects = find_objects(text)
+    fences = tuple(find_fences(objects.prose))
+    quoted = {number for number in range(len(objects.broken)) if has_quotes(objects.around(number))}
+    for number in quoted:
+        _check_broken(objects, number, keys, text)
+    fitting: list[Object] = []
+    places = Places(objects.prose, fences)
+    for one in objects.found:
+        value = with_keys(one.value, [*keys, *named, "status"])
+        if keys and not any(key in value for key in keys) and not is_empty(value):
+            continue
+        if one.problem:
+            raise ParseError(one.problem)
+        weight = _weight(one, text, places)
+        fitting.append(Object(value, weight if not quoted or (weight == STANDS and one.within < 0) else QUOTED))
+    others = len(fitting) < len(objects.found)
+    return Survey(tuple(fitting), others, objects.prose, fences, bool(quoted))
+
+
+def _check_broken(objects: Objects, number: int, keys: Sequence[str], text: str) -> None:
+    """Raises for braces that were to be the verdict: what is quoted in them is not the verdict."""
+    around = objects.around(number).casefold()
+    for key in keys:
+        if key.casefold() in around:
+            raise ParseError(f"the reply must hold a JSON object but the one with {key!r} is none: {shown(text)}")
+
+
+def is_empty(value: Mapping[str, Any]) -> bool:
+    """Whether an object says by its status that there is nothing to score."""
+    return str(value.get("status", "")).lower() in SAID_EMPTY
+
+
+def with_keys(value: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    """Returns an object whose keys are spelt as asked for, whatever their case.
+
+    Raises:
+        ParseError: two of its keys differ in their case alone, and their values differ.
 
     Example:
-        >>> without_thoughts("<think>4?</think>5"), without_thoughts("<think>Score: 4, or rather")
-        ('5', '')
+        >>> with_keys({"Score": 4}, ["score"])
+        {'score': 4}
     """
-    kept, position, begin = [], 0, -1
-    for match in THOUGHTS.finditer(text):
-        if not match[1] and begin < 0:
-            begin = match.start()
-        elif match[1] and begin >= 0:
-            kept.append(text[position:begin])
-            position, begin = match.end(), -1
-    if begin >= 0 and not "".join([*kept, text[position:begin]]).strip():
-        return ""
-    return "".join(kept) + text[position:]
-
-
-def _candidates(text: str) -> Iterator[str]:
-    """What may be the one object: what is fenced, else all, from the first brace on; as it is, then mended."""
-    for piece in (*_fenced(text), text):
-        begin, end = piece.find("{"), piece.rfind("}") + 1
-        if begin < 0:
-            continue
-        whole = piece[begin:end] if end > begin else piece[begin:]
-        yield whole
-        rests = [piece[begin:], whole] if begin + len(whole) < len(piece) else [whole]
-        yield from filter(None, map(_mended, rests))
-
-
-def _fenced(text: str) -> list[str]:
-    """What stands in the code fence of a text that has one; nothing where there are several, or none."""
-    parts = text.split("```")
-    if len(parts) not in (3, 4):  # before, in and behind a fence; a fourth part is after a fence that is not closed
-        return []
-    head = _FENCE_HEAD.match(parts[1])
-    return [parts[1][head.end() if head else 0 :]]
-
-
-def _loaded(text: str) -> Any:
-    """The value of a JSON text; None when it is none."""
-    if _too_deep(text):
-        return None
-    try:
-        return _DECODER.decode(text)
-    except _Contradiction:
-        raise
-    except (ValueError, RecursionError):
-        return None
-
-
-def _masked(text: str) -> str:
-    """A text of the same length without backslashes that escape backslashes or quotes, and without these."""
-    return text.replace("\\\\", "__").replace('\\"', "__").replace("\\'", "__")
-
-
-def _too_deep(text: str) -> bool:
-    if text.count("{") + text.count("[") <= _DEEPEST:
-        return False
-    depth = 0
-    for match in _BRACKET.finditer(_masked(text)):
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(match[0], 0)
-        if depth > _DEEPEST:
-            return True
-    return False
-
-
-def _no_number(text: str) -> Any:
-    raise ValueError(f"{text[:20]} is no number of JSON")
-
-
-def _integer(text: str) -> int:
-    return int(text) if len(text) <= _LONGEST_NUMBER else _no_number(text)
-
-
-def _real(text: str) -> float:
-    return float(text) if len(text) <= _LONGEST_NUMBER else _no_number(text)
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    spelt = {key.casefold(): key for key in keys}
     result: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in result and result[key] != value:
-            values = f"{shown(repr(result[key]))} and {shown(repr(value))}"
-            raise _Contradiction(f"the reply must give {shown(key)} one value but gives {values}")
-        result[key] = value
+    for key, one in value.items():
+        name = spelt.get(key.strip().casefold(), key)
+        if name in result and not same(result[name], one):
+            values = f"{shown(repr(result[name]))} and {shown(repr(one))}"
+            raise ParseError(f"the reply must give {shown(name)} one value but gives {values}")
+        result[name] = one
     return result
 
 
-_DECODER = json.JSONDecoder(parse_constant=_no_number, parse_int=_integer, parse_float=_real, object_pairs_hook=_object)
-
-
-def _mended(text: str) -> str | None:
-    """JSON that was written like Python, with commas too many or closing brackets too few; None where it was not."""
-    out: list[str] = []
-    open_ones: list[str] = []
-    position, comma = 0, -1  # where in ``out`` a comma stands that no other sign has followed
-    for match in _SIGN.finditer(_masked(text)):
-        between, sign = text[position : match.start()], text[match.start() : match.end()]
-        if (out and not open_ones) or len(open_ones) > _DEEPEST:
-            return None
-        position = match.end()
-        if comma >= 0 and sign in ("}", "]") and not between.strip():
-            out[comma] = ""
-        out.append(between)
-        comma = len(out) if sign == "," else -1
-        if sign in _CLOSERS:
-            open_ones.append(_CLOSERS[sign])
-        elif sign in ("}", "]") and open_ones.pop() != sign:
-            return None
-        out.append(_double_quoted(sign) if sign[0] == "'" else _PYTHON.get(sign, sign))
-    return "".join(out) + text[position:] + "".join(reversed(open_ones))
-
-
-def _double_quoted(text: str) -> str:
-    """A text in single quotes as one of JSON; as it is when it is not closed."""
-    if len(text) < 2 or text[-1] != "'":
-        return text
-    return '"' + _ESCAPED.sub(_json_escape, text[1:-1]) + '"'
-
-
-def _json_escape(match: re.Match[str]) -> str:
-    sign = match[0]
-    if sign[0] != "\\":
-        return {'"': '\\"', "\n": "\\n", "\t": "\\t"}[sign]
-    return "'" if sign == "\\'" else sign
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Whole JSON objects, one after the other, and those within what is none.
-
-    Raises:
-        ParseError: what is none holds more braces than can be searched in a time that grows as the text does.
-    """
-    left, done = _REREADS * len(text) + _REREAD_LEAST, 0
-    for begin, end in _pairs(text):
-        if begin < done:
-            continue
-        left -= end - begin + _READ_COST
-        if left < 0:
-            raise ParseError(f"the reply must hold one JSON object but has too many braces: {shown(text)}")
-        value = _loaded(text[begin:end])
-        if isinstance(value, dict):
-            done = end
-            yield value
-
-
-def _pairs(text: str) -> list[tuple[int, int]]:
-    """Begin and end of every pair of braces, by begin. Quotes count within braces alone: prose has apostrophes."""
-    masked, position = _masked(text), text.find("{")
-    pairs: list[tuple[int, int]] = []
-    open_ones: list[int] = []
-    while position >= 0 and (match := _BRACE.search(masked, position)) is not None:
-        position = match.end()
-        if match[0] == "{":
-            open_ones.append(match.start())
-        elif match[0] == "}":
-            pairs.append((open_ones.pop(), position))
-            if not open_ones:
-                position = masked.find("{", position)
-    return sorted(pairs)
-
-
-def shown(text: str) -> str:
-    """Returns at most 80 characters of a text, for messages: what has no UTF-8 is shown as its escape.
-
-    Example:
-        >>> shown("x" * 90)[-6:]
-        'xxx...'
-    """
-    short = text if len(text) <= 80 else text[:77] + "..."
-    return short.encode(errors="backslashreplace").decode()
+def _weight(one: Found, text: str, places: Places) -> int:
+    """How much an object counts by the place where it stands."""
+    weight = places.weight(one.begin)
+    before, behind = text[max(0, one.begin - 1) : one.begin], text[one.end : one.end + 1]
+    if weight == FENCED or before == behind == "`":
+        return FENCED
+    if before and {**PAIRS, "'": "'"}.get(before) == behind:  # the whole reply may be in quotes
+        return QUOTED if (text[: one.begin - 1] + text[one.end + 1 :]).strip() else FENCED
+    return weight

@@ -1,20 +1,32 @@
 """Values out of a judge's reply: tolerant about the wrapping, strict about the value. No torch.
 
-The first that applies: a JSON object, also in a code fence or amid prose; ``<S2>4</S2>``; what follows the last
-``# Result``; ``Score: 4``, ``Rating: 4/5``, ``4 out of 5``; a text that is one number. All that says two things fails.
+Thoughts go first. What is left is searched for every rating that it holds: JSON objects that stand by themselves, in
+code fences or in quotes, ``<S2>4</S2>``, ``# Result 4``, ``Score: 4``, ``Rating: 4/5``, ``4 out of 5``, a text that is
+one number. Two that differ are no rating. docs/judge.md has the whole grammar.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError, ValorError
-from valor_gpu.judge.json_text import THOUGHTS, ParseError, parse_object, shown, without_thoughts
+from valor_gpu.judge.json_text import (
+    Object,
+    ParseError,
+    foremost,
+    is_empty,
+    parse_object,
+    shown,
+    survey,
+    verdict_parts,
+)
+from valor_gpu.judge.places import QUOTED, Places
+from valor_gpu.judge.prose import alone, ratings, tagged
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
+from valor_gpu.judge.thoughts import has_thoughts
 
 __all__ = [
     "Expected",
@@ -29,22 +41,8 @@ __all__ = [
     "score_schema",
 ]
 
-# Every quantifier below is bounded: a reply is hostile text, and no part of it may be read again and again.
-_TAG = re.compile(r"<(/?)(S1|S2)>", re.IGNORECASE)
-_NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
-# Not a part of a longer number, of a range, of several numbers, of a correction, or a percentage.
-_MORE = r"to|or|and|-|\u2013|->|\u2192|,|\?\s{0,8}no\b\W{0,8}"
-_END = rf"(?![\d.,/*_]{{0,8}}\d|[eE][-+]?\d|[\s*_]{{0,8}}(?:{_MORE})[\s*_]{{0,8}}\d|\s{{0,8}}%)"
-_RATED = rf"({_NUMBER})(?:[\s*_(]{{0,8}}(?:/|out of)[\s*_]{{0,8}}(\d{{1,9}}))?"
-_LABEL = re.compile(
-    rf"\b(?:score|rating|S2)\b[\s*_\"'`]{{0,16}}(?:(?::|=|\bis\b|\bof\b)[\s*_\"'`]{{0,16}})?{_RATED}{_END}",
-    re.IGNORECASE,
-)
-_FRACTION = re.compile(rf"(?<![\d./])({_NUMBER})\s{{0,8}}(?:/|\bout of\b)\s{{0,8}}(\d{{1,9}}){_END}", re.IGNORECASE)
-_ALONE = re.compile(_RATED, re.IGNORECASE)
-_BEFORE = re.compile(r"[\s*_\"'`(\[]*")
-_BEHIND = re.compile(r"[\s*_\"'`)\].]*")
-_SAID_EMPTY = {"skipped", "not_applicable", "not applicable"}
+GRAMMAR = 2
+"""Version of the rules by which replies are read; a run keeps it, since scores by older rules are read again."""
 
 
 class NotApplicable(ValorError):
@@ -74,7 +72,7 @@ def parse_score(text: str, low: float, high: float, key: str = "score", whole: b
         text: the reply.
         low: the least rating.
         high: the greatest; ``n/5`` and ``n out of 5`` count when 5 is ``high``.
-        key: the rating's key in a JSON object; ``reason`` is the key of the reason.
+        key: the rating's key in a JSON object, in upper or lower case; ``reason`` is the key of the reason.
         whole: whether 4.5 is rejected; 4.0 is whole.
 
     Raises:
@@ -87,84 +85,90 @@ def parse_score(text: str, low: float, high: float, key: str = "score", whole: b
         >>> parse_score("Rating: 3 out of 5", 1, 5).value
         3.0
     """
+    return read_score(text, low, high, {key: ("reason",)}, whole)
+
+
+def read_score(
+    text: str, low: float, high: float, keys: Mapping[str, Sequence[str]], whole: bool = True, flags: bool = False
+) -> Score:
+    """Reads a rating that an object may have under one of several keys, each with the keys of its reason.
+
+    Args:
+        text: the reply.
+        low: the least rating.
+        high: the greatest.
+        keys: of an object.
+        whole: whether a fraction is rejected.
+        flags: whether ``true`` and ``false`` are 1 and 0.
+
+    Raises:
+        ParseError: as :func:`parse_score`.
+        NotApplicable: as there.
+
+    Example:
+        >>> read_score('{"label": 5, "reasoning": "a threat"}', 0, 7, {"label": ["reasoning"]})
+        Score(value=5.0, reason='a threat')
+    """
     if not isinstance(text, str):
         raise ParseError(f"the reply must be text but is {type(text).__name__}")
-    bare = without_thoughts(text)
-    if "{" in bare:
-        found = parse_object(bare)
-        if str(found.get("status", "")).lower() in _SAID_EMPTY and found.get(key) is None:
-            raise NotApplicable(f"the judge did not score: {found.get('reason', '')}")
-        reason = found.get("reason")
-        return Score(_checked(_value_of(found, key, high), low, high, whole), reason if isinstance(reason, str) else "")
-    return Score(_checked(_from_prose(bare, high), low, high, whole), "".join(_tagged(bare, "S1")[:1]).strip())
+    parts = verdict_parts(text)
+    found = _ratings(parts.verdict, high, keys, flags)
+    given = foremost(found)
+    if not given:
+        if found:
+            where = "in a JSON object or behind a label that begins a line"
+            raise ParseError(f"the reply must give its rating {where} but only mentions one: {shown(text)}")
+        but = "has no JSON object with one:" if "{" in parts.verdict else "is"
+        raise ParseError(f"the reply must hold a rating but {but} {shown(text)}")
+    others = [one for said in parts.before for one in _ratings(said, high, keys, flags)]
+    if any(one.value != given[0].value for one in (*found, *others)):
+        raise ParseError(f"the reply must hold one rating but holds several: {shown(text)}")
+    if given[0].value is None:
+        raise NotApplicable(f"the judge did not score: {given[0].reason}")
+    reason = next((one.reason for one in given if one.reason), "")
+    return Score(_checked(given[0].value, low, high, whole), reason)
 
 
-def _value_of(found: Mapping[str, Any], key: str, high: float) -> float:
-    value = found.get(key)
-    if isinstance(value, str) and (alone := _alone(value, high)) is not None:
-        return alone
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+@dataclass(frozen=True)
+class _Rating:
+    """A rating in a text; ``value`` is None where the judge says that there is nothing to rate."""
+
+    value: float | None
+    weight: int
+    reason: str = ""
+
+
+def _ratings(text: str, high: float, keys: Mapping[str, Sequence[str]], flags: bool) -> list[_Rating]:
+    """Every rating of a text, the objects first."""
+    held = survey(text, tuple(keys), [reason for reasons in keys.values() for reason in reasons])
+    found = [rating for one in held.objects for rating in _of_object(one, high, keys, flags)]
+    said = "".join([text for text, _ in tagged(held.prose, "S1")][:1]).strip()
+    places = Places(held.prose, held.fences)
+    for one in ratings(held.prose, high):
+        weight = places.weight(one.begin)
+        found.append(_Rating(one.value, weight if one.gives and not held.broken else QUOTED, said))
+    return found
+
+
+def _of_object(one: Object, high: float, keys: Mapping[str, Sequence[str]], flags: bool) -> Iterator[_Rating]:
+    for key, reasons in keys.items():
+        told = next((said for reason in reasons if isinstance(said := one.value.get(reason), str)), "")
+        if one.value.get(key) is not None:
+            yield _Rating(_value_of(one.value[key], key, high, flags), one.weight, told)
+    present = [key for key in keys if key in one.value]
+    if all(one.value.get(key) is None for key in keys):
+        if not is_empty(one.value):
+            raise ParseError(f"{present[0]} must be a number but is None")
+        yield _Rating(None, one.weight, str(one.value.get("reason", "")))
+
+
+def _value_of(value: Any, key: str, high: float, flags: bool) -> float:
+    if isinstance(value, str) and (number := alone(value, high)) is not None:
+        return number
+    if not isinstance(value, (int, float)) or (isinstance(value, bool) and not flags):
         what = f"a {type(value).__name__}" if isinstance(value, (list, dict)) else shown(repr(value))
         raise ParseError(f"{key} must be a number but is {what}")
     return float(value) if abs(value) < 1e300 else math.inf  # such an int has no float
-
-
-def _from_prose(text: str, high: float) -> float:
-    if thoughts := list(THOUGHTS.finditer(text)):  # opened by the template of the model, or quoted
-        head, tail = text[: thoughts[-1].start()], text[thoughts[-1].end() :]
-        earlier = [_of_fraction(number, top, high) for number, top in _LABEL.findall(head)]
-        return _agreed([_from_prose(tail, high), *earlier], text)
-    if tags := _tagged(text, "S2"):
-        return _agreed([_in_tag(tag, high) for tag in tags], text)
-    if "# Result" in text:
-        text = text.rpartition("# Result")[2].lstrip(": \n\t")
-    if (alone := _alone(text, high)) is not None:
-        return alone
-    for pattern in (_LABEL, _FRACTION):
-        if matches := pattern.findall(text):
-            return _agreed([_of_fraction(number, top, high) for number, top in matches], text)
-    raise ParseError(f"the reply must hold a rating but is {shown(text)}")
-
-
-def _alone(text: str, high: float) -> float | None:
-    """The rating that a text is, but for marks and brackets around it; None when it is more or less."""
-    begin, back = _BEFORE.match(text), _BEHIND.match(text[::-1])
-    first, last = begin.end() if begin else 0, len(text) - (back.end() if back else 0)
-    match = _ALONE.fullmatch(text, first, last) if first < last else None
-    return None if match is None else _of_fraction(match[1], match[2], high)
-
-
-def _tagged(text: str, tag: str) -> list[str]:
-    """What stands between every ``<tag>`` and the next ``</tag>``."""
-    tagged, begin = [], -1
-    for match in _TAG.finditer(text):
-        if match[2].upper() != tag:
-            continue
-        if match[1] and begin >= 0:
-            tagged.append(text[begin : match.start()])
-            begin = -1
-        elif not match[1] and begin < 0:
-            begin = match.end()
-    return tagged
-
-
-def _in_tag(text: str, high: float) -> float:
-    alone = _alone(text, high)
-    if alone is None:
-        raise ParseError(f"the tag must hold a number but holds {shown(text)}")
-    return alone
-
-
-def _of_fraction(number: str, top: str | None, high: float) -> float:
-    if top and float(top) != high:
-        raise ParseError(f"the rating must be out of {high:g} but is {number}/{top}")
-    return float(number)
-
-
-def _agreed(values: list[float], text: str) -> float:
-    if any(value != values[0] for value in values):
-        raise ParseError(f"the reply must hold one rating but holds several: {shown(text)}")
-    return values[0]
 
 
 def _checked(value: float, low: float, high: float, whole: bool) -> float:
@@ -208,7 +212,10 @@ def repair_messages(messages: Messages, reply: Reply, problem: str) -> list[Mess
         >>> [m["role"] for m in repair_messages([{"role": "user", "content": "?"}], Reply("x"), "no JSON")]
         ['user', 'assistant', 'user']
     """
-    wish = f"That reply could not be used: {problem}. Reply again with valid JSON only, as asked, and nothing else."
+    wish = (
+        f"That reply could not be used: {problem}. Reply again with valid JSON only, as asked: one object, and no other"
+        " object or rating quoted outside of its texts."
+    )
     return [*messages, {"role": "assistant", "content": reply.text}, {"role": "user", "content": wish}]
 
 
@@ -228,6 +235,14 @@ class Expected:
     mass: float
 
 
+def check_no_thoughts(reply: Reply) -> None:
+    """Raises :class:`ParseError` for a reply with thoughts, whose log-probabilities cannot be told from a draft's."""
+    if reply.logprobs and has_thoughts(reply.text):
+        raise ParseError(
+            f"the reply must be without thoughts to have a value by log-probabilities: {shown(reply.text)}"
+        )
+
+
 def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """Computes the expected rating from the log-probabilities of the reply's first token that is a rating.
 
@@ -238,7 +253,8 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
 
     Raises:
         InputError: the range has ratings of more than one digit.
-        ParseError: the reply has no log-probabilities, or no rating among them.
+        ParseError: the reply has no log-probabilities, no rating among them, or thoughts: its first rating may be a
+            draft.
 
     Example:
         >>> from math import log
@@ -247,6 +263,7 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """
     if not 0 <= low < high <= 9:
         raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
+    check_no_thoughts(reply)
     for position in reply.logprobs or ():
         totals = {rating: 0.0 for rating in range(low, high + 1)}
         for token, logprob in position.items():

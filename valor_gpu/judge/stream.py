@@ -172,7 +172,7 @@ def plain_stream(
                     # Two rows for each result: the window fills, and slow rows do not hold up results for long.
                     if more and room.free() > 0 and (finished.empty() or pulled < 2):
                         pulled += 1
-                        more = _start_next(source, started, thread)
+                        more = _start(*source.pull(), started, thread)
                         continue
                     try:
                         got.extend(map(finished.get, (True,), (WAKE,)))  # one step, which no interrupt parts
@@ -199,9 +199,8 @@ def plain_stream(
                 thread.end(started.cancel())
 
 
-def _start_next(source: _Source, started: RowsUnderWay, thread: LoopThread) -> bool:
-    """Starts the next row; False when there is none."""
-    index, row = source.pull()
+def _start(index: Any, row: Any, started: RowsUnderWay, thread: LoopThread) -> bool:
+    """Starts a row; False when there was none."""
     if index is _END:
         return False
     thread.loop.call_soon_threadsafe(started.start, index, row)

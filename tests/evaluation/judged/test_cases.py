@@ -34,10 +34,12 @@ REPLY_RULES: dict[str, dict[str, Any]] = {
         "j013": NONE, "j014": NONE, "j017": NONE, "j018": NONE, "j019": NONE, "j045": NONE, "j046": NONE, "j048": NONE,
         "j049": NONE,
     },
-    "a digit somewhere in the prose is no rating": {"j032": NONE, "j044": NONE, "j050": NONE, "j077": NONE},
-    "a tag, a label or the last result heading says what the rating is": {
-        "j005": 5, "j008": 3, "j031": 4, "j041": 4, "j043": 5, "j051": 4, "j055": 2, "j073": 5, "j074": 3, "j076": 2,
-        "j078": 1, "j080": 4, "j081": 3, "j082": 4, "j084": 2,
+    "a digit somewhere in the prose is no rating": {
+        "j031": NONE, "j032": NONE, "j044": NONE, "j050": NONE, "j077": NONE,
+    },
+    "a tag, or a label or result heading that begins a line, says what the rating is": {
+        "j005": 5, "j008": 3, "j041": 4, "j043": 5, "j051": 4, "j055": 2, "j073": 5, "j074": 3, "j076": 2,
+        "j080": 4, "j081": 3, "j082": 4, "j084": 2,
     },
     "a text that is one number is a rating, in marks and in any script, too": {
         "j000": 4, "j001": 4, "j003": 4, "j010": 4, "j011": 4, "j012": 4, "j025": 5, "j028": 3,
@@ -45,7 +47,7 @@ REPLY_RULES: dict[str, dict[str, Any]] = {
     "an object is read where it stands, also in single quotes, in prose or cut short": {
         "j058": 4, "j059": 4, "j069": 4, "j070": 4, "j071": 2,
     },
-    "two ratings that differ are none": {"j053": NONE},
+    "two ratings that differ are none": {"j053": NONE, "j078": NONE},
     "true is no number": {"j064": NONE},
     "what the judge skipped is told from what cannot be read": {"j060": SKIPPED},
 }  # fmt: skip

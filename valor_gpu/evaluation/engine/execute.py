@@ -13,6 +13,7 @@ from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.reread import reread_scores
 from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.work import Work
 from valor_gpu.evaluation.judged.guard import GuardMetric
@@ -63,10 +64,11 @@ def execute(
     with run.lease():
         begun, reason = time.monotonic(), ""
         before = run.finished_summary or {}
-        if (config := plan.config.to_dict()) != run.config:
+        if (config := {**plan.config.to_dict(), "grammar": run.config.get("grammar", 1)}) != run.config:
             run.reconfigure(config)
         try:
             with _scheduler(plan, store, run) as scheduler:
+                _read_again(plan, run, scheduler)
                 pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
                 pipeline.work(works)
                 reason = pipeline.stopped
@@ -84,6 +86,17 @@ def execute(
             if state == FINISHED:
                 remove_journal(store, run.id)
     return _outcome(plan, store, run, reason, error, tracking_uri)
+
+
+def _read_again(plan: Plan, run: Run, scheduler: Scheduler | None) -> None:
+    """Reads the replies of scores again that an older grammar read; then the run is one of the present grammar."""
+    note = reread_scores(plan, run, scheduler)
+    config = plan.config.to_dict()
+    if note:
+        warnings.warn(f"run {run.id} has {note}", UserWarning, stacklevel=5)
+        config["notes"] = [*config["notes"], note]
+    if config["grammar"] != run.config["grammar"]:
+        run.reconfigure(config)
 
 
 def _outcome(

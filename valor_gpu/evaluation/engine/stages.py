@@ -16,6 +16,7 @@ from typing import Any
 from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
 from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.reread import kept_reply
 from valor_gpu.evaluation.engine.scoring import keep_scores, size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
 from valor_gpu.evaluation.engine.work import OK, Work
@@ -204,7 +205,7 @@ class Stages:
         if _was_not_asked(judgement, scheduler):
             self._look_at(scheduler)
             return
-        score = self._score(work.number, each.name, repeat, judgement)
+        score = self._score(work.number, each, repeat, judgement)
         self.counts["done"] += 1
         self.counts["failed"] += score.value is None
         self.counts["cached"] += judgement.cached
@@ -217,14 +218,16 @@ class Stages:
         if self._raises and score.status not in _EXPECTED:
             raise RowFailed(work, f"{each.name}: {score.status}", score.reason)
 
-    def _score(self, number: int, name: str, repeat: int, judgement: Judgement) -> StoredScore:
+    def _score(self, number: int, each: RunEvaluator, repeat: int, judgement: Judgement) -> StoredScore:
         outcome, mask = judged_outcome(judgement), self._plan.services.secrets
         usage = {**_usage_of(judgement.usage), "attempts": judgement.attempts, "from_cache": judgement.cached}
         if outcome.value is None:
             reason, details = mask.message(outcome.reason), mask.mask_json(outcome.details)
         else:
-            reason, details = mask.mask_data(outcome.reason), mask.mask_data(outcome.details)
-        found = (number, name, repeat, outcome.value, outcome.status, reason, outcome.level)
+            reply = kept_reply(each.tool, judgement.reply.text) if judgement.reply is not None else {}
+            details = mask.mask_data({**(outcome.details or {}), **reply} or outcome.details)
+            reason = mask.mask_data(outcome.reason)
+        found = (number, each.name, repeat, outcome.value, outcome.status, reason, outcome.level)
         return StoredScore(*found, details, usage, judgement.seconds)
 
     def _look_at(self, scheduler: Scheduler) -> None:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from valor_gpu.judge.json_text import without_thoughts
-from valor_gpu.judge.parse import NotApplicable, ParseError, Score, object_schema, parse_object, parse_score
+from valor_gpu.judge.choices import read_choice
+from valor_gpu.judge.parse import (
+    NotApplicable,
+    ParseError,
+    Score,
+    check_no_thoughts,
+    object_schema,
+    parse_score,
+    read_score,
+)
 from valor_gpu.judge.protocol import Reply, Schema
 
 _STATUS = {"type": "string", "enum": ["completed", "skipped"]}
@@ -61,12 +68,9 @@ def read_severity(text: str, round_fractions: bool = False) -> Score:
         >>> read_severity("{'label': 5, 'reasoning': 'a threat'}")
         Score(value=5.0, reason='a threat')
     """
-    found = parse_object(without_thoughts(text)) if isinstance(text, str) and "{" in text else {}
-    if "label" not in found or "score" in found:
-        return read_rating(text, 0, 7, round_fractions)
-    scored = parse_score(text, 0, 7, "label", whole=not round_fractions)
-    reasoning = found.get("reasoning")
-    return Score(_rounded(scored.value), reasoning if isinstance(reasoning, str) else scored.reason)
+    keys = {"score": ("reason",), "label": ("reasoning", "reason")}
+    scored = read_score(text, 0, 7, keys, whole=not round_fractions)
+    return Score(_rounded(scored.value), scored.reason)
 
 
 def _rounded(value: float) -> float:
@@ -98,16 +102,10 @@ def read_verdict(text: str, verdicts: Sequence[str]) -> Verdict:
         >>> read_verdict('{"reason": "It is complete.", "verdict": "First"}', ["first", "second", "tie"]).value
         'first'
     """
-    bare = without_thoughts(text)
-    found: Mapping[str, Any] = parse_object(bare) if "{" in bare else {"verdict": bare}
-    verdict, reason = found.get("verdict"), found.get("reason")
-    said = reason if isinstance(reason, str) else ""
-    if verdict is None and str(found.get("status", "")).lower() == "skipped":
-        raise NotApplicable(f"the judge did not decide: {said}")
-    stripped = verdict.strip(" \n\t.!*_`'\"").lower() if isinstance(verdict, str) else ""
-    if stripped not in verdicts:
-        raise ParseError(f"verdict must be {', '.join(verdicts)} but is {str(verdict)[:80]!r}")
-    return Verdict(stripped, said)
+    found = read_choice(text, "verdict", verdicts, ("verdict", "winner", "decision", "choice"))
+    if found.value is None:
+        raise NotApplicable(f"the judge did not decide: {found.reason}")
+    return Verdict(found.value, found.reason)
 
 
 def read_probability(reply: Reply, positive: str, negative: str) -> float:
@@ -122,8 +120,8 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
         negative: the other one; it begins with another letter.
 
     Raises:
-        ParseError: neither a probability nor log-probabilities of the verdicts. A verdict alone is none: 0 and 1 would
-            be made up.
+        ParseError: neither a probability nor log-probabilities of the verdicts, or thoughts before them. A verdict
+            alone is none: 0 and 1 would be made up.
 
     Example:
         >>> from math import log
@@ -131,6 +129,7 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
         >>> round(read_probability(reply, "unsafe", "safe"), 12)
         0.75
     """
+    check_no_thoughts(reply)
     for position in reply.logprobs or ():
         masses = [0.0, 0.0]
         for token, logprob in position.items():

@@ -25,9 +25,10 @@ from valor_gpu.evaluation.judged.scores import JudgedScore, NoScore
 from valor_gpu.evaluation.prompts.prompty import PromptFile, read_prompt, scale_of
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import field_of
-from valor_gpu.judge.json_text import parse_object, without_thoughts
+from valor_gpu.judge.choices import read_choice
+from valor_gpu.judge.json_text import find_object, with_keys
 from valor_gpu.judge.metric import Ask, Question
-from valor_gpu.judge.parse import NotApplicable, ParseError, Score, parse_score
+from valor_gpu.judge.parse import NotApplicable, read_score
 
 LOW, HIGH = 1.0, 5.0
 """The scale of a prompt that names none, that of Azure's quality metrics."""
@@ -123,36 +124,28 @@ class TemplateMetric(RowMetric):
             ParseError: it has no score on the scale.
             NotApplicable: it says that there is nothing to score.
         """
-        bare = without_thoughts(reply)
-        found = parse_object(bare) if "{" in bare else {}
-        score = self._read_choice(found, bare) if self.choices else self._read_number(found, reply)
-        reason = score.reason or next((found[key] for key in _REASONS if isinstance(found.get(key), str)), "")
-        rest = {key: value for key, value in found.items() if key not in (self.key, "status", *_REASONS)}
+        key, found = self._object(reply)
+        reason = next((found[name] for name in _REASONS if isinstance(found.get(name), str)), "")
+        value, level = self._read_choice(reply, key) if self.choices else (self._read_number(reply, key), "")
+        rest = {name: said for name, said in found.items() if name not in (key, "status", *_REASONS)}
         details = {"fields": plain_row("the reply", rest)} if rest else None
-        level = str(found.get(self.key, bare)).strip() if self.choices else ""
-        return JudgedScore(score.value, reason=reason[:_LONGEST_REASON], level=self._choice(level), details=details)
+        return JudgedScore(value, reason=reason[:_LONGEST_REASON], level=level, details=details)
 
-    def _read_number(self, found: Mapping[str, Any], reply: str) -> Score:
-        key = self.key
-        if found and key not in found and len(found) == 1:
-            (key,) = found  # an object of one key has its score there, whatever it is called
-        if isinstance(found.get(key), bool) and (self.low, self.high) == (0.0, 1.0):
-            return Score(float(found[key]))
-        return parse_score(reply, self.low, self.high, key, whole=self.whole)
+    def _object(self, reply: str) -> tuple[str, Mapping[str, Any]]:
+        """The key of the score and the object; an object of one key has its score there, whatever it is called."""
+        found = find_object(reply, self.key) or find_object(reply) or {}
+        key = next(iter(found)) if len(found) == 1 else self.key
+        return key, with_keys(found, _REASONS)
 
-    def _read_choice(self, found: Mapping[str, Any], bare: str) -> Score:
-        if str(found.get("status", "")).lower() in ("skipped", "not_applicable") and found.get(self.key) is None:
-            raise NotApplicable(f"the judge did not score: {found.get('reason', '')}")
-        said = found.get(self.key) if found else bare
-        named = self._choice(str(said).strip())
-        if not named:
-            raise ParseError(f"the reply must be one of {', '.join(self.choices)} but is {str(said)[:100]!r}")
-        return Score(self.choices[named])
+    def _read_number(self, reply: str, key: str) -> float:
+        flags = (self.low, self.high) == (0.0, 1.0)
+        return read_score(reply, self.low, self.high, {key: _REASONS}, whole=self.whole, flags=flags).value
 
-    def _choice(self, said: str) -> str:
-        """The choice that a text names, whatever its case and the marks around it; empty for none."""
-        bare = said.strip(" \t\n\"'`*.").casefold()
-        return next((name for name in self.choices if name.casefold() == bare), "")
+    def _read_choice(self, reply: str, key: str) -> tuple[float, str]:
+        found = read_choice(reply, key, tuple(self.choices))
+        if found.value is None:
+            raise NotApplicable(f"the judge did not score: {found.reason}")
+        return self.choices[found.value], found.value
 
 
 def prompt_evaluator(

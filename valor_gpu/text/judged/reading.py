@@ -41,16 +41,18 @@ def verdicts_schema(allowed: Sequence[str]) -> Schema:
     return object_schema({"verdicts": {"type": "array", "items": verdict}})
 
 
-def read_object(text: str, replies: str) -> dict[str, Any]:
+def read_object(text: str, replies: str, *keys: str) -> dict[str, Any]:
     """The JSON object of a reply.
 
     Args:
         text: the reply.
-        replies: ``tolerant``; ``core``: from the first brace to the last, one that is missing at the end is added;
-            ``lite``: the same without adding.
+        replies: ``tolerant``, by the grammar of :func:`valor_gpu.judge.parse_object`; ``core`` and ``lite``, as the
+            releases of Valor read: from the first brace to the last, whatever is thought, quoted or said twice;
+            ``core`` adds a brace that is missing at the end.
+        keys: what a tolerant reply's object has one of.
     """
     if replies == "tolerant":
-        return parse_object(text)
+        return parse_object(text, *keys)
     first, last = text.find("{"), text.rfind("}")
     if first < 0 or (last < first and replies == "lite"):
         raise ParseError(f"the reply must hold a JSON object but is {text[:80]!r}")
@@ -69,7 +71,7 @@ def read_texts(text: str, key: str, replies: str) -> list[str]:
         >>> read_texts('{"claims": ["The mill is old."]}', "claims", "tolerant")
         ['The mill is old.']
     """
-    return _texts(read_object(text, replies), key)
+    return _texts(read_object(text, replies, key), key)
 
 
 def _texts(found: Mapping[str, Any], key: str) -> list[str]:
@@ -86,7 +88,7 @@ def read_verdicts(text: str, count: int, allowed: Sequence[str], replies: str) -
         >>> read_verdicts('{"verdicts": [{"verdict": "Yes"}]}', 1, YES_NO, "tolerant")
         ['yes']
     """
-    found = read_object(text, replies).get("verdicts")
+    found = read_object(text, replies, "verdicts").get("verdicts")
     if not isinstance(found, list) or len(found) != count:
         got = len(found) if isinstance(found, list) else type(found).__name__
         raise ParseError(f"verdicts must be a list of {count} but is {got}")
@@ -113,7 +115,7 @@ def read_sorted(text: str, answer: int, correct: int, replies: str) -> Sorted:
         correct: number of correct statements: FN has no more.
         replies: see :func:`read_object`.
     """
-    found = read_object(text, replies)
+    found = read_object(text, replies, "TP", "FP", "FN")
     tp, fp, fn = (len(_texts(found, key)) for key in ("TP", "FP", "FN"))
     if tp + fp != answer:
         raise ParseError(f"TP and FP must hold the {answer} statements of the answer but hold {tp + fp}")
