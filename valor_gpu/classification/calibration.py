@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.reliability_plot import plot_reliability
@@ -30,6 +30,7 @@ from valor_gpu.reduce.reliability import (
     calibration_error,
     missing_values,
     reliability_values,
+    with_ones_in_last_bin,
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
@@ -72,10 +73,11 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2).
 
     Multiclass: the confidence is the largest probability, and a sample of that class is correct. Binary: the confidence
-    is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b), as in torchmetrics, so that a
-    confidence of exactly 1 has a bin of its own. Edges are the numbers nearest to k / B on every device; torchmetrics
-    has those of ``torch.linspace``, some of which lie a unit in the last place beside them, and which processors differ
-    in.
+    is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b) and the last is [a, 1], as in
+    ``numpy.histogram``; the sources leave open where an inner edge belongs. In torchmetrics a confidence of exactly 1,
+    which sigmoid and softmax often give in half precision, has a bin of its own: ``separate_ones=True`` does the same.
+    Edges are the numbers nearest to k / B on every device; torchmetrics has those of ``torch.linspace``, some of which
+    lie a unit in the last place beside them, and which processors differ in.
 
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
 
@@ -86,6 +88,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         ignore_index: samples with this target are left out.
         activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
             split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
+        separate_ones: give confidences of exactly 1 a bin of their own, as torchmetrics does, for equal numbers.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -110,13 +113,15 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         norm: str = "l1",
         ignore_index: int | None = None,
         activation: str = "auto",
+        separate_ones: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("norm", norm, NORMS)
+        check_type("separate_ones", separate_ones, bool)
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         task = Task.of(num_classes, None, ignore_index, activation)
-        self.n_bins, self.norm = n_bins, norm
+        self.n_bins, self.norm, self.separate_ones = n_bins, norm, separate_ones
         count, confidence, correct = torch.zeros((3, n_bins + 1), dtype=torch.float64).unbind()
         empty = ReliabilityBins(count, confidence, correct, torch.zeros(2, dtype=torch.int64))
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
@@ -158,16 +163,21 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
         state = self.state()
-        count, confidence, correct = map(quick, (state.count, state.confidence, state.correct))
+        sums = map(quick, (state.count, state.confidence, state.correct))
+        count, confidence, correct = sums if self.separate_ones else map(with_ones_in_last_bin, sums)
         return torch.as_tensor(calibration_error(count, confidence, correct, self.norm)).float()
 
     def result(self) -> Result:
-        """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
+        """Returns the three errors in float64 and, for every bin, edges, confidence, accuracy and count.
+
+        There are B bins, with ``separate_ones`` one more.
+        """
         with self.synced_state() as state:
             count, confidence, correct = (part.cpu().numpy() for part in (state.count, state.confidence, state.correct))
-            values = reliability_values(count, confidence, correct, self.norm)
+            values = reliability_values(count, confidence, correct, self.norm, self.separate_ones)
             samples, ignored = state.seen.tolist()
-        signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
+        separate = {"separate_ones": True} if self.separate_ones else {}
+        signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm, **separate})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
         return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
 
