@@ -25,8 +25,8 @@ TYPES = {
     "max_fpr": "float | None", "min_precision": "float", "min_recall": "float", "min_sensitivity": "float",
     "min_specificity": "float", "multidim_average": "str", "n_bins": "int", "norm": "str",
     "normalization": "str | None", "normalize": "str | None", "num_classes": "int", "num_labels": "int",
-    "separate_ones": "bool", "task": "str", "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None", "top_k": "int",
-    "validate_args": "bool", "weights": "str | None", "zero_division": "float",
+    "separate_ones": "bool", "task": "str", "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None",
+    "top_k": "int", "validate_args": "bool", "weights": "str | None", "zero_division": "float",
 }  # fmt: skip
 PAIR = {
     "PrecisionRecallCurve": "Any", "ROC": "Any", "PrecisionAtFixedRecall": "Any", "RecallAtFixedPrecision": "Any",
@@ -180,8 +180,8 @@ def functions(task: str, table: list[Row]) -> str:
         named = "".join(f", {parameter(*pair)}" for pair in own.items())
         values = "ArrayLike | Tensor | None = None"
         parts.append(
-            f"def {row.function}(preds: {values}, target: {values}, {listed}, *, y_true: {values}, y_pred: {values}{named})"
-            f" -> {PAIR.get(row.base, 'Tensor')}:\n"
+            f"def {row.function}(preds: {values}, target: {values}, {listed}, *, y_true: {values}, y_pred: {values}"
+            f"{named}) -> {PAIR.get(row.base, 'Tensor')}:\n"
             f'    """Returns what ``{row.name}`` computes of one batch; see '
             ':mod:`valor_gpu.functional`."""\n'
             f"    return once({row.name}, (preds, target, y_true, y_pred), {passed})"

@@ -16,7 +16,7 @@ def plot_reliability(
 ) -> Any:
     """Draws accuracy over confidence, one bar per bin, coloured by the fraction of samples in it; returns the axes.
 
-    Samples whose confidence is exactly 1 are drawn in the last bar, also where the error has a bin of their own for them.
+    Samples whose confidence is exactly 1 are in the last bar, also where the error has a bin of their own for them.
 
     Args:
         result: of :class:`CalibrationError`.
