@@ -52,7 +52,7 @@ class ReliabilityBins(State):
         confidence: float64 ``[B + 1]``, of confidences rounded to 2^-24, so that the sum of up to 2^29 of them has the
             same bits in any order.
         correct: float64 ``[B + 1]``, samples that are right.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
     """
 
     count: Tensor = summed()
@@ -123,7 +123,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         task = Task.of(num_classes, None, ignore_index, activation)
         self.n_bins, self.norm, self.separate_ones = n_bins, norm, separate_ones
         count, confidence, correct = torch.zeros((3, n_bins + 1), dtype=torch.float64).unbind()
-        empty = ReliabilityBins(count, confidence, correct, torch.zeros(2, dtype=torch.int64))
+        empty = ReliabilityBins(count, confidence, correct, torch.zeros(4, dtype=torch.int64))
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
 
     def _planner(self) -> Planner:
@@ -145,7 +145,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        confidence, correct, error = _confidences(batch)
+        probabilities, outside = batch.decided()
+        confidence, correct, error = _confidences(batch, probabilities)
         deferred = self._raise_or_defer(error)
         edges = _edges(self.n_bins, confidence)
         cells = torch.bucketize(confidence, edges, right=True) - 1
@@ -157,7 +158,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
             count_labels(cells, cells, self.n_bins + 1, ignore_index=-1, weight=weight * of).counts[TRUE]
             for of in (torch.ones_like(rounded), rounded, correct.double())
         ]
-        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), deferred)
+        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch, outside)), deferred)
 
     @gives_own_memory
     def compute(self) -> Tensor:
@@ -175,7 +176,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         with self.synced_state() as state:
             count, confidence, correct = (part.cpu().numpy() for part in (state.count, state.confidence, state.correct))
             values = reliability_values(count, confidence, correct, self.norm, self.separate_ones)
-            samples, ignored = state.seen.tolist()
+            samples, ignored = state.seen.tolist()[:2]
         separate = {"separate_ones": True} if self.separate_ones else {}
         signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm, **separate})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
@@ -187,9 +188,9 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         return super()._describe(error)
 
 
-def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+def _confidences(batch: ScoreBatch, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first error of the batch."""
-    probabilities, target = batch.probabilities(), batch.target.reshape(-1)
+    target = batch.target.reshape(-1)
     if batch.task.kind == "multiclass":
         confidence = probabilities.amax(1).float()
         predicted = top_classes(probabilities).classes[:, 0]
