@@ -151,9 +151,7 @@ class ScoreMetric(TaskMetric[Any]):
             return None
         if self.exact:
             return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
-        if self.hardmax:
-            return None
-        return histogram_plan(form, self.task, self.thresholds)
+        return None if self.hardmax else histogram_plan(form, self.task, self.thresholds)
 
     @property
     def exact(self) -> bool:
@@ -214,11 +212,9 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _count(self, batch: ScoreBatch) -> None:
         wider = torch.promote_types(batch.scores.dtype, self.score_dtype) != self.score_dtype
-        outside = None
-        if self.hardmax or wider:
-            probable, outside = batch.decided()
-            scores = winners(probable) if self.hardmax else probable
-            scores = scores.to(self.score_dtype) if wider else scores
+        scores, outside = batch.decided() if self.hardmax or wider else (None, None)
+        if scores is not None:
+            scores = (winners(scores) if self.hardmax else scores).to(self.score_dtype if wider else scores.dtype)
             batch = ScoreBatch(replace(self.task, activation="none"), scores, batch.target, batch.weight)
         counts, error, found = probability_histogram(batch, self.thresholds)
         deferred = self._raise_or_defer(error)
