@@ -109,15 +109,15 @@ def samples_seen(batch: ScoreBatch, outside: Tensor | None = None) -> Tensor:
     """
     rows, target = batch.target.shape[0], batch.target
     decides = outside is not None and len(outside) > 0 and target.numel() > 0
-    if target.is_cuda and not torch.compiler.is_compiling():
-        # By one kernel from tables that stay there: no pinned memory, so that a CUDA graph can capture it.
-        unit, mark = (constant(table, target.device) for table in (_ROW, _MARK if decides else _NOTHING))
-        seen = torch.add(mark, unit, alpha=rows)
-    else:
-        seen = target.new_zeros(4, dtype=torch.int64) if target.is_cuda else torch.tensor([rows, 0, 0, int(decides)])
-        if target.is_cuda:
-            seen[:1].fill_(rows)
-            seen[3:].fill_(int(decides))
+    if not target.is_cuda:
+        seen = torch.tensor([rows, 0, 0, int(decides)])
+    elif decides and not torch.compiler.is_compiling():  # one kernel, from tables that stay on the device
+        seen = torch.add(constant(_MARK, target.device), constant(_ROW, target.device), alpha=rows)
+    else:  # filled there: no pinned memory, so that a CUDA graph can capture it
+        seen = target.new_zeros(4, dtype=torch.int64)
+        seen[:1].fill_(rows)
+        if decides:
+            seen[3:].fill_(1)
     if decides and outside is not None:
         seen[2:3].copy_(outside)
     if batch.task.ignore_index is not None:
@@ -127,7 +127,7 @@ def samples_seen(batch: ScoreBatch, outside: Tensor | None = None) -> Tensor:
     return seen
 
 
-_ROW, _MARK, _NOTHING = np.array([1, 0, 0, 0]), np.array([0, 0, 0, 1]), np.zeros(4, np.int64)
+_ROW, _MARK = np.array([1, 0, 0, 0]), np.array([0, 0, 0, 1])
 
 
 def next_above(threshold: float, dtype: torch.dtype) -> float:
