@@ -222,3 +222,21 @@ def test_neither_torch_nor_pandas_is_loaded(tmp_path: Path) -> None:
     program += "print({'torch', 'pandas', 'sklearn', 'scipy'} & set(sys.modules), file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stderr == "set()\n"
+
+
+def test_a_tokenizer_for_all_of_rouge(text: Text) -> None:
+    pair = ["--prediction", "тест привет", "--reference", "привет тест"]
+    found = text(*pair, "--metrics", "rouge")
+    assert found["values"] == dict.fromkeys(("mean_rouge1", "mean_rouge2", "mean_rougeL"))
+    assert "--param rouge1.tokenizer=unicode" in found["reasons"]["mean_rouge1"]
+    chosen = [
+        "--metrics",
+        "rouge,rougeL",
+        "--param",
+        "rouge.tokenizer=unicode",
+        "--param",
+        "rouge2.tokenizer=characters",
+    ]
+    found = text(*pair, *chosen)
+    assert found["values"]["mean_rouge1"] == 1 and found["values"]["mean_rougeL"] == 0.5
+    assert 0 < found["values"]["mean_rouge2"] < 1

@@ -161,8 +161,8 @@ def test_copies_have_plans_of_their_own(steps: list[plans.Step]) -> None:
     for other in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric)), metric.clone()):
         other.update(SCORES, TARGET)
         assert (other._update_count, metric._update_count) == (2, 1)
-        assert other.seen.tolist() == [4, 0]
-    assert metric.seen.tolist() == [2, 0]
+        assert other.seen.tolist() == [4, 0, 0, 0]
+    assert metric.seen.tolist() == [2, 0, 0, 0]
     assert len(steps) == 4
 
 
@@ -174,7 +174,7 @@ def test_reset_load_and_moves(steps: list[plans.Step]) -> None:
     metric.update(SCORES, TARGET)
     metric.from_bytes(data)
     metric.to("cpu").update(SCORES, TARGET)
-    assert (metric.seen.tolist(), metric._update_count, len(steps)) == ([4, 0], 2, 3)
+    assert (metric.seen.tolist(), metric._update_count, len(steps)) == ([4, 0, 0, 0], 2, 3)
     assert not any(name for name in metric.__dict__ if "plan" in name)
 
 

@@ -25,8 +25,8 @@ TYPES = {
     "max_fpr": "float | None", "min_precision": "float", "min_recall": "float", "min_sensitivity": "float",
     "min_specificity": "float", "multidim_average": "str", "n_bins": "int", "norm": "str",
     "normalization": "str | None", "normalize": "str | None", "num_classes": "int", "num_labels": "int",
-    "task": "str", "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None", "top_k": "int",
-    "validate_args": "bool", "weights": "str | None", "zero_division": "float",
+    "separate_ones": "bool", "task": "str", "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None",
+    "top_k": "int", "validate_args": "bool", "weights": "str | None", "zero_division": "float",
 }  # fmt: skip
 PAIR = {
     "PrecisionRecallCurve": "Any", "ROC": "Any", "PrecisionAtFixedRecall": "Any", "RecallAtFixedPrecision": "Any",
@@ -45,6 +45,8 @@ WRITTEN = {
                      "word_information_preserved"), "texts"),
 }  # fmt: skip
 """Functions written by hand, and their modules."""
+OWN: dict[str, dict[str, Any]] = {"CalibrationError": {"separate_ones": False}}
+"""Class of any task to what its functions take by name beyond torchmetrics' arguments; classes have it in Options."""
 REQUIRED = object()
 
 
@@ -173,11 +175,13 @@ def functions(task: str, table: list[Row]) -> str:
     ]
     for row in chosen:
         listed = ", ".join(parameter(*pair, optional=True) for pair in row.function_arguments.items())
-        passed = ", ".join(f"{name}={name}" for name in row.function_arguments)
+        own = OWN.get(row.base, {})
+        passed = ", ".join(f"{name}={name}" for name in (*row.function_arguments, *own))
+        named = "".join(f", {parameter(*pair)}" for pair in own.items())
         values = "ArrayLike | Tensor | None = None"
         parts.append(
-            f"def {row.function}(preds: {values}, target: {values}, {listed}, *, y_true: {values}, y_pred: {values})"
-            f" -> {PAIR.get(row.base, 'Tensor')}:\n"
+            f"def {row.function}(preds: {values}, target: {values}, {listed}, *, y_true: {values}, y_pred: {values}"
+            f"{named}) -> {PAIR.get(row.base, 'Tensor')}:\n"
             f'    """Returns what ``{row.name}`` computes of one batch; see '
             ':mod:`valor_gpu.functional`."""\n'
             f"    return once({row.name}, (preds, target, y_true, y_pred), {passed})"

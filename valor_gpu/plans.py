@@ -266,6 +266,7 @@ def _plain(tensor: Tensor) -> bool:
 _address = Tensor.data_ptr
 _new = torch.empty_like
 _ACTIVATION = 24  # byte of a SmallBatch where its activation stands
+_WHEN_OUTSIDE, _LOGITS = struct.pack("q", 1), struct.pack("q", 3)  # Activation in csrc/cpu/small_batch.h
 
 
 class Field(NamedTuple):
@@ -295,7 +296,8 @@ def native_plan(
     """
     names, templates = tuple(field.name for field in fields), tuple((rows or {}).values())
     pack = struct.Struct(f"{2 + 2 * len(fields) + len(templates)}Q").pack
-    activated = words[:_ACTIVATION] + bytes(8) + words[_ACTIVATION + 8 :]
+    done = _LOGITS if words[_ACTIVATION : _ACTIVATION + 8] == _WHEN_OUTSIDE else bytes(8)
+    activated = words[:_ACTIVATION] + done + words[_ACTIVATION + 8 :]
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
         old = [base[name] for name in names]

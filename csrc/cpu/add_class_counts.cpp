@@ -14,7 +14,7 @@ struct ClassCountsPlan {
 struct ClassCountsCall {  // addresses
   const void *preds, *target;
   const double* counts;  // [4, classes]: true positives, predicted, true and total; or [classes, classes]
-  const int64_t* seen;   // [2]
+  const int64_t* seen;   // [4]
   double* new_counts;
   int64_t* new_seen;
 };
@@ -29,7 +29,7 @@ void add_counts(const ClassCountsPlan& plan, const ClassCountsCall& call) {
   const int64_t total = std::accumulate(counts.begin() + 2 * classes, counts.end(), int64_t{0});
   counts.resize(4 * classes, total);
   add_to(call.counts, counts, call.new_counts);
-  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
+  add_seen(plan.batch, target, call.seen, call.new_seen);
 }
 
 void add_pairs(const ClassCountsPlan& plan, const ClassCountsCall& call) {
@@ -39,7 +39,7 @@ void add_pairs(const ClassCountsPlan& plan, const ClassCountsCall& call) {
     return valor_count_pairs_cpu(&rows, rows.rows, matrix.data(), error, 1);
   });
   add_to(call.counts, matrix, call.new_counts);
-  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
+  add_seen(plan.batch, target, call.seen, call.new_seen);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct ElementCountsPlan {
 struct ElementCountsCall {  // addresses
   const void *preds, *target;
   const double* counts;  // [4, labels] or [labels, 2, 2]
-  const int64_t* seen;   // [2]
+  const int64_t* seen;   // [4]
   double* new_counts;
   int64_t* new_seen;
 };
@@ -43,7 +43,7 @@ void add_elements(const ElementCountsPlan& plan, const ElementCountsCall& call) 
     }
     add_to(call.counts, counts, call.new_counts);
   }
-  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
+  add_seen(plan.batch, target, call.seen, call.new_seen);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ struct ExactMatchPlan {
 struct ExactMatchCall {  // addresses
   const void *preds, *target;
   const double* sums;   // [2]: samples that match, all samples
-  const int64_t* seen;  // [3]: samples, ignored elements, samples of ignored elements alone
+  const int64_t* seen;  // [5]: samples, ignored elements, samples of ignored elements alone, marks
   double* new_sums;
   int64_t* new_seen;
 };
@@ -42,6 +42,7 @@ void add_elements(const ExactMatchPlan& plan, const ExactMatchCall& call, int64_
   call.new_sums[1] = call.sums[1] + static_cast<double>(plan.samples);
   const int64_t counts[] = {plan.samples, ignored, empty};
   for (int i = 0; i < 3; ++i) call.new_seen[i] = call.seen[i] + counts[i];
+  add_marks(plan.batch, ignored < elements, call.seen + 3, call.new_seen + 3);
 }
 
 void add_classes(const ExactMatchPlan& plan, const ExactMatchCall& call) {

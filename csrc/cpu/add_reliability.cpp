@@ -52,7 +52,7 @@ void add_reliability(const ReliabilityPlan& plan, const ReliabilityCall& call) {
   add_to(call.count, count, call.new_count);
   add_to(call.confidence, confidence, call.new_confidence);
   add_to(call.correct, correct, call.new_correct);
-  add_seen(target, batch.rows, call.seen, call.new_seen);
+  add_seen(batch, target, call.seen, call.new_seen);
 }
 
 }  // namespace

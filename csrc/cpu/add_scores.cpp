@@ -66,7 +66,7 @@ struct HistogramPlan {
 struct HistogramCall {  // addresses
   const void *preds, *target;
   const double* counts;  // [2, classes, count + 1]: of positives, and of all
-  const int64_t* seen;   // [2]
+  const int64_t* seen;   // [4]
   const double* lightest;
   double* new_counts;
   int64_t* new_seen;
@@ -89,7 +89,7 @@ void add_histogram(const HistogramPlan& plan, const HistogramCall& call) {
       ++counts[(classes + column) * buckets + reached];
     }
   add_to(call.counts, counts, call.new_counts);
-  add_seen(target, plan.batch.rows, call.seen, call.new_seen);
+  add_seen(plan.batch, target, call.seen, call.new_seen);
   *call.new_lightest = std::min(*call.lightest, 1.0);
 }
 

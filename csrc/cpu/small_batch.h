@@ -25,6 +25,7 @@ enum Activation : int64_t {
   kNoActivation = 0,
   kWhenOutside = 1,  // when a score that counts lies outside [0, 1]
   kAlways = 2,
+  kLogits = 3,  // scores went through it, since one lay outside [0, 1]
 };
 
 // What updates know of a batch before it comes. The fields are 64-bit words: Python packs them.
@@ -70,13 +71,22 @@ inline void check_scores(const SmallBatch& batch, const void* preds, const Targe
   if (batch.activation == kAlways || (batch.activation == kWhenOutside && outside)) throw Activate();
 }
 
-// seen: rows, and targets equal to the index to ignore.
-inline void add_seen(const Target& target, int64_t rows, const int64_t* old, int64_t* now) {
-  const int64_t count = rows * (target.per_element ? target.classes : 1);
+// marks: batches taken for logits, and all whose scores decided that; none if nothing in it counts.
+inline void add_marks(const SmallBatch& batch, bool counts, const int64_t* old, int64_t* now) {
+  const bool logits = batch.activation == kLogits;
+  const bool decided = counts && !batch.hard && (logits || batch.activation == kWhenOutside);
+  now[0] = old[0] + (decided && logits);
+  now[1] = old[1] + decided;
+}
+
+// seen: rows, targets equal to the index to ignore, and marks.
+inline void add_seen(const SmallBatch& batch, const Target& target, const int64_t* old, int64_t* now) {
+  const int64_t count = batch.rows * (target.per_element ? target.classes : 1);
   int64_t ignored = 0;
   for (int64_t i = 0; target.has_ignore && i < count; ++i) ignored += target.value(i) == target.ignore;
-  now[0] = old[0] + rows;
+  now[0] = old[0] + batch.rows;
   now[1] = old[1] + ignored;
+  add_marks(batch, ignored < count, old + 2, now + 2);
 }
 
 template <class Count>

@@ -104,7 +104,7 @@ def test_updates_read_probabilities_once(metric: Any, monkeypatch: pytest.Monkey
         raise AssertionError("scores were read before they were counted")
 
     batch = batch_of("multilabel", torch.float32, 3, ignores=False)
-    monkeypatch.setattr(score_histogram, "probabilities", refuse)
+    monkeypatch.setattr(score_histogram, "decision", refuse)
     monkeypatch.setattr(score_histogram, "activated", refuse)
     metric.update(batch.preds, batch.target)
     with pytest.raises(AssertionError, match="before they were counted"):

@@ -1,4 +1,4 @@
-"""CalibrationError: equal to torchmetrics; reliability data; the same bits for any order."""
+"""CalibrationError: by its definition; equal to torchmetrics with its bin of 1; the same bits for any order."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ def fed(metric: Any, *batch: Any) -> Any:
 @pytest.mark.parametrize("softmaxed", [False, True])
 def test_equals_torchmetrics(norm: str, n_bins: int, ignore_index: int | None, softmaxed: bool) -> None:
     choices = dict(n_bins=n_bins, norm=norm, ignore_index=ignore_index)
+    own = dict(choices, separate_ones=True)
     for seed in range(2):
         logits, target = scores(seed)
         preds = logits.softmax(1) if softmaxed else logits
         if ignore_index == -1:
             target[::7] = -1
-        found = fed(CalibrationError(C, **choices), preds, target).compute()
+        found = fed(CalibrationError(C, **own), preds, target).compute()
         expected = fed(tm.MulticlassCalibrationError(C, **choices), preds, target).compute()
         torch.testing.assert_close(found, expected, rtol=0, atol=2e-6)
         one, truth = preds[:, 0], torch.where(target >= 0, target == 0, target).long()
-        found = fed(CalibrationError(**choices), one, truth).compute()
+        found = fed(CalibrationError(**own), one, truth).compute()
         expected = fed(tm.BinaryCalibrationError(**choices), one, truth).compute()
         torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-6)
 
@@ -58,9 +59,57 @@ def test_edges_hit_exactly(n_bins: int) -> None:
     confidence = torch.arange(101) / 100
     truth = torch.arange(101) % 3 // 2
     for dtype in (torch.float32, torch.float64):
-        found = fed(CalibrationError(n_bins=n_bins, norm="max"), confidence.to(dtype), truth).compute()
+        metric = CalibrationError(n_bins=n_bins, norm="max", separate_ones=True)
+        found = fed(metric, confidence.to(dtype), truth).compute()
         expected = fed(tm.BinaryCalibrationError(n_bins=n_bins, norm="max"), confidence.to(dtype), truth).compute()
         torch.testing.assert_close(found, expected.float(), rtol=0, atol=2e-6)
+
+
+def by_histogram(confidence: Tensor, right: Tensor, n_bins: int, norm: str) -> float:
+    """The error by the definition, over the bins of ``numpy.histogram``, the last of which is closed."""
+    p, hits = confidence.double().numpy(), right.double().numpy()
+    edges = np.histogram(p, n_bins, (0.0, 1.0))[1].astype(confidence.float().numpy().dtype)
+    gaps, shares = [], []
+    for k, (low, high) in enumerate(zip(edges[:-1].tolist(), edges[1:].tolist())):
+        inside = (p >= low) & ((p < high) | ((k == n_bins - 1) & (p == high)))
+        if inside.any():
+            gaps.append(abs(hits[inside].mean() - p[inside].mean()))
+            shares.append(inside.mean())
+    if norm == "max":
+        return float(max(gaps))
+    power = {"l1": 1, "l2": 2}[norm]
+    return float(np.dot(np.power(gaps, power), shares) ** (1 / power))
+
+
+@pytest.mark.parametrize("norm", ["l1", "max", "l2"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("n_bins", [1, 10, 15])
+def test_confidences_that_saturate_belong_to_the_last_bin(norm: str, dtype: torch.dtype, n_bins: int) -> None:
+    """Half precision rounds what is close to 1 to it, in the small updates of the C++ library and in others."""
+    logits, target = scores(3)
+    for probabilities in (logits.softmax(1).to(dtype), logits.to(dtype).softmax(1)):
+        assert (probabilities.amax(1) == 1).any()
+        hits = probabilities.argmax(1) == target
+        expected = by_histogram(probabilities.amax(1), hits, n_bins, norm)
+        for weight in (None, torch.ones(len(target))):
+            metric = fed(CalibrationError(C, n_bins=n_bins, norm=norm), probabilities, target, weight)
+            assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
+        one, truth = probabilities[:, 0], (target == 0).long()
+        expected = by_histogram(one, truth, n_bins, norm)
+        result = fed(CalibrationError(n_bins=n_bins, norm=norm), one, truth).result()
+        assert result.values["CalibrationError"] == pytest.approx(expected, abs=1e-6)
+        assert len(result.values["count"]) == n_bins and result.values["count"].sum() == len(one)
+
+
+def test_where_a_confidence_of_one_belongs_is_no_matter_of_the_state() -> None:
+    preds, target = torch.tensor([0.95, 1.0]), torch.tensor([1, 0])
+    theirs, ours = CalibrationError(n_bins=10, separate_ones=True), CalibrationError(n_bins=10)
+    theirs.update(preds, target)
+    ours.merge_state(theirs.to_bytes())
+    assert float(theirs.compute()) == pytest.approx(0.525) and float(ours.compute()) == pytest.approx(0.475)
+    assert "separate_ones:yes" in str(theirs.result().signature)
+    assert "separate_ones" not in str(ours.result().signature)
+    assert float(ours.result().values["maximum_error"]) == pytest.approx(0.475)
 
 
 def test_documented_examples_of_torchmetrics() -> None:
@@ -81,7 +130,8 @@ def test_reliability_data_by_hand(dtype: torch.dtype, weighted: bool) -> None:
     preds = torch.tensor([0.25, 0.375, 0.5, 0.75, 1.0, 0.875]).to(dtype)
     weight = torch.tensor([1.0, 3.0, 1.0, 1.0, 2.0, 5.0]) if weighted else None
     target = torch.tensor([0, 1, 1, 0, 1, -1])
-    result = fed(CalibrationError(n_bins=4, ignore_index=-1), preds, target, weight).result()
+    metric = fed(CalibrationError(n_bins=4, ignore_index=-1, separate_ones=True), preds, target, weight)
+    result = metric.result()
     values = result.values
     assert values["bin_lower"].tolist() == [0, 0.25, 0.5, 0.75, 1]
     assert values["bin_upper"].tolist() == [0.25, 0.5, 0.75, 1, 1]
@@ -171,6 +221,7 @@ def test_bad_weights() -> None:
     [
         (dict(norm="l3"), "norm must be one of 'l1', 'max', 'l2' but got 'l3'"),
         (dict(n_bins=0), "n_bins must be an int of at least 1 but got 0"),
+        (dict(separate_ones=1), "separate_ones must be bool but got int"),
     ],
 )
 def test_arguments_out_of_range(choices: dict[str, Any], message: str) -> None:

@@ -42,6 +42,10 @@ UPDATES = 11
 """More than torch compiles again before it gives up."""
 
 
+# The first batch holds probabilities and the others logits, so that both decisions of "auto" are compiled.
+pytestmark = pytest.mark.filterwarnings("ignore:.* took .* batches for logits:UserWarning")
+
+
 @pytest.fixture(autouse=True)
 def _no_graphs() -> Iterator[None]:
     torch._dynamo.reset()

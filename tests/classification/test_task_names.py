@@ -146,7 +146,17 @@ def test_arguments_are_those_of_torchmetrics(row: make_names.Row) -> None:
 
     def declared(function: Any) -> dict[str, Any]:
         parameters = inspect.signature(function).parameters.values()
-        left = ("self", "cls", "args", "kwargs", "preds", "target", "y_true", "y_pred")
+        left = (
+            "self",
+            "cls",
+            "args",
+            "kwargs",
+            "preds",
+            "target",
+            "y_true",
+            "y_pred",
+            *make_names.OWN.get(row.base, ()),
+        )
         return {p.name: None if p.default is p.empty else p.default for p in parameters if p.name not in left}
 
     theirs = getattr(peers, row.name)
@@ -157,6 +167,26 @@ def test_arguments_are_those_of_torchmetrics(row: make_names.Row) -> None:
     mine, peer = getattr(functional, row.function), getattr(peer_functions, row.function)
     assert list(declared(mine).items()) == list(declared(peer).items())
     assert list(inspect.signature(mine).parameters)[:2] == ["preds", "target"]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
+def test_the_bin_of_exactly_one_of_torchmetrics_is_an_option(norm: str) -> None:
+    """Sigmoid and softmax often give 1 in half precision."""
+    scores, target = torch.tensor([0.95, 1.0, 1.0, 0.2]), torch.tensor([1, 0, 1, 0])
+    maps = torch.stack((scores, 1 - scores), 1)
+    given: dict[str, Any] = {"n_bins": 10, "norm": norm}
+    for inputs, task, sizes in (
+        ((scores, target), "binary", {}),
+        ((maps, 1 - target), "multiclass", {"num_classes": 2}),
+    ):
+        row = ROWS[f"{task.capitalize()}CalibrationError"]
+        expected = getattr(peer_functions, row.function)(*inputs, **given, **sizes)
+        own = {**given, **sizes, "separate_ones": True}
+        compare(getattr(functional, row.function)(*inputs, **own), expected)
+        compare(functional.calibration_error(*inputs, task, **own), expected)
+        compare(getattr(classification, row.name)(**own)(*inputs), expected)
+        compare(classification.CalibrationError(task, **own)(*inputs), expected)
+        assert not torch.allclose(getattr(functional, row.function)(*inputs, **given, **sizes), expected)
 
 
 def test_modules_are_what_the_table_makes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,8 @@ def test_references_are_resolved_and_become_secrets(monkeypatch: pytest.MonkeyPa
 
 
 def test_names_of_secrets() -> None:
-    found = [name for name in ("Api-Key", "X-Auth", "cookie", "sig", "sort_key", "max_tokens", "KEY_ENV", "accept")
+    found = [name for name in ("Api-Key", "X-Auth", "cookie", "sig", "sort_key", "max_tokens", "KEY_ENV", "accept",
+                           "tokenizer")
              if is_secret_name(name)]  # fmt: skip
     assert found == ["Api-Key", "X-Auth", "cookie", "sig"]
 

@@ -70,7 +70,75 @@ def test_integers_are_their_digits(name: str) -> None:
 
 def test_hostile_texts_have_numbers(name: str) -> None:
     rows = [{"answer": text, "ground_truth": text} for text in ("\x00", "\ud800 x", "<b>", "a" * 100_000, "\u2028")]
-    assert all(outcome.status == "ok" for outcome in evaluator(name).score_rows(rows))
+    statuses = [outcome.status for outcome in evaluator(name).score_rows(rows)]
+    assert statuses == ["undefined" if "rouge" in name else "ok", "ok", "ok", "ok", "ok"]
+
+
+SCRIPTS = {
+    "Thai": ("สวัสดี ครับ", "ครับ สวัสดี", "แมว"),
+    "Russian": ("тест привет", "привет тест", "кошка"),
+    "Hindi": ("नमस्ते दुनिया", "दुनिया नमस्ते", "बिल्ली"),
+    "Arabic": ("مرحبا بالعالم", "بالعالم مرحبا", "قطة"),
+    "Chinese": ("今天很好", "很好今天", "猫"),
+    "Japanese": ("今日はいい", "いい今日は", "ねこ"),
+    "Korean": ("안녕 세계", "세계 안녕", "고양이"),
+    "emoji": ("👍🎉", "🎉👍", "👎"),
+    "mixed": ("GPT 今天很好", "GPT 很好今天", "GPT 明月如水"),
+}
+"""Script to a text, another order of its words, and another text."""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_rouge_of_other_scripts_is_undefined_until_a_tokenizer_is_given(script: str) -> None:
+    same, other_order, other = SCRIPTS[script]
+    rows = [{"answer": same, "ground_truth": each} for each in (same, other_order, other, [other, same], "Paris")]
+    rows.append({"answer": "Paris", "ground_truth": [same, "Paris"]})
+    for name in (each for each in EVALUATORS if "rouge" in each):
+        found = evaluator(name).score_rows(rows)
+        assert [outcome.status for outcome in found] == [*["undefined"] * 5, "ok"]
+        assert f'metric_params={{"{name}": {{"tokenizer": "unicode"}}}}' in found[0].reason
+        assert f"--param {name}.tokenizer=unicode" in found[0].reason and found[0].value is None
+    values = [outcome.value for outcome in evaluator("rouge1", tokenizer="unicode").score_rows(rows)]
+    assert values[0] == values[1] == values[3] == 1 and values[4] == 0
+    assert values[2] == (0 if script != "mixed" else pytest.approx(0.2))
+    assert all(outcome.value for outcome in evaluator("rougeL", tokenizer="unicode").score_rows(rows[:2]))
+
+
+def test_a_text_of_punctuation_has_no_word_for_rouge() -> None:
+    rows = [("...", "Paris"), ("Paris", "?!"), ("", "Paris"), ("Paris", "  "), ("été", "été"), ("café", "café")]
+    found = evaluator("rouge1").score_rows([{"answer": a, "ground_truth": b} for a, b in rows])
+    assert [outcome.value for outcome in found] == [None, None, 0, 0, None, 1]
+    unicode = evaluator("rouge1", tokenizer="unicode")
+    found = unicode.score_rows([{"answer": a, "ground_truth": b} for a, b in rows])
+    assert [outcome.value for outcome in found] == [None, None, 0, 0, 1, 1]
+    assert found[0].reason == "tokenizer 'unicode' finds no word in a text that is not empty"
+    assert unicode.parameters == {"tokenizer": "unicode"} and unicode.version != evaluator("rouge1").version
+    assert evaluator("rouge1", tokenizer="alphanumeric").version == evaluator("rouge1").version
+    with pytest.raises(InputError, match=r"tokenizer must be one of 'alphanumeric', .*'unicode' but got 'thai'"):
+        evaluator("rougeL", tokenizer="thai")
+
+
+def test_metrics_that_split_at_white_space_read_every_script(name: str) -> None:
+    if "rouge" in name:
+        return
+    same = [{"answer": text, "ground_truth": text} for text, _, _ in SCRIPTS.values()]
+    each = evaluator(name)
+    if each.pooled:
+        counts = np.sum([outcome.details["counts"] for outcome in each.score_rows([*same, ROWS[0]])], axis=0)
+        assert each.pool(counts.tolist()).value is not None
+    found = [outcome.value for outcome in each.score_rows(same)]
+    if name in ("f1_score", "exact_match", "gleu", "corpus_chrf"):
+        assert found == pytest.approx([1] * len(same))
+    elif name.endswith("error_rate"):
+        assert found == [0] * len(same)
+
+
+def test_f1_of_an_answer_without_a_word_says_so() -> None:
+    rows = [("A", "A"), ("the", "Paris"), ("?", "?"), ("", ""), ("B", "B")]
+    found = evaluator("f1_score").score_rows([{"answer": a, "ground_truth": b} for a, b in rows])
+    assert [outcome.value for outcome in found] == [0, 0, 0, 0, 1]
+    assert [bool(outcome.reason) for outcome in found] == [True, True, True, False, False]
+    assert "no word is left of a text; exact_match compares it" in found[0].reason
 
 
 def test_a_portion_is_split_once_into_words_of_each_kind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,7 +48,7 @@ def in_one_read(monkeypatch: pytest.MonkeyPatch) -> Op:
     def refuse(*_: Any, **__: Any) -> Tensor:
         raise AssertionError("torch made probabilities")
 
-    monkeypatch.setattr(module, "probabilities", refuse)
+    monkeypatch.setattr(module, "decided", refuse)
     return kernel("simulated", "score_histogram", _score_histogram_cuda)
 
 
@@ -77,10 +77,12 @@ def clear_of(scores: Tensor, how: str, grid: Tensor) -> Tensor:
 
 
 def check(op: Op, scores: Tensor, target: Tensor, grid: Tensor, ignored: int | None, activation: str, how: str) -> None:
-    """The kernel counts what ``how`` makes of the scores, which torch does for the CPU."""
+    """The kernel counts what ``how`` makes of the scores, which torch does for the CPU, and says what it decided."""
     make = activated if op is CPU and how != "none" else exact
     expected = CPU(make(scores, how), target, grid, ignored, None)
-    assert differences(op(scores, target, grid, ignored, None, activation), expected) == ""
+    *counted, outside = op(scores, target, grid, ignored, None, activation)
+    assert differences(counted, expected[:2]) == ""
+    assert outside.dtype == torch.int64 and outside.tolist() == ([int(how != "none")] if activation == "auto" else [])
 
 
 @pytest.mark.parametrize("classes", [1, 3, 7, 8, 13, 64, 130])
@@ -229,7 +231,8 @@ def test_what_no_kernel_serves_has_the_same_meaning(op: Op, case: str) -> None:
         grid = torch.tensor([0.3, 0.3 + 1e-7, 0.3 + 2e-7], dtype=torch.float64)
     for activation in (how,) if case == "other activation" else (how, "auto"):
         expected = op(activated(scores, how), target, grid, ignored, weight)
-        assert differences(op(scores, target, grid, ignored, weight, activation), expected) == ""
+        *counted, outside = op(scores, target, grid, ignored, weight, activation)
+        assert differences(counted, expected[:2]) == "" and outside.tolist() == [1] * (activation == "auto")
 
 
 def test_an_activation_must_be_known() -> None:

@@ -60,7 +60,7 @@ def brute(
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in WRONG and "1000 x" not in name])
 def test_buckets_are_those_of_all_comparisons(name: str) -> None:
     arguments = EXAMPLES[name]
-    histogram, error = _library.reference("score_histogram")(*arguments)
+    histogram, error, _ = _library.reference("score_histogram")(*arguments)
     expected = brute(*arguments)
     assert int(error) == NO_ERROR and histogram.shape == expected.shape
     assert histogram.dtype == (torch.int64 if arguments[4] is None else torch.float64)
@@ -185,10 +185,10 @@ def test_an_ignored_target_that_the_dtype_cannot_hold_ignores_nothing(op: Op) ->
     """-1 is 255 in the bits of uint8."""
     scores, target = torch.tensor([[0.75], [0.25], [0.75]]), torch.tensor([[1], [255], [0]], dtype=torch.uint8)
     arguments = (scores, target, GRIDS["hit"], -1, None)
-    histogram, error = op(*arguments)
+    histogram, error, outside = op(*arguments)
     assert histogram.sum(-1).tolist() == [[1], [2]]
     assert int(error) != NO_ERROR and describe_value(int(error), Names(1, True)).startswith("target[1]")
-    assert differences((histogram, error), _library.reference("score_histogram")(*arguments)) == ""
+    assert differences((histogram, error, outside), _library.reference("score_histogram")(*arguments)) == ""
 
 
 @pytest.mark.parametrize("per_element", [False, True])
@@ -196,9 +196,9 @@ def test_a_lone_nan_of_weight_0_is_reported(op: Op, per_element: bool) -> None:
     target = torch.ones(4, 1, dtype=torch.int64) if per_element else torch.zeros(4, dtype=torch.int64)
     weight = torch.tensor([1.0, 2.0, 0.0, 1.0], dtype=torch.float64)
     arguments = (torch.tensor([[0.25], [0.5], [torch.nan], [0.75]]), target, GRIDS["hit"], None, weight)
-    histogram, error = op(*arguments)
+    histogram, error, outside = op(*arguments)
     assert describe_value(int(error), Names(1, per_element)).startswith("preds[2] must not be NaN")
-    assert differences((histogram, error), _library.reference("score_histogram")(*arguments)) == ""
+    assert differences((histogram, error, outside), _library.reference("score_histogram")(*arguments)) == ""
 
 
 def test_views_are_read_in_their_order(op: Op) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torchmetrics.functional.text as peers
 
-from valor_gpu import text
+from valor_gpu import functional, text
 from valor_gpu.errors import InputError, InputTypeError
 
 PIECES = [
@@ -109,6 +109,9 @@ def at_commas(value: str) -> list[str]:
 @pytest.mark.parametrize(
     ("normalizer", "tokenizer"), [(None, None), (shout, None), (None, list), (str.lower, at_commas)]
 )
+@pytest.mark.filterwarnings(
+    "ignore:ROUGE counts the letters a to z:UserWarning"
+)  # numbers are torchmetrics' all the same
 def test_rouge_is_that_of_torchmetrics(
     accumulate: Any, stem: bool, normalizer: Callable[[str], str] | None, tokenizer: Callable[[str], list[str]] | None
 ) -> None:
@@ -124,6 +127,35 @@ def test_rouge_is_that_of_torchmetrics(
     )
 
 
+@pytest.mark.parametrize("sample", ["тест привет", "今天 2024", "สวัสดี ครับ", "👍"])
+def test_rouge_warns_of_scripts_that_it_cannot_read(sample: str) -> None:
+    """Numbers stay those of rouge_score, where equal texts of such scripts have 0."""
+    calls: dict[str, Callable[..., Any]] = {
+        "function": lambda **given: text.rouge_scores([sample], [sample], ["rouge1"], **given)["rouge1"].fmeasure[0],
+        "class": lambda **given: text.ROUGE(["rouge1"], **given)([sample], [sample])["rouge1_fmeasure"],
+        "named": lambda **given: text.ROUGEScore(rouge_keys="rouge1", **given)(sample, sample)["rouge1_fmeasure"],
+        "functional": lambda **given: functional.rouge_score(sample, sample, rouge_keys="rouge1", **given)[
+            "rouge1_fmeasure"
+        ],
+    }
+    for call in calls.values():
+        with pytest.warns(UserWarning, match='most of the texts of 1 of 1 rows .*give tokenizer="unicode"'):
+            assert float(call()) == float(any(map(str.isdigit, sample)))
+        for name in ("unicode", "characters"):
+            assert float(call(tokenizer=name)) == 1
+        assert float(call(normalizer=str.lower)) == 1
+
+
+def test_named_tokenizers_of_rouge() -> None:
+    pairs = ["Das Café am Eck"], ["DAS CAFE\u0301 am Ende"]
+    assert text.rouge_scores(*pairs, ["rouge1"], tokenizer="unicode")["rouge1"].fmeasure.tolist() == [0.75]
+    stems = text.rouge_scores(["cats running"], ["cat runs"], ["rouge1"], use_stemmer=True, tokenizer="unicode")
+    assert stems["rouge1"].fmeasure.tolist() == [1]
+    lower = text.rouge_scores(["A b"], ["a B"], ["rouge1"], normalizer=str.lower, tokenizer="whitespace")
+    assert lower["rouge1"].fmeasure.tolist() == [1]
+    assert "tokenizer:unicode" in str(text.ROUGE(["rouge1"], tokenizer="unicode").result().signature)
+
+
 def test_lines_of_summaries_are_split_by_the_same_functions() -> None:
     found = text.rouge_scores(["A,b\nC"], [["c\na,b"]], ["rougeLsum"], normalizer=str.lower, tokenizer=at_commas)
     assert np.array_equal(found["rougeLsum"], [[1], [1], [1]])
@@ -137,8 +169,9 @@ def test_lines_of_summaries_are_split_by_the_same_functions() -> None:
         (lambda: text.BLEU(weights=(1.0,)), InputError, r"weights must be max_ngram = 4 numbers but got \[1\.0\]"),
         (lambda: text.BLEU(weights=(1, 1, 1, 1)), InputError, "weights must be numbers .* sum to 1"),
         (lambda: text.ROUGE(accumulate="max"), InputError, "accumulate must be one of 'best', 'avg' but got 'max'"),
-        (lambda: text.ROUGE(tokenizer="13a"), InputTypeError,  # type: ignore[arg-type]
+        (lambda: text.ROUGE(tokenizer=13), InputTypeError,  # type: ignore[arg-type]
          "tokenizer must be a function of a text or None but got"),
+        (lambda: text.ROUGE(tokenizer="13a"), InputError, "tokenizer must be one of .*'unicode' but got '13a'"),
     ],
 )  # fmt: skip
 def test_choices_are_checked_at_once(make: Callable[[], Any], kind: type[Exception], message: str) -> None:

@@ -22,6 +22,7 @@ def _texts(rng: np.random.Generator, rows: int) -> list[str]:
     return ["".join(rng.choice(_PARTS, rng.integers(12)).tolist()) for _ in range(rows)]
 
 
+@pytest.mark.filterwarnings("ignore:ROUGE counts the letters a to z:UserWarning")
 @pytest.mark.parametrize("case", _CASES, ids=lambda case: case.name)
 def test_plans_leave_the_state_of_the_checked_path(case: Any) -> None:
     rng = np.random.default_rng(5)

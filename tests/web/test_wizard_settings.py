@@ -58,12 +58,13 @@ FULL = {
     "set__contains__texts": "Ada\r\n1843",
     "set__length__unit": "words",
     "set__length__most": "1",
+    "set__rouge1__tokenizer": "unicode",
     "pass__regex": "1",
     "pass__f1_score": "0.5",
     "run__limit": "2",
     "run__slice": ["kind", "nothing"],
 }
-METRICS = ("regex", "contains", "length", "f1_score")
+METRICS = ("regex", "contains", "length", "f1_score", "rouge1")
 
 
 def test_settings_go_through_review_run_texts_and_duplicate(browser: TestClient, path: Path) -> None:
@@ -80,6 +81,7 @@ def test_settings_go_through_review_run_texts_and_duplicate(browser: TestClient,
     texts = [unescape(each) for each in re.findall(r'<pre tabindex="0">(.*?)</pre>', page.text, re.DOTALL)]
     said = yaml.safe_load(texts[0])
     assert said["metric_params"]["regex"] == {"pattern": r"^\w+ \d+$", "full": True}
+    assert said["metric_params"]["rouge1"] == {"tokenizer": "unicode"}
     assert said["metric_params"]["contains"] == {"texts": ["Ada", "1843"]}
     assert said["thresholds"] == {"regex": 1, "f1_score": 0.5}
     uid = send(browser, f"{address}/submit").url.path.rsplit("/", 1)[1]
@@ -111,6 +113,7 @@ def test_settings_go_through_review_run_texts_and_duplicate(browser: TestClient,
         ("json_schema", {"set__json_schema__schema": '{"a":\n}'}, "set-json_schema-schema", "line 2, column 1 is none"),
         ("json_schema", {"set__json_schema__schema": '{"type": "nothing"}'}, "set-json_schema", "schema"),
         ("contains", {"set__contains__mode": "every"}, "set-contains-mode", "must be one of any, all"),
+        ("rouge1", {"set__rouge1__tokenizer": "thai"}, "set-rouge1-tokenizer", "must be one of alphanumeric"),
         ("bleu", {"set__bleu__punkt": "/etc"}, "set-bleu-punkt", "must be one of nltk but is '/etc'"),
         ("f1_score", {"pass__f1_score": "2"}, "metrics", "threshold of f1_score must be"),
         ("f1_score", {"run__limit": "0"}, "run-limit", "must be a whole number above 0"),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.reliability_plot import plot_reliability
@@ -30,6 +30,7 @@ from valor_gpu.reduce.reliability import (
     calibration_error,
     missing_values,
     reliability_values,
+    with_ones_in_last_bin,
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
@@ -51,7 +52,7 @@ class ReliabilityBins(State):
         confidence: float64 ``[B + 1]``, of confidences rounded to 2^-24, so that the sum of up to 2^29 of them has the
             same bits in any order.
         correct: float64 ``[B + 1]``, samples that are right.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
     """
 
     count: Tensor = summed()
@@ -72,10 +73,11 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2).
 
     Multiclass: the confidence is the largest probability, and a sample of that class is correct. Binary: the confidence
-    is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b), as in torchmetrics, so that a
-    confidence of exactly 1 has a bin of its own. Edges are the numbers nearest to k / B on every device; torchmetrics
-    has those of ``torch.linspace``, some of which lie a unit in the last place beside them, and which processors differ
-    in.
+    is the probability of class 1, and a sample of class 1 is correct. Bins are [a, b) and the last is [a, 1], as in
+    ``numpy.histogram``; the sources leave open where an inner edge belongs. In torchmetrics a confidence of exactly 1,
+    which sigmoid and softmax often give in half precision, has a bin of its own: ``separate_ones=True`` does the same.
+    Edges are the numbers nearest to k / B on every device; torchmetrics has those of ``torch.linspace``, some of which
+    lie a unit in the last place beside them, and which processors differ in.
 
     Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
 
@@ -86,6 +88,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         ignore_index: samples with this target are left out.
         activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
             split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
+        separate_ones: give confidences of exactly 1 a bin of their own, as torchmetrics does, for equal numbers.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -110,15 +113,17 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         norm: str = "l1",
         ignore_index: int | None = None,
         activation: str = "auto",
+        separate_ones: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("norm", norm, NORMS)
+        check_type("separate_ones", separate_ones, bool)
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         task = Task.of(num_classes, None, ignore_index, activation)
-        self.n_bins, self.norm = n_bins, norm
+        self.n_bins, self.norm, self.separate_ones = n_bins, norm, separate_ones
         count, confidence, correct = torch.zeros((3, n_bins + 1), dtype=torch.float64).unbind()
-        empty = ReliabilityBins(count, confidence, correct, torch.zeros(2, dtype=torch.int64))
+        empty = ReliabilityBins(count, confidence, correct, torch.zeros(4, dtype=torch.int64))
         super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
 
     def _planner(self) -> Planner:
@@ -140,7 +145,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        confidence, correct, error = _confidences(batch)
+        probabilities, outside = batch.decided()
+        confidence, correct, error = _confidences(batch, probabilities)
         deferred = self._raise_or_defer(error)
         edges = _edges(self.n_bins, confidence)
         cells = torch.bucketize(confidence, edges, right=True) - 1
@@ -152,22 +158,27 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
             count_labels(cells, cells, self.n_bins + 1, ignore_index=-1, weight=weight * of).counts[TRUE]
             for of in (torch.ones_like(rounded), rounded, correct.double())
         ]
-        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch)), deferred)
+        self._add(ReliabilityBins(sums[0], sums[1], sums[2], samples_seen(batch, outside)), deferred)
 
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the error of ``norm``, float32 ``[]``; NaN without data."""
         state = self.state()
-        count, confidence, correct = map(quick, (state.count, state.confidence, state.correct))
+        sums = map(quick, (state.count, state.confidence, state.correct))
+        count, confidence, correct = sums if self.separate_ones else map(with_ones_in_last_bin, sums)
         return torch.as_tensor(calibration_error(count, confidence, correct, self.norm)).float()
 
     def result(self) -> Result:
-        """Returns the three errors in float64 and, for every bin ``[B + 1]``, edges, confidence, accuracy and count."""
+        """Returns the three errors in float64 and, for every bin, edges, confidence, accuracy and count.
+
+        There are B bins, with ``separate_ones`` one more.
+        """
         with self.synced_state() as state:
             count, confidence, correct = (part.cpu().numpy() for part in (state.count, state.confidence, state.correct))
-            values = reliability_values(count, confidence, correct, self.norm)
-            samples, ignored = state.seen.tolist()
-        signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm})
+            values = reliability_values(count, confidence, correct, self.norm, self.separate_ones)
+            samples, ignored = state.seen.tolist()[:2]
+        separate = {"separate_ones": True} if self.separate_ones else {}
+        signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm, **separate})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
         return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
 
@@ -177,9 +188,9 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         return super()._describe(error)
 
 
-def _confidences(batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+def _confidences(batch: ScoreBatch, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first error of the batch."""
-    probabilities, target = batch.probabilities(), batch.target.reshape(-1)
+    target = batch.target.reshape(-1)
     if batch.task.kind == "multiclass":
         confidence = probabilities.amax(1).float()
         predicted = top_classes(probabilities).classes[:, 0]

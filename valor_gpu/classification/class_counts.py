@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
 from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
 from valor_gpu.ops.predictions import predict_maps
@@ -27,7 +29,7 @@ class ClassCounts(State):
     Attributes:
         counts: float64 ``[4, C]``, the rows of :class:`~valor_gpu.reduce.ratios.Outcomes`: true positives, predicted,
             true and total. One tensor, since every tensor of a state costs host time in each update.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
     """
 
     counts: Tensor = summed()
@@ -66,11 +68,19 @@ class SampleCounts(ClassCounts):
 def check_seen(seen: Tensor, task: Task) -> None:
     """Raises :class:`InputError` unless ``seen`` counts rows, and at most as many ignored targets as they have."""
     check_sums("seen", seen)
+    check_marks(seen[-2:])
     per_row = 1 if task.kind == "multiclass" else task.classes
     if int(seen[1]) > per_row * int(seen[0]):
         raise InputError(
             f"state field seen must count ignored targets of its {int(seen[0])} rows but counts {int(seen[1])}"
         )
+
+
+def check_marks(marks: Tensor) -> None:
+    """Raises :class:`InputError` unless no more batches were taken for logits than there were to decide about."""
+    logits, batches = marks.tolist()
+    if logits > batches:
+        raise InputError(f"state field seen must count at most {batches} batches as logits but counts {logits}")
 
 
 def whole_numbers(values: Tensor) -> Tensor:
@@ -88,17 +98,36 @@ def whole_numbers(values: Tensor) -> Tensor:
     return whole if same else values
 
 
-def samples_seen(batch: ScoreBatch) -> Tensor:
-    """Returns int64 ``[2]``: rows, and targets equal to ``ignore_index``; does not synchronise with the device."""
-    rows = batch.target.shape[0]
-    if batch.target.is_cuda:  # filled there: no pinned memory, so that a CUDA graph can capture it
-        seen = batch.target.new_zeros(2, dtype=torch.int64)
+def samples_seen(batch: ScoreBatch, outside: Tensor | None = None) -> Tensor:
+    """Returns int64 ``[4]``: rows, targets equal to ``ignore_index``, and marks.
+
+    It does not synchronise with the device.
+
+    Args:
+        batch: of any task.
+        outside: bool or int64 ``[1]``, whether ``auto`` took its scores for logits; None or ``[0]``: it did not decide.
+    """
+    rows, target = batch.target.shape[0], batch.target
+    decides = outside is not None and len(outside) > 0 and target.numel() > 0
+    if not target.is_cuda:
+        seen = torch.tensor([rows, 0, 0, int(decides)])
+    elif decides and not torch.compiler.is_compiling():  # one kernel, from tables that stay on the device
+        seen = torch.add(constant(_MARK, target.device), constant(_ROW, target.device), alpha=rows)
+    else:  # filled there: no pinned memory, so that a CUDA graph can capture it
+        seen = target.new_zeros(4, dtype=torch.int64)
         seen[:1].fill_(rows)
-    else:
-        seen = torch.tensor([rows, 0])
+        if decides:
+            seen[3:].fill_(1)
+    if decides and outside is not None:
+        seen[2:3].copy_(outside)
     if batch.task.ignore_index is not None:
-        seen[1] = (batch.target == batch.task.ignore_index).sum()
+        seen[1] = (target == batch.task.ignore_index).sum()
+        if decides:
+            seen[2:] *= seen[1] < target.numel()
     return seen
+
+
+_ROW, _MARK = np.array([1, 0, 0, 0]), np.array([0, 0, 0, 1])
 
 
 def next_above(threshold: float, dtype: torch.dtype) -> float:
@@ -137,17 +166,17 @@ def _count_elements(batch: ScoreBatch, threshold: float) -> tuple[ClassCounts, T
     if batch.hard:
         scores, least = decided(batch, threshold)
         limits = torch.tensor([least], dtype=torch.float64)
-        histogram, error = histogram_of(
+        histogram, error, outside = histogram_of(
             scores, batch.target, limits, ignore_index=batch.task.ignore_index, weight=batch.weight
         )
     else:
         limits = torch.tensor([next_above(threshold, batch.preds.dtype)], dtype=torch.float64)
-        histogram, error = probability_histogram(batch, limits)
+        histogram, error, outside = probability_histogram(batch, limits)
     if batch.hard:
         error = torch.where(value_kind(error) == NAN_SCORE, error + (PREDICTION - NAN_SCORE), error)
     positives, every = histogram.double()
     counts = torch.stack((positives[:, 1], every[:, 1], positives.sum(1), every.sum(1)))
-    return ClassCounts(counts, samples_seen(batch)), error
+    return ClassCounts(counts, samples_seen(batch, outside)), error
 
 
 def count_classes(batch: ScoreBatch, top_k: int = 1, threshold: float = 0.5) -> tuple[ClassCounts, Tensor]:

@@ -96,7 +96,7 @@ class PairMetric(TaskMetric[PairCounts]):
         _check_memory(task)
         zeros = torch.zeros((task.classes,) * 2 if multiclass else (task.classes, 2, 2), dtype=torch.float64)
         self._cells = zeros.numel()
-        seen = torch.zeros(2, dtype=torch.int64)
+        seen = torch.zeros(4, dtype=torch.int64)
         empty = PairCounts(zeros, seen, torch.zeros((0, 2), dtype=torch.float64))
         if max_examples:
             empty = PairExamples(zeros, seen, empty.pending, torch.zeros((0, 3), dtype=torch.int64))
@@ -138,9 +138,9 @@ class PairMetric(TaskMetric[PairCounts]):
             check_dtype("sample_ids", sample_ids, INT_TYPES)
             check_same_device(("preds", "sample_ids"), (preds, sample_ids))
         counted = self._count_classes if self.task.kind == "multiclass" else self._count_elements
-        predicted, matrix, pending, error = counted(batch)
+        predicted, matrix, pending, error, seen = counted(batch)
         deferred = self._raise_or_defer(error)
-        counts = PairCounts(matrix, samples_seen(batch), pending)
+        counts = PairCounts(matrix, seen, pending)
         if not self.max_examples:
             self._add(counts, deferred)
         else:
@@ -152,14 +152,14 @@ class PairMetric(TaskMetric[PairCounts]):
         if len(pending) and len(self.pending) % _THIN_EVERY == 0:
             self._count_pending()
 
-    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, and its first error."""
+    def _count_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Predicted classes ``[N]``, the matrix of the batch, what is pending of it, its first error, what was seen."""
         task, rows = self.task, batch.target.shape[0]
         few = _FEW_CELLS_ON_CUDA if batch.target.is_cuda and batch.weight is None else _FEW_CELLS
         later = self._pends(rows, few) and not torch.compiler.is_compiling()  # a program has one state for all updates
         if not (batch.hard or later) and batch.weight is None and batch.preds.ndim == 2:
             found = confuse_scores(batch.preds, batch.target, ignore_index=task.ignore_index)
-            return found.classes, found.matrix.double(), self._none_pending(), found.error
+            return found.classes, found.matrix.double(), self._none_pending(), found.error, samples_seen(batch)
         predicted, read = predicted_classes(batch)
         choices: Any = {"ignore_index": task.ignore_index, "weight": batch.weight}
         if later:
@@ -168,7 +168,8 @@ class PairMetric(TaskMetric[PairCounts]):
         else:
             pairs = count_pairs(predicted, batch.target, task.classes, **choices)
             matrix, pending, error = pairs.matrix.double(), self._none_pending(), pairs.error
-        return predicted, matrix, pending, error if read is None else error_of_scores(error, read)
+        error = error if read is None else error_of_scores(error, read)
+        return predicted, matrix, pending, error, samples_seen(batch)
 
     def _pends(self, rows: int, few: int = _FEW_CELLS) -> bool:
         """Whether a batch is so small beside the matrix that it is counted later."""
@@ -197,15 +198,15 @@ class PairMetric(TaskMetric[PairCounts]):
         cells, classes = rows[:, 0].long(), self.task.classes
         return count_pairs(cells % classes, cells // classes, classes, weight=rows[:, 1]).matrix
 
-    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, its first error."""
+    def _count_elements(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """What was decided of each element, bool ``[N, L]``, the matrices of the batch, nothing, and as above."""
         counts, error = count_classes(batch, threshold=self.threshold)
         o = counts.outcomes
         matrix = torch.stack((o.tn, o.fp, o.fn, o.tp), 1).reshape(-1, 2, 2)
         if not self.max_examples:
-            return batch.target, matrix, self._none_pending(), error
+            return batch.target, matrix, self._none_pending(), error, counts.seen
         scores, least = decided(batch, self.threshold)
-        return scores >= least, matrix, self._none_pending(), error
+        return scores >= least, matrix, self._none_pending(), error, counts.seen
 
     def _cells_of(self, predicted: Tensor, target: Tensor) -> Tensor:
         """int64 ``[E]``, the cell of every element; ``NOTHING`` where the target is ignored."""
@@ -240,7 +241,7 @@ class PairMetric(TaskMetric[PairCounts]):
     ) -> Result:
         """A result of ``values``, with ``reason`` for every one that is NaN or holds NaN."""
         missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
-        samples, ignored = state.seen.tolist()
+        samples, ignored = state.seen.tolist()[:2]
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
         counts = {"samples": samples, "ignored": ignored}
         return Result(values, signature, counts, dict.fromkeys(missing, reason), plot)

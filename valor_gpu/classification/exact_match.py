@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.classification.class_counts import (
+    check_marks,
     count_classes,
     decided,
     error_of_scores,
@@ -41,7 +42,8 @@ class MatchCounts(State):
 
     Attributes:
         sums: float64 ``[2]``, samples that match and all samples, or the sums of their weights.
-        seen: int64 ``[3]``, samples, elements whose target is ``ignore_index``, and samples of such elements alone.
+        seen: int64 ``[5]``, samples, elements whose target is ``ignore_index``, samples of such elements alone, and
+            marks of :class:`TaskMetric`.
     """
 
     sums: Tensor = summed()
@@ -53,8 +55,9 @@ class MatchCounts(State):
         check_sums("seen", self.seen)
         total = self.sums[..., 1:]
         check_elements("sums", self.sums, self.sums <= total * (1 + ROUNDING), "count no more matches than samples")
+        check_marks(self.seen[-2:])
         limits = torch.stack((self.seen[0], self.seen[1], self.seen[0]))
-        check_elements("seen", self.seen, self.seen <= limits, "count at most the samples as left out")
+        check_elements("seen", self.seen[:3], self.seen[:3] <= limits, "count at most the samples as left out")
 
 
 @dataclass(frozen=True)
@@ -122,7 +125,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
         multiclass = task.kind == "multiclass"
         config = without_activation(task) if multiclass else {**task.config(), "threshold": self.threshold}
         self.multidim_average = check_multidim(multidim_average)
-        seen = torch.zeros(3, dtype=torch.int64)
+        seen = torch.zeros(5, dtype=torch.int64)
         empty = MatchCounts(torch.zeros(2, dtype=torch.float64), seen)
         if multidim_average == "samplewise":
             config["multidim_average"] = multidim_average
@@ -158,26 +161,28 @@ class ExactMatch(TaskMetric[MatchCounts]):
                 got = list(weight.shape)
                 raise InputError(f"sample_weight must have shape [{len(target)}], one per sample, but got {got}")
             samples = len(target)
-            right, error = self._right_classes(batch)
+            right, error, marks = self._right_classes(batch)
         else:
             samples = len(batch.target)
-            right, error = self._right_labels(batch)
+            right, error, marks = self._right_labels(batch)
         deferred = self._raise_or_defer(error)
-        self._add(self._count(batch, right, samples, len(target)), deferred)
+        self._add(self._count(batch, right, marks, samples, len(target)), deferred)
 
-    def _right_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor]:
-        """Whether each element is right, bool ``[E]``, and the first error of the batch."""
+    def _right_classes(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Whether each element is right, bool ``[E]``, the first error of the batch, and its marks."""
         predicted, read = predicted_classes(batch)
         choices: Any = {"ignore_index": self.task.ignore_index, "weight": batch.weight}
         error = count_labels(predicted, batch.target, self.task.classes, **choices).error
-        return predicted == batch.target, error if read is None else error_of_scores(error, read)
+        marks = torch.zeros(2, dtype=torch.int64, device=error.device)
+        return predicted == batch.target, error if read is None else error_of_scores(error, read), marks
 
-    def _right_labels(self, batch: ScoreBatch) -> tuple[Tensor, Tensor]:
-        """Whether each element is right, bool ``[M, L]``, and the first error of the batch."""
+    def _right_labels(self, batch: ScoreBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Whether each element is right, bool ``[M, L]``, the first error of the batch, and its marks."""
         scores, least = decided(batch, self.threshold)
-        return (scores >= least) == (batch.target == 1), count_classes(batch, threshold=self.threshold)[1]
+        counts, error = count_classes(batch, threshold=self.threshold)
+        return (scores >= least) == (batch.target == 1), error, counts.seen[2:]
 
-    def _count(self, batch: ScoreBatch, right: Tensor, samples: int, rows: int) -> MatchCounts:
+    def _count(self, batch: ScoreBatch, right: Tensor, marks: Tensor, samples: int, rows: int) -> MatchCounts:
         """The counts of so many samples, which with ``samplewise`` are the positions of so many rows."""
         index, left_out = self.task.ignore_index, torch.zeros_like(right)
         if index is not None:
@@ -189,7 +194,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
         if batch.weight is not None:
             weight = batch.weight.reshape(samples, -1)[:, 0] if len(batch.weight) else weight
         count = torch.ones_like(matched, dtype=torch.int64).sum()
-        seen = torch.stack((count, left_out.sum(), empty.sum()))
+        seen = torch.cat((torch.stack((count, left_out.sum(), empty.sum())), marks))
         pairs = torch.stack((torch.where(matched, weight, 0.0), weight), 1)
         if self.multidim_average == "global":
             return MatchCounts(pairs.sum(0), seen)
@@ -207,7 +212,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
             value = torch.where(total > 0, matched / total, math.nan)
             parts = {"ExactMatch": value, "matched": matched, "total": total}
             values = {name: part.numpy() if part.ndim else float(part) for name, part in parts.items()}
-            samples, ignored, empty = state.seen.tolist()
+            samples, ignored, empty = state.seen.tolist()[:3]
             signature = Signature({"metric": "ExactMatch", **self._identity.config})
             counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
             reasons = {"ExactMatch": "no sample has weight"} if bool(value.isnan().any()) else {}

@@ -68,6 +68,7 @@ class LabelRanking(TaskMetric[RankingSums]):
 
     update_family = "label rankings"
     plot_lower_bound = 0.0
+    _marked = False  # only the order of scores counts
     _row: ClassVar[int]
 
     def __init__(self, num_labels: int, ignore_index: int | None = None, **kwargs: Unpack[TaskOptions]) -> None:

@@ -20,7 +20,7 @@ class PairCounts(State):
 
     Attributes:
         matrix: float64 ``[C, C]``, rows are true classes; binary and multilabel ``[L, 2, 2]``.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
         pending: float64 ``[N, 2]``, cell and weight of samples that are in no matrix yet: those of batches that are
             small beside a matrix of many classes.
     """

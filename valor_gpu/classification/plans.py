@@ -18,7 +18,7 @@ from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges
 
 _ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
-_SEEN = Field("seen", torch.int64, (2,))
+_SEEN = Field("seen", torch.int64, (4,))
 _Call = Callable[[bytes, bytes], int]
 
 
@@ -56,7 +56,7 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
         return None
     bound = 1.0 if multiclass or form.preds in INT_TYPES else least(form.preds)
     words = _words(form, task, activates=not multiclass) + struct.pack("dq", bound, form.target_shape[0])
-    fields = (Field("sums", torch.float64, (2,)), Field("seen", torch.int64, (3,)))
+    fields = (Field("sums", torch.float64, (2,)), Field("seen", torch.int64, (5,)))
     return native_plan(call, words, fields, activate=_activation(task))
 
 

@@ -93,7 +93,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _empty(self, task: Task) -> ClassCounts:
         """The state without data."""
-        shape, seen = (4, task.classes), torch.zeros(2, dtype=torch.int64)
+        shape, seen = (4, task.classes), torch.zeros(4, dtype=torch.int64)
         if self.multidim_average == "global":
             return ClassCounts(torch.zeros(shape, dtype=torch.float64), seen)
         return SampleCounts(torch.zeros((0, *shape), dtype=torch.float64), seen)
@@ -195,7 +195,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         self, state: ClassCounts, values: dict[str, Any], missing: list[str], choices: dict[str, Any]
     ) -> Result:
         """A result of ``values``, with the reason why those that are ``missing`` are NaN or hold NaN."""
-        samples, ignored = state.seen.tolist()
+        samples, ignored = state.seen.tolist()[:2]
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
         counts = {"samples": samples, "ignored": ignored}
         return Result(values, signature, counts, dict.fromkeys(missing, NO_SAMPLE))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, has_room, say_empty, titled
+from valor_gpu.reduce.reliability import with_ones_in_last_bin
 from valor_gpu.result import Result
 
 
@@ -15,7 +16,7 @@ def plot_reliability(
 ) -> Any:
     """Draws accuracy over confidence, one bar per bin, coloured by the fraction of samples in it; returns the axes.
 
-    The samples whose confidence is exactly 1, which the error counts as a bin of their own, are drawn in the last bar.
+    Samples whose confidence is exactly 1 are in the last bar, also where the error has a bin of their own for them.
 
     Args:
         result: of :class:`CalibrationError`.
@@ -61,15 +62,15 @@ def plot_reliability(
 
 
 def _bars(result: Result) -> tuple[Any, Any, Any, Any]:
-    """Edges ``[B + 1]`` and, of each bin, fraction of samples, accuracy and confidence; the bin of exactly 1 joined."""
-    values = result.values
-    count = values["count"]
-    edges, joined = values["bin_lower"], count[:-1].copy()
-    joined[-1] += count[-1]
+    """Edges ``[B + 1]`` and, of each bin, fraction of samples, accuracy and confidence; a bin of exactly 1 joined."""
+    values, count = result.values, result.values["count"]
+    share = count / max(count.sum(), 1e-300)
+    if values["bin_lower"][-1] < 1:
+        return np.append(values["bin_lower"], 1.0), share, values["accuracy"], values["confidence"]
+    joined = with_ones_in_last_bin(count)
 
     def mean(name: str) -> Any:
-        sums = np.nan_to_num(values[name]) * count
-        sums[-2] += sums[-1]
-        return np.divide(sums[:-1], joined, out=np.full(len(joined), np.nan), where=joined > 0)
+        sums = with_ones_in_last_bin(np.nan_to_num(values[name]) * count)
+        return np.divide(sums, joined, out=np.full(len(joined), np.nan), where=joined > 0)
 
-    return edges, joined / max(count.sum(), 1e-300), mean("accuracy"), mean("confidence")
+    return values["bin_lower"], with_ones_in_last_bin(share), mean("accuracy"), mean("confidence")

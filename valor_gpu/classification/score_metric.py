@@ -84,7 +84,7 @@ class Histogram(State):
 
     Attributes:
         counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.score_histogram.score_histogram`.
-        seen: int64 ``[2]``, rows, and targets equal to ``ignore_index``.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
         lightest: float64 ``[]``, the smallest weight above 0, 1 without weights.
     """
 
@@ -151,9 +151,7 @@ class ScoreMetric(TaskMetric[Any]):
             return None
         if self.exact:
             return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
-        if self.hardmax:
-            return None
-        return histogram_plan(form, self.task, self.thresholds)
+        return None if self.hardmax else histogram_plan(form, self.task, self.thresholds)
 
     @property
     def exact(self) -> bool:
@@ -164,7 +162,7 @@ class ScoreMetric(TaskMetric[Any]):
         classes = task.classes
         if not self.exact:
             counts = torch.zeros((2, classes, len(self.thresholds) + 1), dtype=torch.float64)
-            return Histogram(counts, torch.tensor([0, 0]), torch.tensor(math.inf, dtype=torch.float64))
+            return Histogram(counts, torch.zeros(4, dtype=torch.int64), torch.tensor(math.inf, dtype=torch.float64))
         shape = (0,) if task.kind == "multiclass" else (0, classes)
         target = torch.empty(shape, dtype=_target_dtype(task))
         return ScoreRecords(torch.empty((0, classes), dtype=self.score_dtype), target, _NOTHING)
@@ -214,16 +212,17 @@ class ScoreMetric(TaskMetric[Any]):
 
     def _count(self, batch: ScoreBatch) -> None:
         wider = torch.promote_types(batch.scores.dtype, self.score_dtype) != self.score_dtype
-        if self.hardmax or wider:
-            scores = winners(batch.probabilities()) if self.hardmax else batch.probabilities()
-            scores = scores.to(self.score_dtype) if wider else scores
+        scores, outside = batch.decided() if self.hardmax or wider else (None, None)
+        if scores is not None:
+            scores = (winners(scores) if self.hardmax else scores).to(self.score_dtype if wider else scores.dtype)
             batch = ScoreBatch(replace(self.task, activation="none"), scores, batch.target, batch.weight)
-        counts, error = probability_histogram(batch, self.thresholds)
+        counts, error, found = probability_histogram(batch, self.thresholds)
         deferred = self._raise_or_defer(error)
         lightest = torch.ones((), dtype=torch.float64, device=counts.device)
         if batch.weight is not None:
             lightest = torch.where(batch.weight > 0, batch.weight, math.inf).amin()
-        self._add(Histogram(counts.double(), samples_seen(batch), lightest), deferred)
+        seen = samples_seen(batch, found if outside is None else outside)
+        self._add(Histogram(counts.double(), seen, lightest), deferred)
 
     def _describe(self, error: int) -> str:
         if error != ROUNDED_SCORES:
@@ -263,7 +262,7 @@ class ScoreMetric(TaskMetric[Any]):
     def _counts(self, state: ScoreRecords | Histogram) -> dict[str, int]:
         """Counts of samples for a result."""
         if isinstance(state, Histogram):
-            samples, ignored = state.seen.tolist()
+            samples, ignored = state.seen.tolist()[:2]
         else:
             samples, ignored = len(state.target), self._ignored(state.target)
         return {"samples": samples, "ignored": ignored}

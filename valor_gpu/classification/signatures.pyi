@@ -145,6 +145,7 @@ class CalibrationError(_CalibrationError):
         norm: str = "l1",
         ignore_index: int | None = None,
         activation: str = "auto",
+        separate_ones: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload

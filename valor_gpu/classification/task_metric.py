@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -31,6 +32,9 @@ class TaskMetric(Metric[S], metaclass=TaskType):
         multidim_average: ``global``, for metrics that have one value for all data.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
+    Where ``update`` decides by ``activation="auto"`` whether a batch holds probabilities or logits, the last two
+    numbers of the state's ``seen`` are its marks: batches taken for logits, and all that were decided about.
+
     Attributes:
         validate_args: True: values are always checked.
         multidim_average: ``global``: all elements count alike; ``samplewise``: a value for each sample.
@@ -40,6 +44,9 @@ class TaskMetric(Metric[S], metaclass=TaskType):
     task: Task
     validate_args: ClassVar[bool] = True
     multidim_average: str = "global"
+    seen: Tensor
+    _marked: ClassVar[bool] = True
+    """Whether ``seen``, where the state has it, ends in marks."""
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add", "_raise_or_defer")
 
     def __init__(
@@ -76,6 +83,29 @@ class TaskMetric(Metric[S], metaclass=TaskType):
     def ignore_index(self) -> int | None:
         """The target value that is left out."""
         return self.task.ignore_index
+
+    def _check_error(self) -> None:
+        super()._check_error()
+        if self._may_mix:
+            self._warn_of_mixed_batches()
+
+    @property
+    def _may_mix(self) -> bool:
+        """Whether the state has marks and batches that may have set them."""
+        return self.task.activation == "auto" and "seen" in self._merge and self._marked
+
+    def _warn_of_mixed_batches(self) -> None:
+        """Warns where some batches were taken for probabilities and others for logits."""
+        logits, batches = self.seen.tolist()[-2:]
+        if 0 < logits < batches:
+            names = ("softmax",) if self.task.kind == "multiclass" else ("sigmoid",)
+            warnings.warn(
+                f"{type(self).__name__} took {logits} of {batches} batches for logits, since a score lay outside"
+                f" [0, 1], and the others for probabilities, so that its number depends on the split: give"
+                f" activation={names[0]!r} for logits, activation='none' for probabilities",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def _raise_or_defer(self, error: Tensor) -> Tensor | None:
         """Raises the error of a CPU tensor at once; on CUDA, and in a compiled program, returns it for ``_add``.

@@ -23,11 +23,12 @@ _NEEDED = frozenset(
 class Options(MetricOptions, total=False):
     """Keywords that every named class takes beside those of torchmetrics' class of the same name.
 
-    ``activation`` and ``score_dtype`` are arguments of the class that it is made of, where that has them.
+    They are arguments of the class that it is made of, where that has them.
     """
 
     activation: str
     score_dtype: torch.dtype
+    separate_ones: bool
 
 
 def native(options: Options, **arguments: Any) -> dict[str, Any]:

@@ -189,7 +189,7 @@ def is_secret_name(name: str) -> bool:
         >>> [is_secret_name(name) for name in ("X-Api-Key", "api_key_env", "max_tokens", "accept")]
         [True, False, False, False]
     """
-    if re.search(r"(^|[_-])env$|tokens$|^(row|data|sort)?_?keys?$", name, re.IGNORECASE):
+    if re.search(r"(^|[_-])env$|tokens$|tokenizer$|^(row|data|sort)?_?keys?$", name, re.IGNORECASE):
         return False
     return _SECRET_NAME.search(name) is not None
 

@@ -113,6 +113,7 @@ def binary_calibration_error(
     *,
     y_true: ArrayLike | Tensor | None = None,
     y_pred: ArrayLike | Tensor | None = None,
+    separate_ones: bool = False,
 ) -> Tensor:
     """Returns what ``BinaryCalibrationError`` computes of one batch; see :mod:`valor_gpu.functional`."""
     return once(
@@ -122,6 +123,7 @@ def binary_calibration_error(
         norm=norm,
         ignore_index=ignore_index,
         validate_args=validate_args,
+        separate_ones=separate_ones,
     )
 
 

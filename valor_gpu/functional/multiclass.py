@@ -125,6 +125,7 @@ def multiclass_calibration_error(
     *,
     y_true: ArrayLike | Tensor | None = None,
     y_pred: ArrayLike | Tensor | None = None,
+    separate_ones: bool = False,
 ) -> Tensor:
     """Returns what ``MulticlassCalibrationError`` computes of one batch; see :mod:`valor_gpu.functional`."""
     return once(
@@ -135,6 +136,7 @@ def multiclass_calibration_error(
         norm=norm,
         ignore_index=ignore_index,
         validate_args=validate_args,
+        separate_ones=separate_ones,
     )
 
 

@@ -142,6 +142,7 @@ def calibration_error(
     *,
     y_true: ArrayLike | Tensor | None = None,
     y_pred: ArrayLike | Tensor | None = None,
+    separate_ones: bool = False,
 ) -> Tensor:
     """Returns what ``CalibrationError`` computes of one batch; see :mod:`valor_gpu.functional`."""
     return once(
@@ -153,6 +154,7 @@ def calibration_error(
         num_classes=num_classes,
         ignore_index=ignore_index,
         validate_args=validate_args,
+        separate_ones=separate_ones,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu import text
 from valor_gpu.functional.once import alone
+from valor_gpu.text.metric_base import as_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -162,15 +163,14 @@ def rouge_score(
     accumulate: str = "best",
     use_stemmer: bool = False,
     normalizer: Callable[[str], str] | None = None,
-    tokenizer: Callable[[str], Sequence[str]] | None = None,
+    tokenizer: str | Callable[[str], Sequence[str]] | None = None,
     rouge_keys: str | tuple[str, ...] = ("rouge1", "rouge2", "rougeL", "rougeLsum"),
 ) -> dict[str, Tensor]:
     """Returns what :class:`valor_gpu.text.ROUGE` computes of one batch, float64 ``[]`` by name.
 
-    For a single text ``target`` is one text or a list of its references.
+    For a single text ``target`` is one text, a list of its references, or a list that holds that list.
     """
-    if isinstance(preds, str):
-        target = [_rows(target)]
+    preds, target = as_rows(preds, target)
     metric = text.ROUGE(_rows(rouge_keys), use_stemmer, accumulate, normalizer, tokenizer)
     values: dict[str, Tensor] = _once(metric, preds, target)
     return values

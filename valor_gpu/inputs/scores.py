@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_dense, check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
-from valor_gpu.ops.activation import ACTIVATIONS, probabilities
+from valor_gpu.ops.activation import ACTIVATIONS, decided, decision, probabilities
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 _NO_CLASS = torch.iinfo(torch.int64).min  # what a target becomes that is no whole number: out of range everywhere
@@ -118,6 +118,16 @@ class ScoreBatch:
             InputError: ``preds`` are hard labels.
         """
         return self.activated(self.scores)
+
+    def decided(self) -> tuple[Tensor, Tensor]:
+        """:meth:`probabilities`, and what ``auto`` decided, see :func:`valor_gpu.ops.activation.decision`.
+
+        Raises:
+            InputError: ``preds`` are hard labels.
+        """
+        scores, how = self.scores, self.task.activation
+        outside = decision(self.preds, self.target, self.task.ignore_index, how)
+        return decided(scores, self.target, how, outside), outside
 
     def activated(self, scores: Tensor) -> Tensor:
         """``scores [M, C]`` after the activation that is that of this batch, of which they are a part.

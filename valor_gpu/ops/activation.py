@@ -60,13 +60,32 @@ def probabilities(
     wanted = scores if part is None else part
     if activation == "none" or wanted.numel() == 0:
         return wanted
+    return decided(wanted, target, activation, decision(scores, target, ignore_index, activation))
+
+
+def decision(scores: Tensor, target: Tensor, ignore_index: int | None, activation: str) -> Tensor:
+    """What ``auto`` decides: bool ``[1]``, whether scores are logits; ``[0]`` with another activation.
+
+    Arguments are those of :func:`probabilities`; nothing waits on CUDA.
+    """
+    if activation != "auto":
+        return scores.new_empty(0, dtype=torch.bool)
+    if scores.numel() == 0:
+        return scores.new_zeros(1, dtype=torch.bool)
+    outside = has_outside(scores, target, ignore_index)
+    return outside.reshape(1) if isinstance(outside, Tensor) else torch.tensor([outside])
+
+
+def decided(wanted: Tensor, target: Tensor, activation: str, outside: Tensor) -> Tensor:
+    """``wanted [M, C]`` after an activation, of which ``auto`` has made a :func:`decision`."""
+    if activation == "none" or wanted.numel() == 0:
+        return wanted
     how = meant(activation, target)
     if activation != "auto":
         return activated(wanted, how)
-    outside = has_outside(scores, target, ignore_index)
-    if isinstance(outside, Tensor):
-        return torch.where(outside, activated(wanted, how), wanted)
-    return activated(wanted, how) if outside else wanted
+    if outside.is_cpu and not torch.compiler.is_compiling():
+        return activated(wanted, how) if outside.item() else wanted
+    return torch.where(outside, activated(wanted, how), wanted)
 
 
 def has_outside(scores: Tensor, target: Tensor, ignore_index: int | None) -> Tensor | bool:

@@ -21,7 +21,7 @@ from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
 from valor_gpu.ops._scores_cpu import histogram_block
-from valor_gpu.ops.activation import ACTIVATIONS, activated, meant, probabilities
+from valor_gpu.ops.activation import ACTIVATIONS, activated, decided, decision, meant
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import (
     NAN_SCORE,
@@ -54,11 +54,13 @@ _READINGS = {"sigmoid": 2, "softmax": 3}  # Reading in csrc/cuda/sweep_tiles.h
 
 class ScoreHistogram(NamedTuple):
     """``histogram`` ``[2, C, T + 1]``, int64 or with weights float64: rows ``POSITIVES`` and ``ALL``; ``error`` int64
-    ``[]``, see :mod:`valor_gpu.ops.error_codes`. Elements with an error count nowhere.
+    ``[]``, see :mod:`valor_gpu.ops.error_codes`. Elements with an error count nowhere. ``outside`` int64 ``[1]`` with
+    the activation ``auto``: 1 where it took the scores for logits, else 0; ``[0]`` with others.
     """
 
     histogram: Tensor
     error: Tensor
+    outside: Tensor
 
 
 def score_histogram(
@@ -138,8 +140,9 @@ def check_thresholds(thresholds: Tensor) -> None:
 def _score_histogram_reference(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     activation: str = "none",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    values, (rows, classes) = probabilities(scores, target, ignore_index, activation).double(), scores.shape
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    outside = decision(scores, target, ignore_index, activation)
+    values, (rows, classes) = decided(scores, target, activation, outside).double(), scores.shape
     labels = read_target(target, classes, ignore_index)
     counted = labels.kept if target.ndim == 2 else labels.kept[:, None].expand(rows, classes)
     hot = (
@@ -158,7 +161,7 @@ def _score_histogram_reference(
     block = histogram_block(rows, len(thresholds))
     counts = _count_cells(cells, used, 2 * classes * size, weight, block).view(2, classes, size)
     error = _naming_nan(first_error(errors), scores, meant(activation, target))
-    return torch.stack((counts[1], counts[0] + counts[1])), error
+    return torch.stack((counts[1], counts[0] + counts[1])), error, outside.long()
 
 
 def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, block: int) -> Tensor:
@@ -176,17 +179,18 @@ def _count_cells(cells: Tensor, used: Tensor, size: int, weight: Tensor | None, 
 def _score_histogram_cpu(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     activation: str = "none",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    outside = torch.zeros(int(activation == "auto"), dtype=torch.int64)
     if activation == "none" or scores.numel() == 0:
-        return _count_cpu(scores, target, thresholds, ignore_index, weight)
+        return *_count_cpu(scores, target, thresholds, ignore_index, weight), outside
     if activation == "auto":  # decided in the read that counts, which ends where it finds logits
-        outside = torch.zeros((), dtype=torch.int64)
         found = _count_cpu(scores, target, thresholds, ignore_index, weight, outside)
         if not outside.item():
-            return found
+            return *found, outside
+        outside = torch.ones_like(outside)
     how = meant(activation, target)
     histogram, error = _count_cpu(activated(scores, how), target, thresholds, ignore_index, weight)
-    return histogram, _naming_nan(error, scores, how) if error != NO_ERROR else error
+    return histogram, _naming_nan(error, scores, how) if error != NO_ERROR else error, outside
 
 
 def _naming_nan(error: Tensor, scores: Tensor, how: str) -> Tensor:
@@ -203,7 +207,7 @@ def _count_cpu(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     outside: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """With ``outside``, int64 ``[]`` of 0: counts up to the first score that counts and lies outside [0, 1]."""
+    """With ``outside``, int64 ``[1]`` of 0: counts up to the first score that counts and lies outside [0, 1]."""
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     weight = None if weight is None else weight.contiguous()
     (rows, classes), count = scores.shape, len(thresholds)
@@ -237,7 +241,7 @@ def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[n
 def _score_histogram_cuda(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     activation: str = "none",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     scores, target, thresholds = scores.contiguous(), target.contiguous(), thresholds.contiguous()
     words, tables = _lookup(thresholds.numpy().tobytes(), scores.dtype == torch.float64)
     with launching(scores.device) as stream:
@@ -246,16 +250,17 @@ def _score_histogram_cuda(
             FLOAT_TYPES[scores.dtype], len(scores), target_words(target, scores.shape[1], ignore_index),
             on_device.data_ptr(), words.ctypes.data,
         )  # fmt: skip
-        histogram, error = _score_histogram_fake(scores, target, thresholds, ignore_index, weight)
+        histogram, error, outside = _score_histogram_fake(scores, target, thresholds, ignore_index, weight, activation)
         found = histogram.zero_(), error.fill_(NO_ERROR)
-        if activation != "none" and scores.numel():
-            if weight is None and _count_activated_cuda(scores, target, activation, task, found, stream):
-                return found
-            made = probabilities(scores, target, ignore_index, activation)
-            _count_cuda(made, target, weight, task, found, stream)
-            return found[0], _naming_nan(found[1], scores, meant(activation, target))
-        _count_cuda(scores, target, weight, task, found, stream)
-    return found
+        if activation == "none" or not scores.numel():
+            _count_cuda(scores, target, weight, task, found, stream)
+            return *found, outside.zero_()
+        if weight is None and _count_activated_cuda(scores, target, activation, task, (*found, outside), stream):
+            return *found, outside
+        outside = decision(scores, target, ignore_index, activation)
+        made = decided(scores, target, activation, outside)
+        _count_cuda(made, target, weight, task, found, stream)
+        return found[0], _naming_nan(found[1], scores, meant(activation, target)), outside.long()
 
 
 def _count_cuda(
@@ -276,18 +281,19 @@ def _count_cuda(
 
 
 def _count_activated_cuda(
-    scores: Tensor, target: Tensor, activation: str, task: tuple[Any, ...], found: tuple[Tensor, Tensor], stream: int
+    scores: Tensor, target: Tensor, activation: str, task: tuple[Any, ...], found: tuple[Tensor, ...], stream: int
 ) -> bool:
     """Counts the probabilities that a kernel makes of the scores; False, and nothing is counted, if none does."""
     how = meant(activation, target)
     if scores.dtype == torch.float64 or how != meant("auto", target):
         return False
     shares = scores.new_empty((len(scores) + 1, 2) if how == "softmax" else 0, dtype=torch.float32)
-    outside = scores.new_zeros(1, dtype=torch.int32) if activation == "auto" else None
+    *counted, outside = found  # where a score lies outside, the kernel writes 1 to the low word
+    outside.zero_()
     flags, served = _flags(scores, target), ctypes.c_int64()
     native.function("valor_cuda", "valor_sweep_activated_cuda", "pqqpppqppppppp")(
         scores.data_ptr(), *task, _READINGS[how], flags.data_ptr(), shares.data_ptr(),
-        0 if outside is None else outside.data_ptr(), *(part.data_ptr() for part in found),
+        outside.data_ptr() if activation == "auto" else 0, *(part.data_ptr() for part in counted),
         ctypes.addressof(served), stream,
     )  # fmt: skip
     return bool(served.value)
@@ -301,15 +307,16 @@ def _flags(scores: Tensor, target: Tensor) -> Tensor:
 def _score_histogram_fake(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     activation: str = "none",
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     dtype = torch.int64 if weight is None else torch.float64
     shape = (2, scores.shape[1], thresholds.shape[0] + 1)
-    return scores.new_empty(shape, dtype=dtype), scores.new_empty((), dtype=torch.int64)
+    outside = scores.new_empty(int(activation == "auto"), dtype=torch.int64)
+    return scores.new_empty(shape, dtype=dtype), scores.new_empty((), dtype=torch.int64), outside
 
 
 _OP = register(
     "score_histogram(Tensor scores, Tensor target, Tensor thresholds, int? ignore_index, Tensor? weight,"
-    " str activation='none') -> (Tensor, Tensor)",
+    " str activation='none') -> (Tensor, Tensor, Tensor)",
     reference=_score_histogram_reference,
     fake=_score_histogram_fake,
     cpu=cpp(_score_histogram_cpu),

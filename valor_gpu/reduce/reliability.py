@@ -33,13 +33,28 @@ def bin_edges(n_bins: int, dtype: DTypeLike = np.float64) -> NDArray[Any]:
     return (np.arange(n_bins + 1) / n_bins).astype(dtype)
 
 
+def with_ones_in_last_bin(sums: Any) -> Any:
+    """Sums ``[B]`` of the bins, the last of which is closed, from sums ``[B + 1]`` whose last are of exactly 1.
+
+    Args:
+        sums: counts, confidences or hits; an array, or a tensor on any device.
+
+    Example:
+        >>> with_ones_in_last_bin(np.array([1.0, 2.0, 4.0])).tolist()
+        [1.0, 6.0]
+    """
+    joined = sums[:-1] + 0  # a copy, of arrays and of tensors
+    joined[-1:] += sums[-1:]
+    return joined
+
+
 def calibration_error(count: Any, confidence: Any, correct: Any, norm: str) -> Any:
     """The distance of accuracy from confidence over bins, NaN without samples.
 
     Args:
-        count: ``[B + 1]``, samples or sums of their weights; arrays, or tensors on any device.
-        confidence: ``[B + 1]``, sums of confidences.
-        correct: ``[B + 1]``, samples that are right.
+        count: one for each bin, samples or sums of their weights; arrays, or tensors on any device.
+        confidence: sums of confidences.
+        correct: samples that are right.
         norm: ``l1``, ``max`` or ``l2``.
 
     Example:
@@ -54,12 +69,25 @@ def calibration_error(count: Any, confidence: Any, correct: Any, norm: str) -> A
     return root(error) if norm == "l2" else error
 
 
-def reliability_values(count: Sums, confidence: Sums, correct: Sums, norm: str) -> dict[str, Any]:
-    """What a result of ``CalibrationError`` holds: the errors and, of every bin ``[B + 1]``, edges, means and count."""
+def reliability_values(
+    count: Sums, confidence: Sums, correct: Sums, norm: str, separate_ones: bool = False
+) -> dict[str, Any]:
+    """What a result of ``CalibrationError`` holds: the errors and, of every bin, edges, means and count.
+
+    Args:
+        count: ``[B + 1]``, of the bins and, last, of confidences of exactly 1.
+        confidence: ``[B + 1]``, sums of confidences.
+        correct: ``[B + 1]``, samples that are right.
+        norm: as in :func:`calibration_error`.
+        separate_ones: keep the bin of exactly 1 apart, as torchmetrics does; else it is part of the last bin.
+    """
+    edges = bin_edges(len(count) - 1)
+    lower, upper = (edges, np.append(edges[1:], 1.0)) if separate_ones else (edges[:-1], edges[1:])
+    if not separate_ones:
+        count, confidence, correct = map(with_ones_in_last_bin, (count, confidence, correct))
     values: dict[str, Any] = {"CalibrationError": float(calibration_error(count, confidence, correct, norm))}
     values.update({name: float(calibration_error(count, confidence, correct, kind)) for kind, name in _ERRORS.items()})
-    edges = bin_edges(len(count) - 1)
-    values.update(bin_lower=edges, bin_upper=np.append(edges[1:], 1.0))
+    values.update(bin_lower=lower, bin_upper=upper)
     for name, sums in (("confidence", confidence), ("accuracy", correct)):
         values[name] = Ratio(sums, count).value()
     return {**values, "count": count}

@@ -58,10 +58,14 @@ def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, 
             raise InputError(f"--metrics must be of {', '.join(known)} but got {name!r}{elsewhere}")
     if "meteor" in wanted and "wordnet" not in parameters.get("meteor", {}):
         raise InputError("--metrics meteor needs a WordNet 3 database: give --param meteor.wordnet=FOLDER")
-    for name in parameters:
-        if name not in wanted:
+    given: dict[str, dict[str, Any]] = {}
+    for name, values in parameters.items():
+        group = GROUPS.get(name, ()) if name in names and name not in METRICS else ()
+        if name not in wanted and not group:
             raise InputError(f"--param must be of a metric of --metrics but {name} is none of {', '.join(wanted)}")
-    return [evaluator(name, **parameters.get(name, {})) for name in wanted]
+        for each in group or (name,):  # what a metric is given by its own name goes before what its group is given
+            given[each] = {**values, **given.get(each, {})} if group else {**given.get(each, {}), **values}
+    return [evaluator(name, **given.get(name, {})) for name in wanted]
 
 
 class TextScores:

@@ -21,6 +21,7 @@ from valor_gpu.text.tokens import (
     Ints,
     TokenizedRows,
     Tokenizer,
+    as_list,
     check_size,
     first_best,
     texts_of,
@@ -222,6 +223,7 @@ def corpus_bleu(
     check_choice("smoothing", smoothing, SMOOTHING)
     check_size("max_ngram", max_ngram, MOST_WORDS)
     check_weights(weights, max_ngram)
+    predictions, references = as_list(predictions), as_list(references)
     if not predictions:
         raise InputError("predictions must have at least one row")
     name = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "custom")
@@ -229,7 +231,7 @@ def corpus_bleu(
     counts = bleu_counts(predictions, references, max_ngram, split, lowercase)
     value, precisions, penalty = corpus_value(counts, smoothing, smoothing_value, effective_order, weights)
     given = _SMOOTHING_VALUES.get(smoothing, 0.0) if smoothing_value is None else smoothing_value
-    sizes = {1 if isinstance(row, str) else len(row) for row in references}
+    sizes = {1 if isinstance(row, str) else len(as_list(row)) for row in references}
     several = str(sizes.pop()) if len(sizes) == 1 else "var"
     words = (f"nrefs:{several}", f"case:{'lc' if lowercase else 'mixed'}", f"eff:{'yes' if effective_order else 'no'}",
              f"tok:{name}", f"smooth:{smoothing}{f'[{given:.2f}]' if given else ''}",

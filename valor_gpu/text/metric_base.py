@@ -20,6 +20,7 @@ from valor_gpu.metric import Metric
 from valor_gpu.plans import Planner, Step
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, joined, summed
+from valor_gpu.text.tokens import as_list
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -91,7 +92,11 @@ class ScoredCounts(CorpusCounts):
 
 
 def as_rows(preds: Any, target: Any) -> tuple[Any, Any]:
-    """Rows of texts: a text alone is one row, whose references are one text or the texts of a list."""
+    """Rows of texts: a text alone is one row, whose references are one text or the texts of a list.
+
+    Arrays and columns of tables become lists; tensors, which are embeddings, stay.
+    """
+    preds, target = (value if isinstance(value, Tensor) else as_list(value) for value in (preds, target))
     if isinstance(preds, str):
         listed = isinstance(target, Sequence) and len(target) == 1 and isinstance(target[0], (list, tuple))
         return [preds], target if listed else [target]

@@ -46,7 +46,8 @@ class ROUGE(NamedMeans):
         use_stemmer: compare Porter stems of words longer than three letters.
         accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
         normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
-        tokenizer: a function from that text to its words, in place of splitting at white space.
+        tokenizer: a function from that text to its words, in place of splitting at white space; or a name, by which
+            the text is split as it stands, such as ``unicode``: words of any script.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -65,7 +66,7 @@ class ROUGE(NamedMeans):
         use_stemmer: bool = False,
         accumulate: str = "best",
         normalizer: Normalizer | None = None,
-        tokenizer: Tokenizer | None = None,
+        tokenizer: str | Tokenizer | None = None,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         for kind in rouge_types:
@@ -77,8 +78,9 @@ class ROUGE(NamedMeans):
         self.names = tuple(f"{kind}_{field}" for kind in rouge_types for field in fields)
         config: dict[str, Any] = {"rouge_types": list(rouge_types), "use_stemmer": use_stemmer}
         config |= {"accumulate": accumulate} if accumulate != "best" else {}
-        functions = {"normalizer": normalizer, "tokenizer": tokenizer}
-        config |= {name: getattr(each, "__qualname__", type(each).__name__) for name, each in functions.items() if each}
+        for name, each in (("normalizer", normalizer), ("tokenizer", tokenizer)):
+            if each:
+                config[name] = each if isinstance(each, str) else getattr(each, "__qualname__", type(each).__name__)
         super().__init__(config, **kwargs)
 
     def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
@@ -93,7 +95,7 @@ class GLEU(OneMean):
 
     Args:
         tokenizer: how texts become words: ``whitespace``, ``valor``, ``alphanumeric`` (runs of a-z and 0-9),
-            ``characters`` or ``nonspace``.
+            ``characters``, ``nonspace`` or ``unicode`` (words of any script).
         max_ngram: the longest n-gram that counts, at least 1.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 

@@ -135,7 +135,8 @@ class ROUGEScore(ROUGE):
     Args:
         use_stemmer: compare Porter stems of words longer than three letters.
         normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
-        tokenizer: a function from that text to its words, in place of splitting at white space.
+        tokenizer: a function from that text to its words, in place of splitting at white space; or a name, by which
+            the text is split as it stands, such as ``unicode``: words of any script.
         accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
         rouge_keys: one kind or several: ``rouge1`` to ``rouge9``, ``rougeL`` and ``rougeLsum``.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -154,7 +155,7 @@ class ROUGEScore(ROUGE):
         self,
         use_stemmer: bool = False,
         normalizer: Normalizer | None = None,
-        tokenizer: Callable[[str], Sequence[str]] | None = None,
+        tokenizer: str | Callable[[str], Sequence[str]] | None = None,
         accumulate: str = "best",
         rouge_keys: str | Sequence[str] = TYPES,
         **kwargs: Unpack[MetricOptions],

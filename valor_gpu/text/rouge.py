@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,16 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.text.match_counts import common_lengths, ngram_matches, union_common
 from valor_gpu.text.stemmer import stem
-from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, texts_of, tokenize_rows
+from valor_gpu.text.tokens import (
+    TOKENIZERS,
+    Ints,
+    TokenizedRows,
+    Tokenizer,
+    first_best,
+    texts_of,
+    tokenize_rows,
+    unread_rows,
+)
 
 Floats = NDArray[np.float64]
 Normalizer = Callable[[str], str]
@@ -38,15 +48,15 @@ def rouge_scores(
     use_stemmer: bool = False,
     accumulate: str = "best",
     normalizer: Normalizer | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: str | Tokenizer | None = None,
 ) -> dict[str, Rouge]:
     """Computes ROUGE of every row, with the numbers of the package rouge_score.
 
-    Words are runs of a-z and 0-9 of the text in lower case. ``rougeN`` (N from 1 to 9) counts shared n-grams,
-    ``rougeL`` the longest common subsequence of the texts, ``rougeLsum`` the same over their lines (a line break ends a
-    sentence, a full stop does not). Precision divides by what the prediction has, recall by what the reference has,
-    the F-measure is their harmonic mean; where either text has none of them, all three are 0. Of several references the
-    first with the best F-measure counts, for each kind on its own.
+    Words are runs of a-z and 0-9 of the text in lower case; ``tokenizer="unicode"`` reads any script. ``rougeN`` (N
+    from 1 to 9) counts shared n-grams, ``rougeL`` the longest common subsequence of the texts, ``rougeLsum`` the same
+    over their lines (a line break ends a sentence, a full stop does not). Precision divides by what the prediction has,
+    recall by what the reference has, the F-measure is their harmonic mean; where either text has none of them, all
+    three are 0. Of several references the first with the best F-measure counts, for each kind on its own.
 
     Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
 
@@ -57,11 +67,16 @@ def rouge_scores(
         use_stemmer: compare Porter stems of words longer than three letters.
         accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
         normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
-        tokenizer: a function from that text to its words, in place of splitting at white space.
+        tokenizer: a function from that text to its words, in place of splitting at white space; or a name, by which
+            the text is split as it stands: ``unicode`` (words of any script), ``whitespace``, ``characters`` and the
+            others of :data:`valor_gpu.text.tokens.TOKENIZERS`.
 
     Raises:
-        InputError: rows that are no texts, or an unknown kind.
+        InputError: rows that are no texts, or an unknown kind or tokenizer.
         InputTypeError: ``normalizer`` or ``tokenizer`` is no function.
+
+    Warns:
+        UserWarning: the words of a-z and 0-9 leave out most letters of a text, so that its scores mean little.
 
     Example:
         >>> scores = rouge_scores(["the cat sat"], [["the cat sat on the mat", "a dog"]], ["rouge1", "rougeL"])
@@ -71,10 +86,12 @@ def rouge_scores(
     kinds = [(kind, rouge_size(kind)) for kind in rouge_types]
     texts, rows = texts_of(predictions, references)
     check_rouge_choices(accumulate, normalizer, tokenizer)
-    split: str | Tokenizer = "alphanumeric"
-    if use_stemmer or normalizer or tokenizer:
+    split: str | Tokenizer = tokenizer if isinstance(tokenizer, str) else "alphanumeric"
+    if use_stemmer or normalizer or not (tokenizer is None or isinstance(tokenizer, str)):
         split = partial(_rouge_words, use_stemmer=use_stemmer, normalizer=normalizer, tokenizer=tokenizer)
     counted, choose = tokenize_rows(texts, rows, split), _best_scores if accumulate == "best" else _mean_scores
+    if normalizer is None and tokenizer is None:
+        _warn_of_unread(texts, counted)
     grams = ngram_matches(counted, max((n for _, n in kinds), default=0))
     found: list[tuple[TokenizedRows, Ints, int]] = []
     for kind, n in kinds:
@@ -106,13 +123,40 @@ def rouge_size(kind: str) -> int:
 def check_rouge_choices(accumulate: str, normalizer: object, tokenizer: object) -> None:
     """Raises :class:`InputError` for a choice that :func:`rouge_scores` does not have."""
     check_choice("accumulate", accumulate, ("best", "avg"))
+    if isinstance(tokenizer, str):
+        check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
+        tokenizer = None
     for name, value in (("normalizer", normalizer), ("tokenizer", tokenizer)):
         if value is not None and not callable(value):
             raise InputTypeError(f"{name} must be a function of a text or None but got {value!r}")
 
 
-def _rouge_words(text: str, use_stemmer: bool, normalizer: Normalizer | None, tokenizer: Tokenizer | None) -> list[str]:
-    plain = normalizer(text) if normalizer else re.sub("[^a-z0-9]+", " ", text.lower())
+def _warn_of_unread(texts: Sequence[str], counted: TokenizedRows) -> None:
+    """Warns of texts beyond ASCII that words of a-z and 0-9 do not show; the numbers stay those of rouge_score."""
+    if all(map(str.isascii, texts)):
+        return
+    starts = counted.row_starts.tolist()
+    unread = [
+        row
+        for row in unread_rows(texts, counted, "alphanumeric")
+        if not all(map(str.isascii, texts[starts[row] : starts[row + 1]]))
+    ]
+    if unread:
+        warnings.warn(
+            f"ROUGE counts the letters a to z and digits alone, which leave out most of the texts of {len(unread)} of"
+            f' {len(counted)} rows (the first is row {unread[0]}): give tokenizer="unicode" for words of any script',
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _rouge_words(
+    text: str, use_stemmer: bool, normalizer: Normalizer | None, tokenizer: str | Tokenizer | None
+) -> list[str]:
+    if isinstance(tokenizer, str):
+        plain, tokenizer = normalizer(text) if normalizer else text, TOKENIZERS[tokenizer]
+    else:
+        plain = normalizer(text) if normalizer else re.sub("[^a-z0-9]+", " ", text.lower())
     words = [word for word in (tokenizer(plain) if tokenizer else plain.split()) if word]
     return [stem(word) if len(word) > 3 else word for word in words] if use_stemmer else words
 

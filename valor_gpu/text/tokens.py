@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
+from valor_gpu.text.unicode_words import beyond_latin, unicode_words
 
 MAX_CHARACTERS = 2**31 - 1
 """Most characters of the texts of a row: words are numbered in 32 bits."""
@@ -74,14 +75,17 @@ TOKENIZERS: dict[str, Tokenizer] = {
     "characters": list,
     "nonspace": _nonspace,
     "plain": _plain_words,
+    "unicode": unicode_words,
 }
-"""Tokenizers by name, in the order of ``Tokenizer`` in csrc/core/text.h.
+"""Tokenizers by name, in the order of ``Tokenizer`` in csrc/core/text.h, which has all but ``unicode``.
 
 ``alphanumeric``: runs of a-z and 0-9 in lower case, as rouge_score splits. ``valor``: as Valor splits for BLEU, runs of
 word characters, ``$`` with digits, or anything but white space and full stops. ``whitespace``: at white space.
 ``characters``: every code point. ``nonspace``: every code point but white space. ``plain``: at white space of what
-:func:`plain_answer` leaves, the words of SQuAD's F1.
+:func:`plain_answer` leaves, the words of SQuAD's F1. ``unicode``: words of any script, see
+:func:`valor_gpu.text.unicode_words.unicode_words`.
 """
+_BY_DEFINITION = frozenset({"unicode"})
 
 
 @dataclass(frozen=True)
@@ -126,19 +130,41 @@ class TokenizedRows:
         return self.lengths[mask]
 
 
+def as_list(values: Any) -> Any:
+    """The values of an array or a column as a list; all else as it is.
+
+    Args:
+        values: of the kinds of NumPy, pandas, polars or PyArrow, which are known by the method that lists them.
+
+    Example:
+        >>> as_list(np.array(["a", "b"])), as_list(("a", "b"))
+        (['a', 'b'], ('a', 'b'))
+    """
+    if isinstance(values, (str, list, tuple)):  # most data
+        return values
+    if isinstance(values, np.ndarray) and values.dtype.kind not in "OTU":  # numbers, such as embeddings
+        return values
+    method = next((name for name in _LISTING if callable(getattr(values, name, None))), None)
+    return values if method is None else getattr(values, method)()
+
+
+_LISTING = ("to_list", "tolist", "to_pylist")
+
+
 def texts_of(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], lowercase: bool = False
 ) -> tuple[list[str], Ints]:
     """The texts of all rows, one after another, and where each row begins, int64 ``[rows + 1]``.
 
     Args:
-        predictions: one text per row.
+        predictions: one text per row; sequences, NumPy arrays and columns of pandas, polars and PyArrow are taken.
         references: for each row one text or several.
         lowercase: give the texts in lower case.
 
     Raises:
         InputError: the lengths differ, a value is no text, or a row has no reference.
     """
+    predictions, references = as_list(predictions), as_list(references)
     for name, value in (("predictions", predictions), ("references", references)):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise InputError(f"{name} must be a sequence with one entry per row but got {type(value).__name__}")
@@ -157,7 +183,7 @@ def texts_of(
 
 def _reference_lists(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Sequence[str]]:
     """The references of every row, after a look at every value."""
-    lists = [(text,) if isinstance(text, str) else text for text in references]
+    lists = [(text,) if isinstance(text, str) else as_list(text) for text in references]
     for i, (prediction, row) in enumerate(zip(predictions, lists)):
         check_type(f"predictions[{i}]", prediction, str)
         if not isinstance(row, Sequence) or not row:
@@ -189,7 +215,7 @@ def tokenize_rows(texts: Sequence[str], rows: Ints, tokenizer: str | Tokenizer) 
     if not isinstance(tokenizer, str):
         return word_rows(map(tokenizer, texts), rows)
     check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
-    if not native.usable("valor_cpu"):
+    if tokenizer in _BY_DEFINITION or not native.usable("valor_cpu"):
         return word_rows(map(TOKENIZERS[tokenizer], texts), rows)
     return _split_native(texts, rows, tokenizer)
 
@@ -213,6 +239,29 @@ def _numbered(texts: Iterable[Sequence[str]]) -> array[int]:
     """Numbers of words in the order of their first use."""
     known: dict[str, int] = defaultdict(count().__next__)  # a new word gets the next number
     return array("i", map(known.__getitem__, chain.from_iterable(texts)))
+
+
+def unread_rows(texts: Sequence[str], rows: TokenizedRows, tokenizer: str) -> list[int]:
+    """Indices of the rows of which a tokenizer cannot read the prediction, or none of the references.
+
+    It cannot read a text that is not empty and has no word, nor, if it knows a to z alone, a text most of whose letters
+    are others: equal texts would share nothing, and different ones the digits in them.
+
+    Args:
+        texts: of all rows, one after another.
+        rows: the same as words.
+        tokenizer: a name of :data:`TOKENIZERS`.
+    """
+    wordless = np.flatnonzero(rows.lengths == 0).tolist()
+    unread = np.zeros(len(texts), bool)
+    unread[[text for text in wordless if texts[text].strip()]] = True
+    if tokenizer == "alphanumeric":
+        unread[[number for number, text in enumerate(texts) if not text.isascii() and beyond_latin(text)]] = True
+    if not unread.any():
+        return []
+    starts = rows.row_starts
+    references = np.add.reduceat(unread, starts[:-1], dtype=np.int64) - unread[starts[:-1]]
+    return np.flatnonzero(unread[starts[:-1]] | (references == rows.reference_counts)).tolist()
 
 
 def _split_native(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:

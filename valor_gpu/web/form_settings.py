@@ -14,6 +14,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.text.tokens import TOKENIZERS
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.routes import Ask
@@ -28,11 +29,11 @@ _KINDS = {
          "round_fractions"), "yes or no"),
     **dict.fromkeys(("alpha", "beta", "gamma", "timeout", "least", "most"), "number"),
     **dict.fromkeys(("wordnet", "punkt"), "folder"),
-    "mode": "choice", "unit": "choice", "texts": "lines", "schema": "json", "pattern": "text",
+    "mode": "choice", "unit": "choice", "tokenizer": "choice", "texts": "lines", "schema": "json", "pattern": "text",
 }  # fmt: skip
 """Parameters that forms can set. Prompts are changed in the library, the task is the scenario's, the model of
 embeddings is one of the whole run."""
-_OPTIONS = {"mode": ("any", "all"), "unit": ("characters", "words")}
+_OPTIONS = {"mode": ("any", "all"), "unit": ("characters", "words"), "tokenizer": tuple(TOKENIZERS)}
 _YES_NO = {"yes": True, "no": False}
 _RUN = {"limit": int, "repeats": int, "epochs": int, "max_cost": float}
 RUN_OPTIONS = tuple(_RUN)

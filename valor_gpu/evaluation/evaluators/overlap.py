@@ -22,19 +22,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_number, check_type
+from valor_gpu.checks import check_choice, check_number, check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.azure_tokens import azure_tokenizer
-from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, Outcome, number_outcome
+from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, UNDEFINED, Outcome, number_outcome
 from valor_gpu.evaluation.evaluators.texts import TextEvaluator, TextRows
 from valor_gpu.text.bleu import bleu_of, counts_of, gleu_of, smoothed_bleu_of
 from valor_gpu.text.match_counts import common_lengths, ngram_matches
 from valor_gpu.text.meteor import meteor_of, wordnet_reader
 from valor_gpu.text.overlap import shared_words
 from valor_gpu.text.rouge import scores_of, summary_common
-from valor_gpu.text.tokens import TokenizedRows, drop_articles, word_rows
+from valor_gpu.text.tokens import TOKENIZERS, TokenizedRows, drop_articles, word_rows
 
 Path_ = str | os.PathLike[str]
+_NO_WORD = "0 as in Azure: without a, an, the and punctuation no word is left of a text; exact_match compares it"
 _WEIGHTS = (0.25, 0.25, 0.25, 0.25)
 _NO_SIGNS, _NO_DIGITS = str.maketrans("", "", string.punctuation), str.maketrans("", "", string.digits)
 _CHANGES: dict[str, Callable[[str], str]] = {
@@ -53,22 +54,55 @@ class F1Score(TextEvaluator):
     """
 
     def score_texts(self, texts: TextRows) -> list[Outcome]:
-        """Gives F1, and precision and recall as details."""
-        return _with_parts(*shared_words(texts.words("plain"), empty=0.0))
+        """Gives F1, and precision and recall as details; a reason where a text that is not empty keeps no word."""
+        found = _with_parts(*shared_words(texts.words("plain"), empty=0.0))
+        for row in texts.unread("plain"):
+            found[row] = found[row]._replace(reason=_NO_WORD)
+        return found
 
 
 class Rouge(TextEvaluator):
-    """F-measure of ROUGE as the package rouge_score computes it, without stems; the best ground truth counts."""
+    """F-measure of ROUGE as the package rouge_score computes it, without stems; the best ground truth counts.
+
+    A row whose texts the tokenizer cannot read is ``undefined``, see :func:`valor_gpu.text.tokens.unread_rows`.
+
+    Args:
+        name: of the evaluator.
+        tokenizer: how texts become words, a name of :data:`valor_gpu.text.tokens.TOKENIZERS`.
+
+    Raises:
+        InputError: there is no such tokenizer.
+    """
+
+    code = "2"
+
+    def __init__(self, name: str, tokenizer: str = "alphanumeric") -> None:
+        check_choice("tokenizer", tokenizer, tuple(TOKENIZERS))
+        super().__init__(name, **({} if tokenizer == "alphanumeric" else {"tokenizer": tokenizer}))
+        self._tokenizer = tokenizer
 
     def score_texts(self, texts: TextRows) -> list[Outcome]:
         """Gives the F-measure, and precision and recall as details."""
-        kind, words = self.name.rpartition("rouge")[2], texts.words("alphanumeric")
+        kind, words = self.name.rpartition("rouge")[2], texts.words(self._tokenizer)
         if kind.isdigit():
             n = int(kind)
-            return _with_parts(*scores_of(words, ngram_matches(words, n).matches[:, n - 1], n))
-        whole = kind == "L"
-        rows, common = (words, common_lengths(words)) if whole else summary_common(texts.texts, words, "alphanumeric")
-        return _with_parts(*scores_of(rows, common, 1))
+            scores = scores_of(words, ngram_matches(words, n).matches[:, n - 1], n)
+        elif kind == "L":
+            scores = scores_of(words, common_lengths(words), 1)
+        else:
+            scores = scores_of(*summary_common(texts.texts, words, self._tokenizer), 1)
+        found = _with_parts(*scores)
+        for row in texts.unread(self._tokenizer):
+            found[row] = Outcome(None, UNDEFINED, self._reason())
+        return found
+
+    def _reason(self) -> str:
+        if self._tokenizer != "alphanumeric":
+            return f"tokenizer {self._tokenizer!r} finds no word in a text that is not empty"
+        return (
+            "words of a-z and 0-9 show nothing or too little of a text;"
+            f' give metric_params={{"{self.name}": {{"tokenizer": "unicode"}}}} (--param {self.name}.tokenizer=unicode)'
+        )
 
 
 class ExactMatch(TextEvaluator):

@@ -68,6 +68,10 @@ def _check(name: str, summary: str, parameters: Mapping[str, str], **more: Any) 
 
 
 _PUNKT = {"punkt": "folder of NLTK's English Punkt model; without it a sentence ends by rule"}
+_WORDS = {
+    "tokenizer": "how texts become words: alphanumeric (runs of a-z and 0-9, the default), unicode (any script),"
+    " whitespace, characters, nonspace, plain or valor"
+}
 _COMPUTED = (
     _text("f1_score", "F1 of the words that answer and ground truth share, as SQuAD normalises them"),
     _text(
@@ -89,8 +93,8 @@ _COMPUTED = (
         {"wordnet": "folder of a WordNet 3 database", "alpha": "0.9", "beta": "3", "gamma": "0.5", **_PUNKT},
         needs=frozenset({"wordnet"}),
     ),
-    *(_text(f"rouge{n}", f"ROUGE-{n}: F-measure of shared {n}-grams") for n in range(1, 6)),
-    _text("rougeL", "ROUGE-L: F-measure of the longest common subsequence"),
+    *(_text(f"rouge{n}", f"ROUGE-{n}: F-measure of shared {n}-grams", _WORDS) for n in range(1, 6)),
+    _text("rougeL", "ROUGE-L: F-measure of the longest common subsequence", _WORDS),
     _text(
         "ada_similarity",
         "cosine of the embeddings of answer and ground truth",
@@ -99,10 +103,10 @@ _COMPUTED = (
         needs=frozenset({"embed"}),
     ),
     _text("valor_bleu", "BLEU-4 of a sentence as Valor computes it, without smoothing"),
-    _text("valor_rouge1", "ROUGE-1 as Valor computes it: F-measure"),
-    _text("valor_rouge2", "ROUGE-2 as Valor computes it: F-measure"),
-    _text("valor_rougeL", "ROUGE-L as Valor computes it: F-measure"),
-    _text("valor_rougeLsum", "ROUGE-L over lines as Valor computes it: F-measure"),
+    _text("valor_rouge1", "ROUGE-1 as Valor computes it: F-measure", _WORDS),
+    _text("valor_rouge2", "ROUGE-2 as Valor computes it: F-measure", _WORDS),
+    _text("valor_rougeL", "ROUGE-L as Valor computes it: F-measure", _WORDS),
+    _text("valor_rougeLsum", "ROUGE-L over lines as Valor computes it: F-measure", _WORDS),
     _corpus("corpus_bleu", "BLEU of all rows together, as sacreBLEU computes it", 1.0, True),
     _corpus("corpus_chrf", "chrF of all rows together, as sacreBLEU computes it", 1.0, True),
     _corpus("word_error_rate", "edits of words of all rows, divided by the words of their ground truths", None, False),

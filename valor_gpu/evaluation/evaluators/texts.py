@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from valor_gpu.evaluation.evaluators.base import INVALID_FIELD, Evaluator, Outcome, Portion, evaluator_info
 from valor_gpu.evaluation.rows.texts import as_text, not_text
-from valor_gpu.text.tokens import Ints, TokenizedRows, texts_of, tokenize_rows
+from valor_gpu.text.tokens import Ints, TokenizedRows, texts_of, tokenize_rows, unread_rows
 
 T = TypeVar("T")
 
@@ -61,6 +61,10 @@ class TextRows:
     def words(self, tokenizer: str) -> TokenizedRows:
         """The texts as words by the tokenizer of that name."""
         return self.share(("words", tokenizer), lambda: tokenize_rows(self.texts, self.rows, tokenizer))
+
+    def unread(self, tokenizer: str) -> list[int]:
+        """Indices of the rows whose texts the tokenizer of that name cannot read."""
+        return self.share(("unread", tokenizer), lambda: unread_rows(self.texts, self.words(tokenizer), tokenizer))
 
     def share(self, key: Hashable, make: Callable[[], T]) -> T:
         """What ``make`` gives, made once for each key."""
