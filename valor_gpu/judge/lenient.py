@@ -334,6 +334,10 @@ def shown(text: str) -> str:
     Example:
         >>> shown("x" * 90)[-6:]
         'xxx...'
+        >>> shown("")
+        'an empty text'
     """
+    if not text.strip():
+        return "an empty text"
     short = text if len(text) <= 80 else text[:77] + "..."
     return short.encode(errors="backslashreplace").decode()

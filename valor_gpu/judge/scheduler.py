@@ -248,7 +248,8 @@ class Scheduler:
         if error.status in FATAL or self.limits.too_long(error):
             self.stop(error.status, f"an earlier request failed: {error}")
         elif shared is not None and count >= SHARED_FAILURES:
-            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error} ({error.hint})"
+            hint = f" ({error.hint})" if error.hint else ""
+            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error}{hint}"
             self.stop(error.status, f"{count} requests in a row failed by the same cause{told}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
