@@ -189,6 +189,12 @@ def test_mapping_offers_paths_and_columns_that_begin_late(browser: TestClient) -
     assert page.url.path == f"{address}/metrics"
 
 
+def test_mapping_proposes_paths_by_their_last_name(browser: TestClient) -> None:
+    row = {"question": "q", "outputs": {"Response": "deep", "seconds": 1}, "ground_truth": "d"}
+    page = upload(browser, begin(browser), json.dumps(row).encode(), "rows.jsonl")
+    assert "Use outputs.Response" in text_of(page)
+
+
 def test_only_what_the_columns_allow_can_be_ticked(browser: TestClient) -> None:
     address, page = chosen(browser, "f1_score", "gpt_coherence", do="estimate", judge="free")
     assert re.search(r'value="f1_score" disabled', page.text)
