@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,20 @@ def test_texts_of_a_row_do_not_split_an_error(store: Store, reason: Callable[[in
     assert [(each.evaluators, each.status, each.n) for each in found] == [(("gpt_fluency",), "bad_request", 8)]
     assert "8 bad_request, scores of gpt_fluency" in said and "HTTP 400" in said
     assert ("of them with this cause" in said) == (found[0].n_alike < 8)
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [("It speaks of {} and reads well.", "must hold a rating"), ('{{"score": 2, "reason": "{}"}} Score: 4', "several")],
+)
+def test_replies_of_a_judge_do_not_split_an_error(store: Store, reply: str, cause: str) -> None:
+    words = cycle(["wood", "stone", "it's iron", "\u201cglass\u201d"])
+
+    def judge(messages: Messages) -> str:
+        return reply.format(next(words))
+
+    result, [said] = told(lambda: evaluate(data=ROWS, metrics_list=["gpt_fluency"], judge=judge, store=store))
+    assert [each.n_alike for each in common_errors(result.run)] == [8] and cause in said
 
 
 def test_causes_of_one_status_are_counted_apart(store: Store) -> None:

@@ -116,6 +116,7 @@ def test_how_a_judge_is_reached_and_what_is_kept_of_it(
         ({**PLACE, "azure_ad_token": TOKEN, "credential": "default"}, "one of 'azure_ad_token' and 'credential'"),
         ({**PLACE, "azure_ad_token": None}, r"\['azure_ad_token'\] must be a text but is None: is the environment"),
         ({**PLACE, "azure_ad_token": "${env:NOT_THERE_7}"}, "needs the environment variable NOT_THERE_7"),
+        ({**PLACE, "azure_ad_token_env": "NOT_THERE_7"}, "variable NOT_THERE_7 is not set: set it, or name another"),
         ({**PLACE, "credential": "managed"}, r"model_config\['credential'\] must be 'default' or an object"),
         (PLACE, "AZURE_OPENAI_API_KEY is not set: set it, name another by 'api_key_env', or give 'credential'"),
         ({"model": "m", "azure_ad_token": TOKEN}, "must have 'azure_endpoint' and 'azure_deployment', or a 'base_url'"),

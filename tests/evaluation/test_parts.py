@@ -78,6 +78,20 @@ def test_rows_that_differ_in_keys_have_each_their_own(tmp_path: Path, order: tup
     assert all("mine" not in row for row in by_key.values())
 
 
+def test_rows_with_one_number_each_under_different_keys_are_never_one_mean(tmp_path: Path) -> None:
+    def either(answer: str) -> dict[str, float | None]:
+        return {"words": 2, "signs": None} if answer == "two words" else {"signs": 20, "words": None}
+
+    assert run(tmp_path, {"mine": either}).metrics_summary == {"mean_mine.signs": 20.0, "mean_mine.words": 2.0}
+
+
+def test_a_score_beside_numbers_that_differ_in_name_stays_the_value(tmp_path: Path) -> None:
+    def graded(answer: str) -> dict[str, float]:
+        return {"score": 1, "missing": 1} if answer == "two words" else {"score": 0.5, "extra": 2}
+
+    assert run(tmp_path, {"mine": graded}).metrics_summary == {"mean_mine": 0.75}
+
+
 def test_one_key_here_and_another_there_are_two_metrics_after_a_resume(tmp_path: Path) -> None:
     rows = [{"id": str(n), "answer": " ".join(["x"] * n)} for n in (1, 2, 3)]
     first = run(tmp_path, {"mine": uneven}, rows, limit=3)

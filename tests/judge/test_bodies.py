@@ -11,7 +11,16 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, completion
 from tests.judge.test_openai import ask
-from valor_gpu.judge import JudgeError, Limits, OpenAIJudge, Status
+from valor_gpu.judge import (
+    JudgeError,
+    Limits,
+    OpenAIJudge,
+    Question,
+    Status,
+    parse_score,
+    question_metric,
+    run_judge,
+)
 from valor_gpu.judge.bodies import BodyError, ContentType, codec_of, json_value, text_of, unpacked
 from valor_gpu.text import OpenAIEmbedder
 
@@ -212,6 +221,23 @@ def test_content_types_that_are_declared_twice() -> None:
     assert judged(Answer(body=body, headers={"Content-Type": "application/json; charset=UTF8"})).value == 4
     found = judged(Answer(body=body, headers={"Content-Type": "application/json; charset=latin1"}))
     assert "its charset is declared as iso8859-1 and utf-8" in found.error
+
+
+def test_an_address_that_gives_pages_alone_is_asked_no_more() -> None:
+    def asked(row: Any) -> Question:
+        return Question([{"role": "user", "content": row["q"]}], lambda text: parse_score(text, 1, 5))
+
+    rows = [{"q": str(n)} for n in range(40)]
+    with ChatServer(lambda request: Answer(200, b"<html>Sign in</html>")) as server:
+        judge, limits = OpenAIJudge("m", base_url=server.url), Limits(concurrency=1, backoff=0.001)
+        run = run_judge(rows, [question_metric("rating", asked, 1, 5)], judge, limits=limits)
+    assert len(server.requests) < 40, "five rows with four tries each, and those that had begun meanwhile"
+    assert run.stopped is not None and run.stopped.startswith("5 requests in a row failed by the same cause")
+    assert "does the address end as it should (often in /v1)?" in run.stopped
+
+
+def test_a_reply_that_was_cut_off_is_no_question_of_the_address() -> None:
+    assert "address" not in judged(Answer(body=b'{"choices": [')).error
 
 
 def test_a_stream_of_events_is_named() -> None:

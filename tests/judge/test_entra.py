@@ -230,7 +230,7 @@ def test_without_a_token_nothing_is_sent(error: BaseException, status: Status) -
 def test_what_is_no_token_is_said(given: Any) -> None:
     with ChatServer(lambda request: completion("4")) as server:
         found = ask(judge_at(server, azure_ad_token_provider=lambda: given))
-    assert found.status is Status.UNAUTHORIZED and "the credential or provider gave" in found.error
+    assert found.status is Status.UNAUTHORIZED and "must give a token, a text without spaces, but gave" in found.error
     assert not server.requests and "two words" not in found.error
 
 
@@ -275,6 +275,7 @@ def test_a_cancelled_request_leaves_the_token_to_the_others() -> None:
         ({"azure_ad_token_env": "my-token"}, "azure_ad_token_env must be the name of an environment variable"),
         ({"azure_ad_token_provider": TOKEN}, "must be a function that returns a token but is of type str"),
         ({"credential": TOKEN}, "credential must be 'default' or an object with get_token.*but is another text"),
+        ({"credential": Credential}, "must be an object but is the class Credential: write Credential.."),
         ({"credential": object()}, "credential must be 'default' or an object with get_token.*but is of type object"),
     ],
 )

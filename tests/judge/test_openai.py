@@ -159,6 +159,31 @@ def test_every_way_to_fail_has_its_status(answers: list[Any], status: Status, at
         assert found.usage == Usage(10, 5) and found.reply is not None
 
 
+def test_a_prompt_that_fails_alone_is_given_up_though_nothing_else_is_asked() -> None:
+    def answer(request: Request) -> Any:
+        return "ok" if "Reply with the word ok." in str(request.body["messages"]) else failure(500, "boom")
+
+    limits = Limits(backoff=0.0, repairs=0)
+    with ChatServer(answer) as server:
+        found = ask(OpenAIJudge("m", base_url=server.url), limits=limits)
+        own = [one for one in server.requests if "Reply with the word ok." in str(one.body["messages"])]
+    assert found.status is Status.SERVER_ERROR and "(failed 5 times while the server answered others)" in found.error
+    assert len(own) == 3 and found.attempts == 8
+    with ChatServer(lambda request: failure(500, "down")) as server:
+        found = ask(OpenAIJudge("m", base_url=server.url), limits=limits)
+    assert found.error.endswith("down") and sum("ok." not in str(one.body) for one in server.requests) == 11
+
+
+@pytest.mark.parametrize(
+    "reply", [completion("4", "length"), completion(None, refusal="No."), completion(None, "content_filter")]
+)
+def test_an_answer_that_is_no_reply_shows_that_the_server_is_there(reply: Answer) -> None:
+    with ChatServer(lambda request: reply) as server:
+        scheduler = Scheduler(OpenAIJudge("m", base_url=server.url), QUICK)
+        found = run(scheduler, lambda: scheduler.ask(question()))
+    assert not found.ok and scheduler.retries.replies == 1
+
+
 def test_nobody_listens() -> None:
     with ChatServer(lambda request: "4") as server:
         url = server.url

@@ -128,10 +128,12 @@ def test_tolerance_and_strictness(text: str, expected: Any) -> None:
     ("text", "low", "high", "message"),
     [
         ("9", 0, 7, "lie in 0 to 7 but is 9"),
-        ("none", 0, 7, "must hold a rating but is none"),
+        ("none", 0, 7, "must hold a rating but is \u201cnone\u201d"),
         ('{"score": true}', 0, 7, "score must be a number but is True"),
         ('{"score": 2.5}', 0, 7, "whole number but is 2.5"),
-        ("x" * 100, 0, 7, r"xxx\.\.\."),
+        ("x" * 100, 0, 7, "xxx\\.\\.\\.\u201d"),
+        (" \n", 0, 7, "must hold a rating but is empty$"),
+        ("they say \u201cwell\u201d", 0, 7, 'but is \u201cthey say "well"\u201d$'),
     ],
 )
 def test_what_is_wrong_is_said(text: str, low: int, high: int, message: str) -> None:
@@ -173,7 +175,7 @@ def test_tags_give_the_reason() -> None:
 
 
 def test_messages_can_be_written_whatever_the_reply_holds() -> None:
-    with pytest.raises(ParseError, match=r"but is half \\ud83d") as caught:
+    with pytest.raises(ParseError, match=r"but is \u201chalf \\ud83d") as caught:
         parse_score("half \ud83d", 1, 5)
     assert str(caught.value).encode()
 

@@ -265,12 +265,13 @@ def test_progress_and_the_bar_say_what_waits(capsys: pytest.CaptureFixture[str])
     assert "1 wait to be asked again (HTTP 500: xxx" in line and "\n" not in line and len(line) < 220
 
 
-def test_a_long_silence_is_told_while_it_lasts() -> None:
+@pytest.mark.parametrize("rows", [1, 8])
+def test_a_long_silence_is_told_while_it_lasts(rows: int) -> None:
     scheduler = Scheduler(Timed(lambda number, text: FAILS), Limits(concurrency=2), seed=1)
     told: list[str] = []
 
     async def main() -> None:
-        asking = asyncio.gather(*(scheduler.ask(question(f"row {at}")) for at in range(8)))
+        asking = asyncio.gather(*(scheduler.ask(question(f"row {at}")) for at in range(rows)))
         await asyncio.sleep(4 * SILENCE)
         told.extend(scheduler.retries.notices)
         await asking

@@ -86,6 +86,12 @@ def test_values_that_are_no_text_are_named() -> None:
         text.exact_match(np.zeros(2), ["a", "b"])
     with pytest.raises(InputError, match="references must be a sequence with one entry per row but got DataFrame"):
         text.exact_match(["a"], pandas.DataFrame({"a": ["a"]}))
+    for given, kind in (
+        (np.zeros(2), "ndarray of float64"),
+        (pandas.DataFrame({"a": ["a"]}), "DataFrame: give one of"),
+    ):
+        with pytest.raises(InputError, match=f"predictions must be a sequence with one entry per row but got {kind}"):
+            text.corpus_bleu(given, ["a", "b"])
     with pytest.raises(InputError, match="must be"):
         text.WordErrorRate().update(torch.zeros(1), ["a"])
 

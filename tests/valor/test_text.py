@@ -303,6 +303,18 @@ def test_rouge_choices() -> None:
         rouge({"rouge_types": ["rouge3"]})
     with pytest.raises(InputError, match="use_stemmer must be bool but got int"):
         rouge({"use_stemmer": 1})
+    with pytest.raises(InputError, match=r"tokenizer must be one of .* but got 'thai'"):
+        rouge({"tokenizer": "thai"})
+
+
+def test_rouge_of_words_of_any_script() -> None:
+    prediction, truth = (
+        asked_about("?", "\u0421\u0442\u043e\u043b\u0438\u0446\u0430"),
+        truth_of("?", ["\u0421\u0442\u043e\u043b\u0438\u0446\u0430"]),
+    )
+    choices = {"ROUGE": {"rouge_types": ["rouge1"], "tokenizer": "unicode"}}
+    [metric] = evaluate_text_generation([prediction], ["ROUGE"], [truth], metric_params=choices).metrics
+    assert metric["value"] == {"rouge1": 1.0} and metric["parameters"]["tokenizer"] == "unicode"
 
 
 def test_judges_by_their_parameters(monkeypatch: pytest.MonkeyPatch) -> None:

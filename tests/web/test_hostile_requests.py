@@ -109,6 +109,16 @@ def test_a_full_disk_is_named(browser: TestClient, run: str, monkeypatch: pytest
     assert found.status_code == 500 and "No space left on device." in text_of(found) and "private" not in found.text
 
 
+def test_a_fault_of_the_server_has_a_page(browser: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("/private/name")
+
+    monkeypatch.setattr("valor_gpu.web.views.runs._by_use", broken)
+    found = browser.get("/runs")
+    assert found.status_code == 500 and "An error of the server: KeyError. Its log has more." in text_of(found)
+    assert "private" not in found.text and "All evaluations" in text_of(found)
+
+
 @pytest.mark.parametrize("blanks", ["\t ", "  ", "# \t", "system \t"])
 def test_blanks_of_a_prompt_take_time_by_their_number(blanks: str) -> None:
     def read(size: int) -> None:

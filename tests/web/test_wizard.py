@@ -49,6 +49,11 @@ def browser(path: Path, server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> 
     registry = read_registry({
         "judges": {"free": judge, "priced": {**judge, "prices": {"prompt": 1000, "completion": 1000}},
                    "cheap": {**judge, "prices": {"prompt": 1, "completion": 1}},
+                   "azure": {"azure_endpoint": server.root, "azure_deployment": "gpt", "api_key_env": "WIZARD_KEY"},
+                   "pasted": {"azure_endpoint": f"{server.root}/openai/deployments/gpt/chat/completions",
+                              "api_key_env": "WIZARD_KEY"},
+                   "old": {"api_base": server.root, "deployment_id": "gpt", "api_type": "azure",
+                           "api_key_env": "WIZARD_KEY"},
                    "locked": {**judge, "api_key_env": "WIZARD_NO_KEY"}},
         "targets": {"shop": {"use": f"{path.parent}/wizard_shop.py:answer", "variants": variants}},
         "evaluators": {"as_json": "json:dumps"},
@@ -184,6 +189,12 @@ def test_mapping_offers_paths_and_columns_that_begin_late(browser: TestClient) -
     assert page.url.path == f"{address}/metrics"
 
 
+def test_mapping_proposes_paths_by_their_last_name(browser: TestClient) -> None:
+    row = {"question": "q", "outputs": {"Response": "deep", "seconds": 1}, "ground_truth": "d"}
+    page = upload(browser, begin(browser), json.dumps(row).encode(), "rows.jsonl")
+    assert "Use outputs.Response" in text_of(page)
+
+
 def test_only_what_the_columns_allow_can_be_ticked(browser: TestClient) -> None:
     address, page = chosen(browser, "f1_score", "gpt_coherence", do="estimate", judge="free")
     assert re.search(r'value="f1_score" disabled', page.text)
@@ -256,6 +267,15 @@ def test_review_and_submission(browser: TestClient, server: ChatServer, path: Pa
     assert copy.url.path.endswith("/review")
     assert "numbers (copy)" in text_of(copy)
     assert f"Receives rows {server.root.removeprefix('http://')}" in text_of(copy)
+
+
+@pytest.mark.parametrize("judge", ["azure", "pasted", "old"])
+def test_a_judge_of_azure_is_named_by_its_deployment(browser: TestClient, server: ChatServer, judge: str) -> None:
+    host = server.root.removeprefix("http://")
+    address, page = chosen(browser, "gpt_coherence", do="estimate", judge=judge)
+    assert page.status_code == 200 and f"{judge}: gpt at {host}" in text_of(page)
+    page = send(browser, f"{address}/metrics", {"metric": "gpt_coherence", "do": "next", "judge": judge})
+    assert f"Judge {judge}, gpt Receives rows {host}" in text_of(page)
 
 
 def test_a_target_with_variants(browser: TestClient, path: Path) -> None:

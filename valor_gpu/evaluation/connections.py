@@ -97,6 +97,12 @@ class Said:
         token = entra_token(**given, name=self._name)
         if token is None:
             return None
+        variable = given.get("azure_ad_token_env")
+        if variable is not None and not os.environ.get(variable):
+            raise InputError(
+                f"{self._name} needs a token, but the environment variable {variable} is not set: set it, or name"
+                " another by 'azure_ad_token_env'"
+            )
         if self._key is not None or self._variable is not None:
             named = "api_key" if self._key is not None else "api_key_env"
             others = " and ".join(repr(each) for each, value in given.items() if value is not None)

@@ -154,6 +154,18 @@ def is_of_deployment(address: object) -> bool:
     return isinstance(address, str) and "/openai/deployments/" in address.partition("?")[0]
 
 
+def named_deployment(address: object) -> str:
+    """Returns the deployment that an address of Azure OpenAI names; an empty text where it names none.
+
+    Example:
+        >>> named_deployment("https://a.openai.azure.com/openai/deployments/gpt/chat/completions?api-version=1")
+        'gpt'
+    """
+    if not is_of_deployment(address):
+        return ""
+    return unquote(str(address).partition("?")[0].partition("/openai/deployments/")[2].partition("/")[0])
+
+
 def check_address(name: str, address: str) -> str:
     """Returns an address without slashes at its end. What could be a secret in it is rejected and not shown.
 

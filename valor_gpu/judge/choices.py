@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from valor_gpu.judge.json_text import ParseError, foremost, is_empty, shown, survey, verdict_parts
+from valor_gpu.judge.json_text import ParseError, foremost, is_empty, quoted, shown, survey, verdict_parts
 from valor_gpu.judge.lenient import PLACEHOLDER
 from valor_gpu.judge.places import STANDS
 
@@ -61,7 +61,7 @@ def read_choice(text: str, key: str, names: Sequence[str], labels: Sequence[str]
     said = {one.value for kind in (found, *(objects for objects, _ in others)) for one in kind}
     said.update(name for text in (prose, *(words for _, words in others)) for name in _labelled(text, names, labels))
     if said != {given[0].value}:
-        raise ParseError(f"the reply must hold one {key} but holds several: {shown(text)}")
+        raise ParseError(f"the reply must hold one {key} but holds several: {quoted(text)}")
     return Choice(given[0].value, next((one.reason for one in given if one.reason), ""))
 
 

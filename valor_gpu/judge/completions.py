@@ -204,7 +204,7 @@ def reply_of(response: Any, model: str, dropped: tuple[str, ...] = (), key: Key 
     choice = choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else {}
     message = choice.get("message")
     if not isinstance(message, dict):
-        raise _no_completion("it has no choices with a message: does the address end as it should (often in /v1)?")
+        raise _no_completion(f"it has no choices with a message: {_WRONG_PLACE}")
     refusal, finish = message.get("refusal"), choice.get("finish_reason")
     if isinstance(refusal, str) and refusal:
         text, reason = refusal, "refusal"
@@ -226,14 +226,24 @@ def _completion(response: Any, key: Key) -> dict[str, Any]:
         reason = masked(str(error), key)
         if declared_types(response)[0].media_type == "text/event-stream":
             reason += "; it is a stream of events, which was not asked for"
+        elif not response.content.lstrip().startswith(b"{"):  # a page, say
+            reason += f": {_WRONG_PLACE}"
     else:
         return value if isinstance(value, dict) else {}
     raise _no_completion(reason)
 
 
+_WRONG_PLACE = "does the address end as it should (often in /v1)?"
+
+
 def _no_completion(reason: str) -> JudgeError:
-    message = f"the reply was no chat completion: {reason}"
-    return JudgeError(Status.SERVER_ERROR, message, max_retries=UNPROVEN_RETRIES)
+    cause = "the reply was no chat completion"
+    return JudgeError(
+        Status.SERVER_ERROR,
+        f"{cause}: {reason}",
+        max_retries=UNPROVEN_RETRIES,
+        suspect=cause,
+    )
 
 
 def _text(content: Any) -> str:

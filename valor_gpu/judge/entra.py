@@ -228,6 +228,10 @@ def _of_credential(credential: Any, name: str) -> EntraToken:
         raise InputError(
             f"{name} must be 'default' or an object with get_token(*scopes), of azure-identity, but is {shown}"
         )
+    if isinstance(credential, type):
+        raise InputError(
+            f"{name} must be an object but is the class {credential.__name__}: write {credential.__name__}()"
+        )
     said = {"key_by_value": True, "credential": type(credential).__name__}
     return EntraToken(lambda: credential.get_token(SCOPE), said)
 
@@ -266,7 +270,8 @@ def _token_of(found: Any) -> tuple[str, float]:
     )  # fmt: skip
     if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]+", token):
         shown = "a text that no header can carry" if isinstance(token, str) else type(found).__name__
-        raise JudgeError(Status.UNAUTHORIZED, f"no token of Entra ID: the credential or provider gave {shown}")
+        needed = "a credential or azure_ad_token_provider must give a token, a text without spaces"
+        raise JudgeError(Status.UNAUTHORIZED, f"no token of Entra ID: {needed}, but gave {shown}")
     if isinstance(expires, (int, float)) and not isinstance(expires, bool):
         return token, float(expires) - _EARLY
     return token, time.time() + _UNDATED

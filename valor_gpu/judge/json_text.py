@@ -6,11 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from valor_gpu.judge.lenient import Found, Objects, ParseError, find_fences, find_objects, has_quotes, same, shown
+from valor_gpu.judge.lenient import (
+    Found,
+    Objects,
+    ParseError,
+    find_fences,
+    find_objects,
+    has_quotes,
+    quoted,
+    same,
+    shown,
+)
 from valor_gpu.judge.places import FENCED, PAIRS, QUOTED, STANDS, Places
 from valor_gpu.judge.thoughts import Parts, add_thought_marks, split_thoughts, without_thoughts
 
-__all__ = ["ParseError", "add_thought_marks", "parse_object", "shown", "split_thoughts", "without_thoughts"]
+__all__ = ["ParseError", "add_thought_marks", "parse_object", "quoted", "shown", "split_thoughts", "without_thoughts"]
 
 _ABSENT = object()
 SAID_EMPTY = frozenset(("skipped", "not_applicable", "not applicable"))
@@ -74,7 +84,7 @@ def parse_object(text: str, *keys: str) -> dict[str, Any]:
     found = find_object(text, *keys)
     if found is None:
         named = f" with {', '.join(map(repr, keys))}" if keys else ""
-        raise ParseError(f"the reply must hold one JSON object but has no JSON object{named}: {shown(text)}")
+        raise ParseError(f"the reply must hold one JSON object but has no JSON object{named}: {quoted(text)}")
     return found
 
 
@@ -91,7 +101,7 @@ def find_object(text: str, *keys: str) -> dict[str, Any] | None:
     others = [one for said in parts.before for one in survey(said, keys).objects]
     for one in (*here, *others):
         if not _agree(found[0].value, one.value, keys):
-            raise ParseError(f"the reply must hold one JSON object but has JSON objects that differ: {shown(text)}")
+            raise ParseError(f"the reply must hold one JSON object but has JSON objects that differ: {quoted(text)}")
     return dict(found[0].value)
 
 
@@ -125,7 +135,7 @@ def verdict_parts(text: str) -> Parts:
     """
     parts = split_thoughts(text)
     if parts.cut:
-        raise ParseError(f"the reply must hold a verdict behind its thoughts but has none: {shown(text)}")
+        raise ParseError(f"the reply must hold a verdict behind its thoughts but has none: {quoted(text)}")
     return parts
 
 
@@ -165,7 +175,7 @@ def _check_broken(objects: Objects, number: int, keys: Sequence[str], text: str)
     around = objects.around(number).casefold()
     for key in keys:
         if key.casefold() in around:
-            raise ParseError(f"the reply must hold a JSON object but the one with {key!r} is none: {shown(text)}")
+            raise ParseError(f"the reply must hold a JSON object but the one with {key!r} is none: {quoted(text)}")
 
 
 def is_empty(value: Mapping[str, Any]) -> bool:

@@ -121,7 +121,7 @@ def find_objects(text: str) -> Objects:
         one = reader.found()
         left -= reader.furthest - position + _READ_COST * (1 if one is not None else reader.begun)
         if left < 0:
-            raise ParseError(f"the reply must hold one JSON object but has too many braces: {shown(text)}")
+            raise ParseError(f"the reply must hold one JSON object but has too many braces: {quoted(text)}")
         if one is not None:
             found.append(one)
         position = text.find("{", one.end if one is not None else position + 1)
@@ -337,3 +337,18 @@ def shown(text: str) -> str:
     """
     short = text if len(text) <= 80 else text[:77] + "..."
     return short.encode(errors="backslashreplace").decode()
+
+
+def quoted(text: str) -> str:
+    """Returns at most 80 characters of a reply, in quotes by which counts of errors know what belongs to one row.
+
+    Example:
+        >>> quoted("It depends."), quoted("")
+        ('“It depends.”', 'empty')
+    """
+    if not text.strip():
+        return "empty"
+    return f"\u201c{shown(text).translate(_STRAIGHT)}\u201d"
+
+
+_STRAIGHT = str.maketrans("\u201c\u201d", '""')

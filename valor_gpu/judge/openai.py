@@ -97,6 +97,8 @@ class OpenAIJudge:
     """
 
     _name = "OpenAIJudge"
+    probe_messages = ({"role": "user", "content": "Reply with the word ok."},)
+    """Question that tells a server that is down from a prompt that fails, where nothing was answered yet."""
 
     def __init__(
         self,

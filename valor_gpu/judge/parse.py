@@ -19,6 +19,7 @@ from valor_gpu.judge.json_text import (
     foremost,
     is_empty,
     parse_object,
+    quoted,
     shown,
     survey,
     verdict_parts,
@@ -117,12 +118,12 @@ def read_score(
     if not given:
         if found:
             where = "in a JSON object or behind a label that begins a line"
-            raise ParseError(f"the reply must give its rating {where} but only mentions one: {shown(text)}")
+            raise ParseError(f"the reply must give its rating {where} but only mentions one: {quoted(text)}")
         but = "has no JSON object with one:" if "{" in parts.verdict else "is"
-        raise ParseError(f"the reply must hold a rating but {but} {shown(text)}")
+        raise ParseError(f"the reply must hold a rating but {but} {quoted(text)}")
     others = [one for said in parts.before for one in _ratings(said, high, keys, flags)]
     if any(one.value != given[0].value for one in (*found, *others)):
-        raise ParseError(f"the reply must hold one rating but holds several: {shown(text)}")
+        raise ParseError(f"the reply must hold one rating but holds several: {quoted(text)}")
     if given[0].value is None:
         raise NotApplicable(f"the judge did not score: {given[0].reason}")
     reason = next((one.reason for one in given if one.reason), "")
@@ -239,7 +240,7 @@ def check_no_thoughts(reply: Reply) -> None:
     """Raises :class:`ParseError` for a reply with thoughts, whose log-probabilities cannot be told from a draft's."""
     if reply.logprobs and has_thoughts(reply.text):
         raise ParseError(
-            f"the reply must be without thoughts to have a value by log-probabilities: {shown(reply.text)}"
+            f"the reply must be without thoughts to have a value by log-probabilities: {quoted(reply.text)}"
         )
 
 

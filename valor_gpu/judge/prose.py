@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from valor_gpu.judge.lenient import ParseError, shown
+from valor_gpu.judge.lenient import ParseError, quoted
 
 _TAG = re.compile(r"<(/?)(S1|S2)>", re.IGNORECASE)
 _NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
@@ -182,7 +182,7 @@ def tagged(text: str, tag: str) -> list[tuple[str, int]]:
 def _in_tag(text: str, high: float) -> float:
     found = alone(text, high)
     if found is None:
-        raise ParseError(f"the tag must hold a number but holds {shown(text)}")
+        raise ParseError(f"the tag must hold a number but holds {quoted(text)}")
     return found
 
 

@@ -21,6 +21,7 @@ MOST_LAST = 512
 SILENCE = 30.0
 """Seconds without a reply after which a run says that it waits for the server."""
 _OF_THE_PROMPT = frozenset((Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR))
+_UNASKED = 3  # failures of a prompt before a question of our own is asked, where none was answered
 _LEAST_SILENT = 4  # failures in a row after which a server counts as silent, and twice the requests in flight
 
 Ask = Callable[[Messages, Schema | None], Awaitable[object]]
@@ -53,6 +54,8 @@ class Retries:
         rng: of the random waits.
         at_once: gives the number of requests that may be in flight now.
         probes: whether a question that was answered before may be asked again, to see whether a server answers.
+        own: question to ask for that where none was answered before, as in a run that is resumed for its failed rows;
+            None: none is asked.
 
     Attributes:
         replies: that have come.
@@ -61,8 +64,15 @@ class Retries:
         notices: what the run has to say to its user, each once.
     """
 
-    def __init__(self, limits: Limits, rng: random.Random, at_once: Callable[[], int], probes: bool = True) -> None:
-        self._limits, self._rng, self._at_once, self._probes = limits, rng, at_once, probes
+    def __init__(
+        self,
+        limits: Limits,
+        rng: random.Random,
+        at_once: Callable[[], int],
+        probes: bool = True,
+        own: Messages | None = None,
+    ) -> None:
+        self._limits, self._rng, self._at_once, self._probes, self._own = limits, rng, at_once, probes, own
         self.replies = self.waiting = 0
         self.problem = ""
         self.notices: deque[str] = deque()
@@ -98,10 +108,14 @@ class Retries:
 
     def replied(self, characters: int, messages: Messages, schema: Schema | None) -> None:
         """Counts a reply to a request of ``characters``."""
-        self.replies += 1
-        self._failed = 0
+        self.answered()
         if self._probes and (self._sample is None or characters < self._sample[0]):
             self._sample = characters, messages, schema
+
+    def answered(self) -> None:
+        """Counts an answer, also one that is no reply to be used: the server is there."""
+        self.replies += 1
+        self._failed = 0
 
     async def after(self, trial: Trial, error: JudgeError, ask: Ask, stop: asyncio.Event) -> None:
         """Waits until a request that failed is to be sent again.
@@ -137,7 +151,8 @@ class Retries:
     async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> None:
         """Finds out whether the server answers others."""
         if trial.failures > 1 and self.replies == trial.replies and self._failing == self._open:
-            await self._ask_again(ask)
+            is_there = error.status is not Status.CONNECTION_ERROR
+            await self._ask_again(ask, is_there and trial.failures >= _UNASKED)
         trial.alone += self.replies > trial.replies
         trial.replies = self.replies
         if trial.alone >= self._limits.prompt_failures:
@@ -148,15 +163,20 @@ class Retries:
             )
             raise GivenUp(error.status, f"{error} ({others})")
 
-    async def _ask_again(self, ask: Ask) -> None:
-        """Asks the shortest question that was answered before: nothing else is under way that would tell."""
+    async def _ask_again(self, ask: Ask, may_own: bool) -> None:
+        """Asks the shortest question that was answered before, or one of our own: nothing under way would tell."""
         loop = asyncio.get_running_loop()
-        if self._sample is None:
+        question: tuple[Messages, Schema | None]
+        if self._sample is not None:
+            question = self._sample[1:]
+        elif self._own is not None and may_own:
+            question = self._own, None
+        else:
             return
         if self._probe is None or self._probe.done():
             if loop.time() < self._no_probe_before:
                 return
-            self._probe = asyncio.ensure_future(self._look(ask, *self._sample[1:]))
+            self._probe = asyncio.ensure_future(self._look(ask, *question))
         await asyncio.wait([self._probe])
 
     async def _look(self, ask: Ask, messages: Messages, schema: Schema | None) -> None:
@@ -208,7 +228,7 @@ class Retries:
         now = asyncio.get_running_loop().time()
         if self._failed <= 1 or self._silent_since < 0.0:
             self._silent_since = now
-        elif self.is_silent() and now - self._silent_since >= SILENCE:
+        elif self._failed >= _LEAST_SILENT and now - self._silent_since >= SILENCE:
             tries = 1 + self._limits.transport_retries
             self._tell(
                 "silent",

@@ -55,6 +55,10 @@ class _Spent:
     dropped: tuple[str, ...] = ()
 
 
+_ANSWERED = frozenset((Status.TRUNCATED, Status.CONTENT_FILTER, Status.REFUSED))
+"""Failures that are a reply: the server is there."""
+
+
 class Scheduler:
     """Asks one judge on behalf of all metrics of a run, within ``async with``.
 
@@ -108,7 +112,8 @@ class Scheduler:
         self._estimate = TokenEstimate()
         self.replies = Replies(self.cache)
         probes = getattr(self.judge, "probes", True)
-        self.retries = Retries(self.limits, self._rng, lambda: int(self.gate.limit), probes)
+        own = getattr(self.judge, "probe_messages", None)
+        self.retries = Retries(self.limits, self._rng, lambda: int(self.gate.limit), probes, own)
         self._shared: tuple[str | None, int] = (None, 0)
 
     async def __aenter__(self) -> Scheduler:
@@ -248,7 +253,8 @@ class Scheduler:
         if error.status in FATAL or self.limits.too_long(error):
             self.stop(error.status, f"an earlier request failed: {error}")
         elif shared is not None and count >= SHARED_FAILURES:
-            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error} ({error.hint})"
+            hint = f" ({error.hint})" if error.hint else ""
+            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error}{hint}"
             self.stop(error.status, f"{count} requests in a row failed by the same cause{told}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
@@ -311,7 +317,7 @@ class Scheduler:
                 self.retries.replied(characters, messages, schema)
             except (JudgeError, MissingExtraError) as error:
                 if isinstance(error, JudgeError):
-                    self._slow_down(error, started)
+                    self._note_failure(error, started)
                 raise
             except asyncio.TimeoutError as error:
                 raise JudgeError(Status.TIMEOUT, f"no reply within {self.limits.timeout:g} s") from error
@@ -370,7 +376,10 @@ class Scheduler:
                 return self._window.add(tokens)
         raise JudgeError(self.stopped.status, self.stopped.error)
 
-    def _slow_down(self, error: JudgeError, started: float) -> None:
+    def _note_failure(self, error: JudgeError, started: float) -> None:
+        """Counts an answer that is no reply to be used; slows down where the server asks for that."""
+        if error.status in _ANSWERED:
+            self.retries.answered()
         if error.status not in RETRIED or self.limits.too_long(error):
             return
         if error.retry_after is not None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.judge.lenient import PLACEHOLDER, ParseError, find_fences, find_objects, shown
+from valor_gpu.judge.lenient import PLACEHOLDER, ParseError, find_fences, find_objects, quoted
 from valor_gpu.judge.places import STANDS, InOrder, Places
 
 VARIABLE = "VALOR_GPU_THOUGHT_MARKS"
@@ -164,7 +164,7 @@ def _said(*texts: str) -> tuple[str, ...]:
     """
     found = tuple(dict.fromkeys(text.strip() for text in texts if text.strip()))
     if len(found) > _MOST_SAID:
-        raise ParseError(f"the reply must give its verdict once but gives too many: {shown(found[0])}")
+        raise ParseError(f"the reply must give its verdict once but gives too many: {quoted(found[0])}")
     return found
 
 

@@ -224,7 +224,7 @@ def corpus_bleu(
     check_size("max_ngram", max_ngram, MOST_WORDS)
     check_weights(weights, max_ngram)
     predictions, references = as_list(predictions), as_list(references)
-    if not predictions:
+    if isinstance(predictions, Sequence) and not predictions:
         raise InputError("predictions must have at least one row")
     name = tokenizer if isinstance(tokenizer, str) else getattr(tokenizer, "__name__", "custom")
     split = corpus_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer

@@ -167,7 +167,7 @@ def texts_of(
     predictions, references = as_list(predictions), as_list(references)
     for name, value in (("predictions", predictions), ("references", references)):
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InputError(f"{name} must be a sequence with one entry per row but got {type(value).__name__}")
+            raise InputError(f"{name} must be a sequence with one entry per row but got {_kind_of(value)}")
     if len(predictions) != len(references):
         raise InputError(f"references must have an entry for each of the {len(predictions)} predictions"
                          f" but has {len(references)}")  # fmt: skip
@@ -179,6 +179,12 @@ def texts_of(
         flat = chain.from_iterable((prediction, *row) for prediction, row in zip(predictions, lists))
         rows = np.cumsum([0, *(len(row) + 1 for row in lists)], dtype=np.int64)
     return list(map(str.lower, flat) if lowercase else flat), rows
+
+
+def _kind_of(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"ndarray of {value.dtype}: texts are taken, as of array.astype(str)"
+    return type(value).__name__ + (": give one of its columns" if hasattr(value, "columns") else "")
 
 
 def _reference_lists(predictions: Sequence[str], references: Sequence[str | Sequence[str]]) -> list[Sequence[str]]:

@@ -17,7 +17,7 @@ WITH_TRUTH = frozenset({"AnswerCorrectness", "BLEU", "ContextPrecision", "Contex
 NAMES = (*METRICS, *COMPARISONS)
 _PARAMS = {
     "BLEU": ("weights",),
-    "ROUGE": ("rouge_types", "use_stemmer", "rouge_use_stemmer"),
+    "ROUGE": ("rouge_types", "use_stemmer", "rouge_use_stemmer", "tokenizer"),
     "ContextPrecision": ("combine",),
 }
 
@@ -85,4 +85,10 @@ def _rouge_params(given: Mapping[str, Any]) -> dict[str, Any]:
     kinds = [str(getattr(kind, "value", kind)) for kind in types]
     for kind in kinds:
         check_choice("rouge_types", kind, ROUGE_TYPES)
-    return {"rouge_types": kinds, "use_stemmer": stemmers[0] if stemmers else False}
+    found = {"rouge_types": kinds, "use_stemmer": stemmers[0] if stemmers else False}
+    if given.get("tokenizer") is None:
+        return found
+    from valor_gpu.text.tokens import TOKENIZERS
+
+    check_choice("tokenizer", given["tokenizer"], tuple(TOKENIZERS))
+    return {**found, "tokenizer": given["tokenizer"]}

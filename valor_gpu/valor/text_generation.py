@@ -106,8 +106,9 @@ def evaluate_text_generation(
         groundtruths: correct answers by ``Datum.uid``, any number each. AnswerCorrectness, BLEU, ContextPrecision,
             ContextRecall and ROUGE need them.
         llm_api_params: which judge, see :func:`~valor_gpu.valor.text_judge.judge_of`.
-        metric_params: by metric: ``BLEU`` takes ``weights``; ``ROUGE`` takes ``rouge_types`` and ``use_stemmer`` (or
-            ``rouge_use_stemmer``); ``ContextPrecision`` takes ``combine``.
+        metric_params: by metric: ``BLEU`` takes ``weights``; ``ROUGE`` takes ``rouge_types``, ``use_stemmer`` (or
+            ``rouge_use_stemmer``) and ``tokenizer`` (``unicode`` for words of any script); ``ContextPrecision`` takes
+            ``combine``.
         judge: a :class:`valor_gpu.judge.Judge`, or a callable from messages to text, instead of ``llm_api_params``.
         compat: None, or the release whose rules apply: ``valor-api``, ``valor-core``, ``valor-lite``.
         prompts: the user's own, see :func:`valor_gpu.text.judged.load_prompts`.
@@ -325,7 +326,8 @@ def _compared(
         return
     from valor_gpu.text import rouge_scores
 
-    scores = rouge_scores(texts, references, choices["rouge_types"], choices["use_stemmer"])
+    split = choices.get("tokenizer")
+    scores = rouge_scores(texts, references, choices["rouge_types"], choices["use_stemmer"], tokenizer=split)
     columns = {kind: score.fmeasure.tolist() for kind, score in scores.items()}
     yield from ({kind: column[at] for kind, column in columns.items()} for at in range(len(texts)))
 

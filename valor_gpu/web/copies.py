@@ -10,6 +10,7 @@ from valor_gpu.store import Run
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.form_settings import RUN_OPTIONS, text_of
 from valor_gpu.web.registry import Registry
+from valor_gpu.web.same_run import address_of, model_of
 
 
 def draft_of_run(run: Run, registry: Registry) -> Draft:
@@ -108,8 +109,7 @@ def _target_of(config: Mapping[str, Any], registry: Registry) -> str:
 
 def _is_judge(said: Mapping[str, Any], judge: Mapping[str, Any]) -> bool:
     """Whether a registered judge or model of embeddings is the one of a stored run."""
-    model = said.get("model") or said.get("azure_deployment")
-    address = str(said.get("base_url") or said.get("azure_endpoint") or "").rstrip("/")
+    model, address = model_of(said), address_of(said).rstrip("/")
     asked = str(judge.get("base_url", "")).rstrip("/")
     behind = address.removeprefix(asked)  # of an address that was pasted
     is_there = not address or behind in ("", CHAT, EMBEDDINGS) or (behind != address and behind.startswith("/openai/"))

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.evaluation.rows.columns import value_at
+from valor_gpu.evaluation.rows.columns import ColumnNames, value_at
+from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.web.drafts import Draft
 from valor_gpu.web.planning import Outlook
 
@@ -46,7 +47,7 @@ def mapping_lines(
 
 
 def _line(
-    name: str, draft: Draft, found: str, options: list[str], columns: tuple[str, ...], first: Mapping[str, Any]
+    name: str, draft: Draft, found: str, options: list[str], columns: ColumnNames, first: Mapping[str, Any]
 ) -> dict[str, Any]:
     chosen = draft.mapping.get(name, "")
     column = (chosen or found).removeprefix("${data.").removesuffix("}")
@@ -63,11 +64,12 @@ def _line(
     }
 
 
-def _proposed(field: str, columns: tuple[str, ...], draft: Draft) -> str:
-    """A column whose name says that it may be the field, and that no other field has."""
+def _proposed(field: str, columns: ColumnNames, draft: Draft) -> str:
+    """A column, or a path into one, whose name says that it may be the field, and that no other field has."""
     taken = set(draft.mapping.values())
-    free = [each for each in columns if f"${{data.{each}}}" not in taken]
-    return next(
+    free = [each for each in (*columns, *sorted(columns.paths or ())) if f"${{data.{each}}}" not in taken]
+    inner = next((each for each in free if "." in each and field_of(each.rpartition(".")[2]) == field), None)
+    return inner or next(
         (each for word in _WORDS.get(field, (field.casefold(),)) for each in free if word in each.casefold()), ""
     )
 

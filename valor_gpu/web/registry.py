@@ -34,13 +34,13 @@ from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
 from valor_gpu.evaluation.models import judge_from_config, prices_of
 from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name, names_secret
 from valor_gpu.judge.protocol import Judge
+from valor_gpu.web.same_run import MODELS, model_of
 from valor_gpu.web.security import looks_like_key
 
 KINDS = ("targets", "judges", "evaluators", "embeddings", "folders")
 _TARGET_KEYS = ("use", "variants", "about")
 _OF_EMBEDDING = ("model", "base_url", "azure_endpoint", "azure_deployment", "api_version", "api_key_env",
                  "azure_ad_token_env", "credential", "organization", "extra_headers", "dimensions")  # fmt: skip
-_MODELS = ("model", "azure_deployment", "deployment_id", "deployment", "deployment_name", "model_name")
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _check_use(use: Any) -> None:
         load_object(use)
     elif isinstance(use, str) and use.startswith(("http://", "https://")):
         pass
-    elif not (isinstance(use, Mapping) and ("url" in use or set(use) & set(_MODELS))):
+    elif not (isinstance(use, Mapping) and ("url" in use or set(use) & set(MODELS))):
         raise InputError("it must be 'module:function', an address, or a mapping with 'url' or 'model'")
 
 
@@ -178,11 +178,15 @@ def _judge(entry: Any) -> dict[str, Any]:
     for key in entry:
         if key not in known:
             raise InputError(f"{str(key)!r:.80} is none of {', '.join(known)}{near_names(str(key), known)}")
-    model = next((entry[key] for key in _MODELS if key in entry), None)
-    if not isinstance(model, str) or not model.strip():
-        raise InputError("it must name the model by 'model' or 'azure_deployment'")
-    prices_of(entry.get("prices"), model)
+    prices_of(entry.get("prices"), _named_model(entry))
     return dict(entry)
+
+
+def _named_model(entry: Mapping[str, Any]) -> str:
+    model = model_of(entry)
+    if not model:
+        raise InputError("it must name the model by 'model' or 'azure_deployment'")
+    return model
 
 
 def _evaluator(entry: Any) -> str:
@@ -201,9 +205,7 @@ def _embedding(entry: Any) -> dict[str, Any]:
             raise InputError(
                 f"{str(key)!r:.80} is none of {', '.join(_OF_EMBEDDING)}{near_names(str(key), _OF_EMBEDDING)}"
             )
-    model = entry.get("model", entry.get("azure_deployment"))
-    if not isinstance(model, str) or not model.strip():
-        raise InputError("it must name the model by 'model' or 'azure_deployment'")
+    _named_model(entry)
     return dict(entry)
 
 

@@ -207,6 +207,7 @@ def test_the_context_of_a_row_belongs_to_all_of_its_turns() -> None:
     [
         ({"role": "human"}, {"role": "ai"}, {"role": "Tool"}),
         ({"role": "User "}, {"role": "Assistant"}, {"role": "SYSTEM"}),
+        ({"role": "CUSTOMER"}, {"role": "AGENT"}, {"role": "tool"}),
         ({"from": "human"}, {"from": "gpt"}, {"from": "function_call"}),
         ({"from": "user"}, {"from": "ChatGPT"}, {"from": "observation"}),
     ],
@@ -224,6 +225,8 @@ def test_usual_names_of_roles(asks: dict[str, str], answers: dict[str, str], too
         (None, "missing messages"),
         ("not JSON", "messages must be a list or JSON but are no JSON: "),
         ("[" * 100_000, "messages must be a list or JSON but are no JSON: "),
+        (str(THREE), "messages must be a list or JSON but are as Python prints them, which is how pandas writes csv"),
+        (str({"messages": THREE}), "are as Python prints them"),
         ('"text"', "messages must be a list of messages but are str"),
         ({"turns": []}, "messages must be a list of messages, or have one under 'messages', but have 'turns'"),
         (["hello"], r"messages\[0\] must be an object with role and content but is str"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, UNDEFINED, Outcome
 from valor_gpu.evaluation.evaluators.custom import MOST_PARTS
-from valor_gpu.evaluation.results.parts import parent_of, part_name
+from valor_gpu.evaluation.results.parts import has_parts, parent_of, part_name
 from valor_gpu.store import Run, StoredScore
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.moves import move_scores
@@ -61,12 +61,27 @@ def settle_parts(run: Run, evaluators: Sequence[Mapping[str, Any]]) -> None:
     known = {each["name"] for each in evaluators}
     parts: dict[str, list[str]] = {}
     for name in Columns(run).evaluators():
-        parent = None if name in known else parent_of(name, evaluators)
-        if parent is not None:
+        parent = parent_of(name, evaluators)
+        if parent is not None and name not in known:
             parts.setdefault(parent["name"], []).append(name)
-    for name, mine in parts.items():
-        keys = {key for each in run.scores(name) if (key := _only_key(each)) is not None}
-        _settle(run, name, sorted({*mine, *(part_name(name, key) for key in keys)}))
+    for each in evaluators:
+        name = each["name"]
+        if name in parts or _only_keys_differ(run, each):
+            keys = {key for score in run.scores(name) if (key := _only_key(score)) is not None}
+            _settle(run, name, sorted({*parts.get(name, ()), *(part_name(name, key) for key in keys)}))
+
+
+def _only_keys_differ(run: Run, evaluator: Mapping[str, Any]) -> bool:
+    """Whether every value of an evaluator came under a key, and not all under the same."""
+    if not has_parts(evaluator):
+        return False
+    keys = set()
+    for score in run.scores(evaluator["name"]):
+        if score.value is not None:
+            keys.add(_only_key(score))
+            if None in keys:
+                return False
+    return len(keys) > 1
 
 
 def _only_key(score: StoredScore) -> str | None:

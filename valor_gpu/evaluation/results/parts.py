@@ -22,6 +22,11 @@ def part_name(evaluator: str, key: str) -> str:
     return f"{evaluator}.{key}"
 
 
+def has_parts(info: Info) -> bool:
+    """Whether an evaluator may return numbers under keys of its own: code of the user's that asks no judge."""
+    return info.get("kind") == "custom" and not info.get("needs_judge", False)
+
+
 def parent_of(name: str, infos: Iterable[Info]) -> Info | None:
     """The evaluator of the user's own that a metric may be a part of, by its name; None without any.
 
@@ -29,8 +34,7 @@ def parent_of(name: str, infos: Iterable[Info]) -> Info | None:
         name: of a metric that no evaluator has.
         infos: as in ``run.config["evaluators"]``.
     """
-    able = [each for each in infos if each.get("kind") == "custom" and not each.get("needs_judge")]
-    found = [each for each in able if name.startswith(f"{each['name']}.")]
+    found = [each for each in infos if has_parts(each) and name.startswith(f"{each['name']}.")]
     return max(found, key=lambda each: len(each["name"]), default=None)
 
 

@@ -12,6 +12,7 @@ Example:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from valor_gpu.errors import InputError
 USER, ASSISTANT = "user", "assistant"
 _NAMES = {
     USER: ("user", "human", "prompter", "customer"),
-    ASSISTANT: ("assistant", "ai", "gpt", "chatgpt", "bot", "chatbot", "model"),
+    ASSISTANT: ("assistant", "ai", "gpt", "chatgpt", "bot", "chatbot", "model", "agent"),
 }
 _ROLES = {name: role for role, names in _NAMES.items() for name in names}
 LEFT_OUT = frozenset(
@@ -80,6 +81,11 @@ def messages_of(value: Any) -> tuple[Sequence[Any], Any]:
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
+            if re.match(r"\s*[\[{]\s*\{?\s*'", value):
+                raise InputError(
+                    "messages must be a list or JSON but are as Python prints them, which is how pandas writes csv: use"
+                    " df.to_json(path, orient='records', lines=True)"
+                ) from None
             raise InputError(f"messages must be a list or JSON but are no JSON: {error}") from None
     if isinstance(value, Mapping):
         if "messages" not in value:

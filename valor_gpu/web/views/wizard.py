@@ -30,7 +30,7 @@ from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.same_run import as_python, as_yaml, host_of
+from valor_gpu.web.same_run import as_python, as_yaml, host_of, model_of
 from valor_gpu.web.security import looks_like_key
 from valor_gpu.web.uploads import MOST, keep_upload
 
@@ -204,7 +204,7 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
         expected=expected,
         levels=LEVELS,
         connection=connection,
-        judges=[(name, said, host_of(said)) for name, said in registry.judges.items()],
+        judges=[(name, model_of(said), host_of(said)) for name, said in registry.judges.items()],
         runs=outlook.runs,
         refused=refused,
         settings=[(name, found) for name in draft.metrics if (found := metric_fields(name, draft, registry))],
@@ -289,7 +289,7 @@ def review(ask: Ask, refused: str = "") -> Response:
         expected=estimate(outlook, ask.studio.store),
         runs=outlook.runs,
         hosts=list(dict.fromkeys(hosts)),
-        model=(said.get("model_config") or {}).get("model", ""),
+        model=model_of(said.get("model_config") or {}),
         settings=_settings_lines(said, draft),
         texts=[("YAML", as_yaml(said)), ("Python", as_python({**said, "store": str(ask.studio.store.path)})),
                ("Command line", f"valor-gpu eval run evaluation.yaml --store {ask.studio.store.path}")],
