@@ -109,11 +109,14 @@ _REJECTED = (
 _REQUEST_ID = re.compile(r"request[ _-]?id\W{0,4}[\w.-]{1,100}", re.IGNORECASE)
 
 
-def _suspect_of(code: int, message: str) -> tuple[str, str]:
-    """What may be wrong with every request, and a hint. A request that is too long is told by a text of its own."""
-    if code in _REMEDIES:
-        return f"HTTP {code}", _REMEDIES[code]
-    return _REQUEST_ID.sub("", message), _REJECTED
+def suspect_of(code: int, message: str) -> str:
+    """Returns what may be wrong with every request: requests that are too long, say, differ by their messages.
+
+    Example:
+        >>> suspect_of(404, "HTTP 404: no such page"), suspect_of(400, "HTTP 400: no top_p (request id: 7f3a)")
+        ('HTTP 404', 'HTTP 400: no top_p ()')
+    """
+    return f"HTTP {code}" if code in _REMEDIES else _REQUEST_ID.sub("", message)
 
 
 def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
@@ -138,7 +141,8 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     shared = _masked(f"the parameter {name}", key) if is_shared else None
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
     retries = 3 if code == 422 and not unsupported_parameters(error) else None
-    suspect, hint = (None, "") if kinds & _OF_THE_ROW else _suspect_of(code, message)
+    suspect = None if kinds & _OF_THE_ROW else suspect_of(code, message)
+    hint = _REMEDIES.get(code, _REJECTED)
     return JudgeError(Status.BAD_REQUEST, message, wait, retries, shared_cause=shared, suspect=suspect, hint=hint)
 
 

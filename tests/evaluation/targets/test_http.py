@@ -283,3 +283,19 @@ def test_a_step_of_digits_is_an_index_or_a_name() -> None:
     assert value_at({"a": ["x", "y"]}, ("a", "1")) == "y" and value_at({"1": "x"}, (1,)) == "x"
     with pytest.raises(ParseError, match="no 'b' at"):
         value_at("text", ("b",))
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(404, "is the address right?"), (403, "do the headers let"), (400, "take a body of this form?")],
+)
+def test_what_no_row_passes_is_asked_five_times(status: int, hint: str) -> None:
+    rows = [{"question": str(number)} for number in range(40)]
+    with ChatServer(lambda request: Answer(status, {"error": "no"})) as server:
+        found = answers({"url": server.root}, rows, max_concurrency=1)
+        assert len(server.requests) == 5
+    assert {each.status for each in found} == {"target_error"}
+    assert "none was answered" in found[-1].error and hint in found[-1].error
+    with ChatServer(lambda request: Answer(body={"answer": "x"}) if request.number == 0 else Answer(status)) as server:
+        answers({"url": server.root}, rows, max_concurrency=1)
+        assert len(server.requests) == 40

@@ -24,7 +24,7 @@ from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of
 from valor_gpu.evaluation.targets.paths import filled, path_of, references_in, value_at
 from valor_gpu.judge.addresses import check_address
 from valor_gpu.judge.bodies import BodyError, ContentType
-from valor_gpu.judge.completions import retry_after, unproven
+from valor_gpu.judge.completions import retry_after, suspect_of, unproven
 from valor_gpu.judge.endpoint import CUT, async_http, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Status
@@ -36,6 +36,11 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
 _OWN = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
 _EVERY_ROW = (401, 405, 407)  # what one request is told so is told to all
+_HINTS = {
+    400: "does the target take a body of this form?",
+    403: "do the headers let the request through?",
+    404: "is the address right?",
+}
 
 
 class HttpTarget(AskedTarget):
@@ -162,7 +167,8 @@ class HttpTarget(AskedTarget):
         if code >= 500 or code in (408, 409, 425):
             return JudgeError(Status.SERVER_ERROR, message, wait)
         shared = f"HTTP {code}" if code in _EVERY_ROW else None
-        return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=shared)
+        suspect, hint = suspect_of(code, message), _HINTS.get(code, _HINTS[400])
+        return JudgeError(Status.BAD_REQUEST, message, None, 0, shared_cause=shared, suspect=suspect, hint=hint)
 
     def _read(self, reply: Received) -> Mapping[str, Any]:
         """The outputs that a reply has."""
