@@ -36,6 +36,7 @@ from valor_gpu.judge.retries import GivenUp, Retries, Trial
 from valor_gpu.judge.room import PLACE
 
 SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
+_SAME_CAUSE = "requests in a row failed by the same cause"
 PATIENCE = 5.0  # seconds that the judge gets to close its connections
 MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
 _SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[int]] = WeakKeyDictionary()
@@ -71,6 +72,7 @@ class Scheduler:
         attempts: requests of the run.
         stopped: why the run asks no more; None while it asks.
         dropped: parameters that requests of the run were sent without.
+        rejected_before: requests that the server has rejected in the run before it was resumed.
 
     Example:
         >>> async def main():
@@ -110,6 +112,7 @@ class Scheduler:
         probes = getattr(self.judge, "probes", True)
         self.retries = Retries(self.limits, self._rng, lambda: int(self.gate.limit), probes)
         self._shared: tuple[str | None, int] = (None, 0)
+        self.rejected_before = 0
 
     async def __aenter__(self) -> Scheduler:
         if not self._in_use.acquire(blocking=False):
@@ -247,9 +250,9 @@ class Scheduler:
         self._shared = (shared, count)
         if error.status in FATAL or self.limits.too_long(error):
             self.stop(error.status, f"an earlier request failed: {error}")
-        elif shared is not None and count >= SHARED_FAILURES:
+        elif shared is not None and count >= SHARED_FAILURES + (self.rejected_before if shared == error.suspect else 0):
             told = f": {shared}" if shared != error.suspect else f", and none was answered: {error} ({error.hint})"
-            self.stop(error.status, f"{count} requests in a row failed by the same cause{told}")
+            self.stop(error.status, f"{count} {_SAME_CAUSE}{told}")
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """A reply, after as many attempts as the limits and the failures allow.
@@ -382,3 +385,8 @@ class Scheduler:
         """Sleeps, but not longer than the run goes on."""
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
+
+
+def was_not_asked(error: str) -> bool:
+    """Whether a failure's message is that of a run that had stopped: it says nothing of the row that has it."""
+    return _SAME_CAUSE in error
