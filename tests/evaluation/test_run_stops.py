@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu.errors import LeaseError, StoreError
 from valor_gpu.evaluation import EvaluationInterrupted, RowFailed, evaluate, resume_run
 from valor_gpu.judge import JudgeError, Question, Status, question_metric
@@ -165,3 +166,33 @@ def test_on_error_raise_keeps_what_came_before(store: Store) -> None:
     with pytest.raises(RowFailed, match=r"row 51 .*picky: evaluator_error: ZeroDivisionError"):
         evaluate(data=ROWS, evaluators=[picky, "exact_match"], on_error="raise", store=store)
     assert store.runs()[0].state == "failed"
+
+
+def test_a_resumed_run_comes_to_the_rows_behind_those_that_are_rejected(store: Store) -> None:
+    """The first rows are rejected for what they hold, in words that do not say so."""
+    rejected = JudgeError(Status.BAD_REQUEST, "HTTP 403: no", suspect="HTTP 403")
+
+    async def judge(messages: Any) -> str:
+        if any(f"number {at}." in json.dumps(messages) for at in range(8)):
+            raise rejected
+        return rate(messages)
+
+    rows = [{"question": "?", "answer": f"number {at}."} for at in range(20)]
+    options: dict[str, Any] = {"data": rows, "judge": judge, "max_concurrency": 1}
+    with pytest.warns(UserWarning, match="can be resumed: 5 requests in a row failed by the same cause"):
+        result = evaluate(metrics_list=["gpt_coherence"], store=store, **options)
+    result = resume_run(store, result.run_id, **options)
+    assert result.state == "finished" and result.summary["evaluators"]["gpt_coherence"]["n"] == 12
+
+
+def test_a_resumed_run_asks_its_target_for_the_rows_behind_those_that_are_rejected(store: Store) -> None:
+    def respond(request: Request) -> Answer | str:
+        return failure(403, "no") if request.text in map(str, range(8)) else "a"
+
+    with ChatServer(respond) as server:
+        options = {"data": ROWS[:20], "target": {"model": "m", "base_url": server.url}, "max_concurrency": 1}
+        with pytest.warns(UserWarning, match="no row of run .* has an answer"):
+            result = evaluate(metrics_list=["exact_match"], store=store, **options)
+        assert len(server.requests) == 5
+        result = resume_run(store, result.run_id, **options)
+    assert result.run.counts() == {"ok": 12, "target_error": 8} and len(server.requests) == 25

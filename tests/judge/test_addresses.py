@@ -73,6 +73,8 @@ def test_what_the_environment_says_of_azure(monkeypatch: pytest.MonkeyPatch) -> 
         ((f"{HOST}?sig=secret7", "a", None), "must hold no query or fragment"),
         (("https://u:secret7@host/openai/deployments/a", None, None), "must hold no user name or password"),
         (("name.openai.azure.com", "a", None), "must be an address that begins with http"),
+        (("https://name.services.ai.azure.com/models/chat/completions", "a", None), "but its path is '/models/chat/"),
+        ((f"{HOST}/OpenAI/Deployments/a/chat/completions", "a", None), "or have /openai/deployments/NAME or"),
     ],
 )
 def test_addresses_of_azure_that_cannot_be(given: tuple[Any, Any, Any], error: str) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import pickle
+import subprocess
 import sys
 import threading
 import time
@@ -17,6 +19,7 @@ import pytest
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from tests.judge.test_openai import ask, question
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge import entra
 from valor_gpu.judge.azure import AzureOpenAIJudge
 from valor_gpu.judge.endpoint import key_value
 from valor_gpu.judge.entra import SCOPE, EntraToken, entra_token
@@ -345,3 +348,60 @@ def test_what_is_given_by_value_stays_in_its_process(given: dict[str, Any]) -> N
     assert isinstance(judge.api_key_env, EntraToken) and TOKEN not in repr(judge.api_key_env)
     named = AzureOpenAIJudge("gpt", endpoint="https://name.openai.azure.com", azure_ad_token_env="MY_TOKEN")
     assert repr(pickle.loads(pickle.dumps(named)).api_key_env) == "EntraToken(azure_ad_token_env='MY_TOKEN')"
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (Unprintable(), "Unprintable: its text cannot be made"),
+        (ValueError("bad eyJhbGciOiJS.eyJhdWQi.c2ln"), "bad ***"),
+    ],
+)
+def test_errors_of_credentials_end_the_wait_and_show_no_token(error: Exception, shown: str) -> None:
+    def provider() -> str:
+        raise error
+
+    token = entra_token(azure_ad_token_provider=provider)
+    assert token is not None
+    found = token.asked(lambda _: "sent")
+    assert isinstance(found, JudgeError) and str(found) == "no token of Entra ID: " + (
+        shown if isinstance(error, Unprintable) else f"ValueError: {shown}"
+    )
+
+
+def test_a_wait_without_an_event_loop_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entra, "_LONGEST", 0.1)
+    go_on = threading.Event()
+    token = entra_token(azure_ad_token_provider=lambda: "token" if go_on.wait() else "")
+    assert token is not None
+    found = token.asked(lambda _: "sent")
+    assert isinstance(found, JudgeError) and (found.status, str(found)) == (
+        Status.TIMEOUT,
+        "no token of Entra ID within 0.1 s",
+    )
+    go_on.set()
+    monkeypatch.setattr(entra, "_LONGEST", 60.0)
+    assert token.asked(lambda given: given) == "token"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_fork_fetches_its_own_token() -> None:
+    """While the parent's thread, which the child has not, fetches one. In a process of its own: forks and threads."""
+    code = """
+import os, threading
+from valor_gpu.judge.entra import entra_token
+go_on = threading.Event()
+token = entra_token(azure_ad_token_provider=lambda: "token" if go_on.wait() else "")
+token._future(None)
+child = os.fork()
+go_on.set()
+if child == 0:
+    os._exit(0 if token.asked(lambda given: given) == "token" else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)

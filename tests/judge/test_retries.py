@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.judge.loops import VirtualLoop, run
+from tests.judge.server import ChatServer, failure
 from tests.judge.test_scheduler import Scripted, ask_all, question
-from valor_gpu.judge import Limits, LLMMetric, Progress, run_judge, run_judge_async, stream_judge
+from valor_gpu.judge import Limits, LLMMetric, OpenAIJudge, Progress, run_judge, run_judge_async, stream_judge
 from valor_gpu.judge.progress import ProgressBar
 from valor_gpu.judge.protocol import JudgeError, Judgement, Messages, Reply, Schema, Status, Usage
 from valor_gpu.judge.retries import MOST_LAST, SILENCE
@@ -296,9 +297,9 @@ def test_suspects_stop_a_run_without_a_reply_only() -> None:
 
 
 def test_room() -> None:
-    silent = False
+    most = MOST_HELD
     changes: list[int] = []
-    room = Room(4, lambda: silent, lambda: changes.append(room.held))
+    room = Room(4, lambda: most, lambda: changes.append(room.held))
     places = [Place(room, 10) for _ in range(3)]
     room.under_way = 4
     assert room.free() == 0
@@ -307,9 +308,9 @@ def test_room() -> None:
     assert (room.free(), room.held, changes) == (1, 1, [1])
     places[0].resume()
     assert room.free() == 1
-    silent = True
+    most = 0
     assert room.free() == 0
-    silent = False
+    most = MOST_HELD
     with places[1].held():
         assert room.free() == 2
     places[0].resume()
@@ -318,3 +319,84 @@ def test_room() -> None:
     assert room.free() == 4 - 4 * MOST_HELD
     room.held, room.under_way, room.held_size = 5, 6, 10_000_001
     assert room.free() == -2
+
+
+def test_a_batch_of_rows_is_small_only_where_nothing_else_is_under_way() -> None:
+    room = Room(8)
+    found = []
+    for room.under_way, room.held in [(0, 0), (4, 0), (5, 0), (8, 1), (9, 8), (8, 8)]:
+        found.append(room.batch())
+    assert found == [8, 4, 0, 0, 7, 8]
+    few = Room(8, lambda: 1)
+    few.under_way = few.held = 8
+    assert few.batch() == 1
+
+
+def test_first_rows_that_fail_alone_are_told_from_a_dead_server_by_further_rows() -> None:
+    class First(Crashing):
+        async def __call__(self, messages: Messages, schema: Schema | None = None) -> Reply:
+            return _raise() if int(messages[-1]["content"].split()[-1]) < 12 else Reply("4")
+
+    metrics = [Number(f"m{at}") for at in range(3)]  # a window of two rows
+    limits = Limits(concurrency=2, backoff=0.05)
+    with pytest.warns(UserWarning, match="is given up"):
+        sync = run_judge(range(40), metrics, First(), limits=limits, seed=1)
+    with pytest.warns(UserWarning, match="is given up"):
+        async_ = asyncio.run(run_judge_async(range(40), metrics, First(), limits=limits, seed=1))
+    for run_ in (sync, async_):
+        judged = [one for repeats in run_.judgements["m1"] for one in repeats]
+        assert [one.ok for one in judged] == [False] * 12 + [True] * 28
+        assert all("while the server answered others" in one.error for one in judged[:12])
+
+
+def test_long_waits_end_when_the_server_answers_others() -> None:
+    """After an outage a prompt that fails alone is given up in seconds, whatever it waited before."""
+
+    def script(number: int, text: str) -> Any:
+        return FAILS if asyncio.get_running_loop().time() < 100.0 or text == "row 0" else "4"
+
+    judge = Timed(script)
+    scheduler = Scheduler(judge, Limits(concurrency=2), seed=3)
+
+    async def main() -> Judgement:
+        first = asyncio.ensure_future(scheduler.ask(question("row 0")))
+        await asyncio.sleep(101.0)
+        for at in itertools.count(1):
+            await scheduler.ask(question(f"row {at}"))
+            if first.done():
+                return first.result()
+        raise AssertionError
+
+    assert "while the server answered others" in run(scheduler, main, VirtualLoop).error
+    asked = [time for time, row in judge.asked if row == 0 and time > 100.0]
+    assert len(asked) == 3 and asked[2] - asked[0] <= 2 + 4 + 3
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "stops"),
+    [
+        (400, "no such thing", True),
+        (404, "the context window of no such deployment", True),
+        (400, "the request exceeds the available context size", False),
+        (400, "Content Exists Risk", False),
+        (413, "<html>Request Entity Too Large</html>", False),
+        (403, "your input was flagged", False),
+        (403, "not with this key", True),
+    ],
+)
+def test_first_rows_that_are_rejected_for_their_texts_stop_no_run(status: int, message: str, stops: bool) -> None:
+    with ChatServer(lambda request: "4" if "row 9" in request.text else failure(status, message)) as server:
+        run_ = run_judge(range(10), [Number()], OpenAIJudge("m", base_url=server.url), limits=Limits(concurrency=1))
+    assert (run_.scores("number")[9] == 4.0) is not stops and (run_.stopped is not None) is stops
+    assert len(server.requests) == (5 if stops else 10)
+
+
+def test_what_was_rejected_before_a_run_was_resumed_stops_it_no_more() -> None:
+    judge = Timed(fails_for(lambda row: row < 8, JudgeError(Status.BAD_REQUEST, "HTTP 403", suspect="HTTP 403")))
+    scheduler = Scheduler(judge, Limits(concurrency=1), seed=1)
+    scheduler.causes.rejected_before = 5
+
+    async def main() -> list[Judgement]:
+        return [await scheduler.ask(question(f"row {at}")) for at in range(12)]
+
+    assert [one.ok for one in run(scheduler, main, VirtualLoop)] == [False] * 8 + [True] * 4

@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
+from tests.judge.loops import VirtualLoop
 from valor_gpu.errors import InputError
 from valor_gpu.judge import CallableJudge, JudgeCache, Limits, Question, Reply, question_metric, run_judge, stream_judge
-from valor_gpu.judge.replies import Replies
+from valor_gpu.judge.protocol import Judgement, Status
+from valor_gpu.judge.replies import SOON, Replies
+from valor_gpu.judge.room import PLACE, Place, Room
 
 KEY = bytes(32)
 FOLDER = Path(__file__).parents[2]
@@ -305,3 +308,33 @@ def test_a_damaged_reply_is_asked_for_again_and_not_waited_for(tmp_path: Path, d
         with pytest.warns(UserWarning, match="the cache failed"):
             run = run_judge(range(5), [RATE], named(lambda messages: "4"), cache=path)
         assert run.scores("q") == [4.0] * 5 and run.summaries["q"].attempts == many
+
+
+def test_rows_that_wait_long_for_another_process_make_room(tmp_path: Path) -> None:
+    """It may ask their questions at the end of its run, since they fail."""
+    room = Room(4)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        PLACE.set(Place(room))
+        finding = asyncio.ensure_future(replies.find(KEY, lambda reply: Judgement(4, Status.OK, reply), lambda: False))
+        await asyncio.sleep(0.9 * SOON)
+        assert room.held == 0
+        await asyncio.sleep(0.4 * SOON)
+        assert room.held == 1
+        looks.clear()
+        await asyncio.sleep(60.0)
+        assert len(looks) <= 25 and loop.time() > 60.0
+        theirs.put(KEY, Reply("4"))
+        found = await finding
+        assert found is not None and found.ok and room.held == 0
+
+    looks: list[bytes] = []
+    with JudgeCache(tmp_path / "c.sqlite") as mine, JudgeCache(tmp_path / "c.sqlite") as theirs:
+        assert theirs.lease(KEY, f"{JudgeCache.process()} b", 15.0)
+        real = mine.get
+        mine.get = lambda key: (looks.append(key), real(key))[1]  # type: ignore[method-assign]
+        replies = Replies(mine)
+        loop = VirtualLoop()
+        loop.run_until_complete(main())
+        loop.close()

@@ -11,6 +11,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu import evaluate
+from valor_gpu.evaluation import resume_run
 from valor_gpu.judge.protocol import JudgeError, Status
 from valor_gpu.text import OpenAIEmbedder, SomeFailed, served_embedding
 
@@ -79,6 +80,42 @@ def test_rows_whose_texts_have_vectors_keep_their_scores(tmp_path: Path) -> None
         )  # fmt: skip
     found = list(result.rows)
     assert [at for at, row in enumerate(found) if row["ada_similarity"] is None] == [7, 33]
-    assert {found[at]["ada_similarity_status"] for at in (7, 33)} == {"evaluator_error"}
+    assert {found[at]["ada_similarity_status"] for at in (7, 33)} == {"server_error"}
     assert "HTTP 500" in found[7]["ada_similarity_reason"]
     assert len(server.requests) < 60
+
+
+def test_a_resumed_run_asks_for_the_vectors_that_failed(tmp_path: Path) -> None:
+    rows = [{"answer": f"answer {at}", "ground_truth": f"truth {at}"} for at in range(60)]
+    down = True
+
+    def respond(request: Request) -> Any:
+        return failure(500, "down") if down else vectors(request)
+
+    with ChatServer(respond) as server:
+        options = {"data": rows, "embedding_config": {"base_url": server.url, "model": "m", "retries": 0}}
+        with pytest.warns(UserWarning, match="has a score"):
+            result = evaluate(metrics_list=["ada_similarity"], store=tmp_path / "s.sqlite", **options)
+        assert {row["ada_similarity_status"] for row in result.rows} == {"server_error"}
+        assert len(server.requests) <= 5  # not each row alone
+        down = False
+        result = resume_run(tmp_path / "s.sqlite", result.run_id, **options)
+    assert result.summary["evaluators"]["ada_similarity"]["n"] == 60
+
+
+@pytest.mark.parametrize("message", ["the prompt is too long", "Request Entity Too Large"])
+def test_first_texts_that_are_rejected_for_what_they_are_cost_no_others(message: str) -> None:
+    def respond(request: Request) -> Any:
+        return failure(413, message) if "bad" in str(request.body["input"]) else vectors(request)
+
+    with ChatServer(respond) as server, pytest.raises(SomeFailed, match="8 of 20 texts have no embedding") as caught:
+        OpenAIEmbedder("m", server.url, batch=1, retries=0)([f"{'bad' if at < 8 else 'ok'} {at}" for at in range(20)])
+    assert list(caught.value.failures) == list(range(8))
+
+
+def test_a_server_that_hangs_costs_five_timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
+    with ChatServer(lambda request: Answer(hang=True)) as server:
+        embedder = OpenAIEmbedder("m", server.url, batch=1, retries=0, timeout=0.05)
+        with pytest.raises(JudgeError, match="timed out"):
+            embedder([str(at) for at in range(40)])
+        assert len(server.requests) == 5

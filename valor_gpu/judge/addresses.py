@@ -96,6 +96,11 @@ def _parts(name: str, address: str, operation: str) -> tuple[str, str | None, st
         raise InputError(f"{name} must be of a resource but is of a project: it ends before /api/projects")
     path = urlsplit(base).path
     match = _OF_AZURE.fullmatch(path)
+    if match is None and path.endswith(_OPERATIONS):
+        raise InputError(
+            f"{name} must be of a resource, or have /openai/deployments/NAME or /openai/v1 before {operation}, but its"
+            f" path is {path!r:.100}"
+        )
     if match is None:
         return base, None, version, False
     asked = match["operation"] or match["v1_operation"] or match["other"]

@@ -96,8 +96,17 @@ def _masked(text: str, key: str | None) -> str:
     return (text.replace(key, "***") if key else text)[:2000]
 
 
-_OF_THE_ROW = frozenset(("context_length_exceeded", "string_above_max_length", "invalid_image"))
+_OF_THE_ROW = frozenset(
+    ("context_length_exceeded", "string_above_max_length", "invalid_image", "exceed_context_size_error")
+)
 """Codes of requests that are rejected for the texts that they hold."""
+_OF_LARGE_ROWS = (413, 414, 431)
+_ABOUT_THE_ROW = re.compile(
+    r"context[ _-]?(size|length|window)|too (long|large|many tokens)|maximum (input|sequence|prompt) length"
+    r"|flagged|moderat|safety|jailbreak|(content|prompt|input)\W[^.]{0,40}(polic|filter|risk|prohibit|unsafe|harmful)",
+    re.IGNORECASE,
+)
+"""How servers without codes say that a request is rejected for its texts."""
 _REMEDIES = {
     403: "may the key, or its role, use this model, and does a firewall let the request through?",
     404: "are the address, the name of the model or deployment, and api_version right?",
@@ -141,7 +150,9 @@ def _status_failure(code: int, error: Any, key: str | None) -> JudgeError:
     shared = _masked(f"the parameter {name}", key) if is_shared else None
     # Some gateways answer 422 while they are busy; a few retries, as azure-ai-evaluation does.
     retries = 3 if code == 422 and not unsupported_parameters(error) else None
-    suspect = None if kinds & _OF_THE_ROW else suspect_of(code, message)
+    says_row = code != 404 and name in (None, "messages") and _ABOUT_THE_ROW.search(message)
+    is_of_row = kinds & _OF_THE_ROW or code in _OF_LARGE_ROWS or says_row
+    suspect = None if is_of_row else suspect_of(code, message)
     hint = _REMEDIES.get(code, _REJECTED)
     return JudgeError(Status.BAD_REQUEST, message, wait, retries, shared_cause=shared, suspect=suspect, hint=hint)
 

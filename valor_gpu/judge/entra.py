@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.judge.protocol import JudgeError, Status, describe
 from valor_gpu.judge.threads import result_of
 
 T = TypeVar("T")
@@ -31,6 +31,8 @@ DEFAULT = "default"
 ROLE = "Cognitive Services OpenAI User"
 _EARLY = 300.0  # seconds before a token expires from which the next one is asked for, as azure-core does
 _UNDATED = 60.0  # seconds that a token is kept whose end is unknown; azure-identity's provider renews 300 s early
+_LONGEST = 300.0  # seconds that a caller without an event loop waits for a token: somebody may have to sign in
+_JWT = re.compile(r"eyJ[\w-]{8,}(\.[\w-]+)*")  # how a token begins, which an error may quote
 _LOST = ("ServiceRequestError", "ServiceResponseError")  # of azure-core: the service of tokens cannot be reached
 
 
@@ -49,7 +51,7 @@ class EntraToken:
     def __init__(self, ask: Callable[[], Any] | None, said: Mapping[str, Any], value: str | None = None) -> None:
         self.said, self.value = dict(said), value
         self._ask, self._until = ask, float("inf") if ask is None else 0.0
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._pending: concurrent.futures.Future[str | tuple[Status, str]] | None = None
         self._watchers: list[Callable[[str | None], object]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,7 +96,7 @@ class EntraToken:
         """The same as :meth:`asked_async` for callers without an event loop."""
         token: str | None = None
         for _ in range(2):
-            found = result_of(self._future(rejected=token))
+            found = self._waited(rejected=token)
             if isinstance(found, tuple) or found == token:
                 return _without(found)
             outcome, token = ask(found), found
@@ -102,7 +104,15 @@ class EntraToken:
                 break
         return _explained(outcome)
 
+    def _waited(self, rejected: str | None) -> str | tuple[Status, str]:
+        try:
+            return result_of(self._future(rejected), _LONGEST)
+        except concurrent.futures.TimeoutError:
+            return Status.TIMEOUT, f"no token of Entra ID within {_LONGEST:g} s"
+
     def _future(self, rejected: str | None) -> concurrent.futures.Future[str | tuple[Status, str]]:
+        if self._process != os.getpid():  # a fork lacks the thread that fetches, and must not share its loop
+            self._process, self._lock, self._pending, self._loop = os.getpid(), threading.Lock(), None, None
         with self._lock:
             if self._pending is not None:
                 return self._pending
@@ -127,7 +137,7 @@ class EntraToken:
         except JudgeError as error:
             found = error.status, str(error)
         except BaseException as error:
-            found = _status_of(error), f"no token of Entra ID: {type(error).__name__}: {error}"[:2000]
+            found = _status_of(error), _JWT.sub("***", f"no token of Entra ID: {describe(error)}")[:2000]
         with self._lock:
             if token is not None:
                 self.value, self._until = token, until

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ UNREADABLE: Any = object()  # what stands for a reply that the file may have but
 LEASE = 15.0  # seconds that a question belongs to the process that asks it, unless renewed
 RENEWAL = 4.0  # seconds between renewals
 FIRST_LOOK, LONGEST_LOOK = 0.02, 0.3  # seconds between looks for the reply that another process asks for
+SOON = 2.0  # seconds in which that reply may come; a row that waits for longer makes room for others
+LONGEST_PAUSE = 3.0  # seconds between looks from then on, since many rows may wait
 
 
 @dataclass(eq=False)
@@ -136,10 +138,18 @@ class Replies:
     ) -> Judgement | None:
         """Judgement by a reply that is known already; None when the caller is to ask for one.
 
-        Waits while another process asks the same question. A known reply that ``read`` makes no value of counts for
-        nothing.
+        Waits while another process asks the same question, which it may do at the end of its run. A known reply that
+        ``read`` makes no value of counts for nothing.
         """
-        pause, unreadable = FIRST_LOOK, False
+        with ExitStack() as held:
+            return await self._found(key, read, stopped, held)
+
+    async def _found(
+        self, key: bytes, read: Callable[[Reply], Judgement], stopped: Callable[[], bool], held: ExitStack
+    ) -> Judgement | None:
+        pause, longest, unreadable = FIRST_LOOK, LONGEST_LOOK, False
+        clock, place = asyncio.get_running_loop().time, PLACE.get()
+        late = clock() + SOON
         while True:
             reply = self._recent.get(key) or self._try("read", lambda cache: cache.get(key), UNREADABLE)
             if isinstance(reply, Reply) and (judgement := read(reply)).ok:
@@ -149,8 +159,11 @@ class Replies:
             if self._lease(key, again) or stopped():
                 return None
             unreadable = reply is UNREADABLE
+            if clock() >= late and longest != LONGEST_PAUSE:
+                longest = LONGEST_PAUSE
+                held.enter_context(nullcontext() if place is None else place.held())
             await asyncio.sleep(pause)
-            pause = min(LONGEST_LOOK, 1.5 * pause)
+            pause = min(longest, 1.5 * pause)
 
     def _lease(self, key: bytes, again: bool) -> bool:
         return self._try("written", lambda cache: cache.lease(key, self._owner, LEASE, again), True)

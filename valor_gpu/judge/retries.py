@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from valor_gpu.judge.limits import RETRIED, Limits
 from valor_gpu.judge.protocol import JudgeError, Messages, Schema, Status, describe
+from valor_gpu.judge.room import MOST_HELD
 
 MOST_LAST = 512
 """Questions that may wait to be asked last; beyond that the oldest is asked at once."""
@@ -82,11 +83,16 @@ class Retries:
         self._sample: tuple[int, Messages, Schema | None] | None = None
         self._probe: asyncio.Future[None] | None = None
         self._no_probe_before = self._silent_since = -1.0
+        self._fresh = 0  # rows that may begin although the server seems to answer nobody
         self._told: set[str] = set()
 
     def is_silent(self) -> bool:
         """Returns True when the latest requests all failed: the server answers nobody."""
         return self._failed >= max(_LEAST_SILENT, 2 * self._at_once())
+
+    def most_held(self) -> int:
+        """Returns the number of rows that may be under way beside those of the window."""
+        return self._fresh if self.is_silent() else MOST_HELD
 
     @contextlib.contextmanager
     def trial(self) -> Iterator[Trial]:
@@ -115,7 +121,7 @@ class Retries:
     def answered(self) -> None:
         """Counts an answer, also one that is no reply to be used: the server is there."""
         self.replies += 1
-        self._failed = 0
+        self._failed = self._fresh = 0
 
     async def after(self, trial: Trial, error: JudgeError, ask: Ask, stop: asyncio.Event) -> None:
         """Waits until a request that failed is to be sent again.
@@ -140,20 +146,21 @@ class Retries:
         try:
             self._note(error)
             self._call()
-            if error.status in _OF_THE_PROMPT and error.retry_after is None:
-                await self._blame(trial, error, ask)
+            if error.status in _OF_THE_PROMPT and error.retry_after is None and await self._blame(trial, error, ask):
+                wait = min(wait, self._limits.wait_before(trial.alone, error, self._rng) or 0.0)
             await _pause(wait, stop)
         finally:
             self.waiting -= 1
         if trial.alone >= (1 if error.status is Status.TIMEOUT else 2) and not stop.is_set():
             await self._turn()
 
-    async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> None:
-        """Finds out whether the server answers others."""
+    async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> bool:
+        """Finds out whether the server answers others: then it need not be spared by long waits."""
         if trial.failures > 1 and self.replies == trial.replies and self._failing == self._open:
             is_there = error.status is not Status.CONNECTION_ERROR
             await self._ask_again(ask, is_there and trial.failures >= _UNASKED)
-        trial.alone += self.replies > trial.replies
+        answers = self.replies > trial.replies
+        trial.alone += answers
         trial.replies = self.replies
         if trial.alone >= self._limits.prompt_failures:
             others = f"failed {trial.failures} times while the server answered others"
@@ -162,20 +169,27 @@ class Retries:
                 f"a prompt {others}, and is given up: {error}. Its score is missing; a resumed run asks again",
             )
             raise GivenUp(error.status, f"{error} ({others})")
+        return answers
 
     async def _ask_again(self, ask: Ask, may_own: bool) -> None:
-        """Asks the shortest question that was answered before, or one of our own: nothing under way would tell."""
+        """Asks the shortest question that was answered before, or one of our own: nothing under way would tell.
+
+        Where none may be asked, another row begins.
+        """
         loop = asyncio.get_running_loop()
+        is_asked = self._probe is not None and not self._probe.done()
+        if not is_asked and loop.time() < self._no_probe_before:
+            return
         question: tuple[Messages, Schema | None]
         if self._sample is not None:
             question = self._sample[1:]
         elif self._own is not None and may_own:
             question = self._own, None
         else:
+            self._fresh += 1
+            self._no_probe_before = loop.time() + self._limits.backoff
             return
         if self._probe is None or self._probe.done():
-            if loop.time() < self._no_probe_before:
-                return
             self._probe = asyncio.ensure_future(self._look(ask, *question))
         await asyncio.wait([self._probe])
 

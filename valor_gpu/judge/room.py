@@ -17,12 +17,12 @@ class Room:
     """Number of rows that may be under way.
 
     A window of rows keeps the judge busy. Rows that wait for another try are not counted in it, up to
-    :data:`MOST_HELD` rows and :data:`MOST_HELD_SIZE` characters, unless the server answers nobody: then every new row
-    would fail, too.
+    :data:`MOST_HELD` rows and :data:`MOST_HELD_SIZE` characters. While the server answers nobody they are fewer, since
+    new rows would fail, too.
 
     Args:
         window: rows that keep the judge busy.
-        is_silent: whether the server answers nobody.
+        most: gives the number of rows that may wait now beside those of the window, at most :data:`MOST_HELD`.
         changed: called in the event loop when a row has begun to wait.
 
     Attributes:
@@ -31,15 +31,20 @@ class Room:
     """
 
     def __init__(
-        self, window: int, is_silent: Callable[[], bool] = bool, changed: Callable[[], object] = lambda: None
+        self, window: int, most: Callable[[], int] = lambda: MOST_HELD, changed: Callable[[], object] = lambda: None
     ) -> None:
         self.window, self.under_way, self.held, self.held_size = window, 0, 0, 0
-        self._is_silent, self.changed = is_silent, changed
+        self._most, self.changed = most, changed
 
     def free(self) -> int:
         """Returns the number of rows that may begin now; 0 or less when there is no room."""
-        spared = 0 if self._is_silent() or self.held_size > MOST_HELD_SIZE else min(self.held, MOST_HELD)
+        spared = 0 if self.held_size > MOST_HELD_SIZE else min(self.held, self._most())
         return self.window - self.under_way + spared
+
+    def batch(self) -> int:
+        """Returns the number of rows to begin at once: half a window or more, fewer where all others wait; else 0."""
+        free = self.free()
+        return free if free >= (self.window + 1) // 2 or (free > 0 and self.held >= self.under_way) else 0
 
 
 class Place:

@@ -139,7 +139,7 @@ class RowsUnderWay:
         self._tasks: set[asyncio.Task[Judgement]] = set()
         # Twice the requests in flight: one that ends finds the next one ready.
         window = max(2, math.ceil(2 * scheduler.concurrency / max(1, len(metrics) * repeats)))
-        self.room = Room(window, lambda: scheduler.retries.is_silent(), changed)
+        self.room = Room(window, lambda: scheduler.retries.most_held(), changed)
 
     def start(self, index: int, row: Any) -> None:
         """Starts the judgements of a row. Called in the event loop."""

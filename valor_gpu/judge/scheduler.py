@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache, cache_key
+from valor_gpu.judge.causes import Causes
 from valor_gpu.judge.judgements import is_cancelled, judgement_of, raised
-from valor_gpu.judge.limits import FATAL, RETRIED, Gate, Limits, TokenEstimate, Window
+from valor_gpu.judge.limits import RETRIED, Gate, Limits, TokenEstimate, Window
 from valor_gpu.judge.metric import Question
 from valor_gpu.judge.parse import repair_messages
 from valor_gpu.judge.protocol import (
@@ -35,7 +36,6 @@ from valor_gpu.judge.replies import Replies
 from valor_gpu.judge.retries import GivenUp, Retries, Trial
 from valor_gpu.judge.room import PLACE
 
-SHARED_FAILURES = 5  # failures in a row by one cause that is the same for every row: the run stops
 PATIENCE = 5.0  # seconds that the judge gets to close its connections
 MAX_ADAPTIONS = 20  # times that a judge may change its parameters within one question
 _SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, Counter[int]] = WeakKeyDictionary()
@@ -75,6 +75,7 @@ class Scheduler:
         attempts: requests of the run.
         stopped: why the run asks no more; None while it asks.
         dropped: parameters that requests of the run were sent without.
+        causes: failures that all requests would share.
 
     Example:
         >>> async def main():
@@ -114,7 +115,7 @@ class Scheduler:
         probes = getattr(self.judge, "probes", True)
         own = getattr(self.judge, "probe_messages", None)
         self.retries = Retries(self.limits, self._rng, lambda: int(self.gate.limit), probes, own)
-        self._shared: tuple[str | None, int] = (None, 0)
+        self.causes = Causes(self.limits)
 
     async def __aenter__(self) -> Scheduler:
         if not self._in_use.acquire(blocking=False):
@@ -226,7 +227,7 @@ class Scheduler:
                     break
                 anew = number % tries == 0
                 messages = question.messages if anew else repair_messages(messages, reply, judgement.error)
-            self._shared = (None, 0)
+            self.causes.clear()
         except JudgeError as error:
             if error.retry_now and spent.reply is None and spent.adaptions < MAX_ADAPTIONS:
                 raise
@@ -241,21 +242,8 @@ class Scheduler:
 
     def _count_failure(self, error: JudgeError) -> None:
         """Stops the run by a failure that every later request would share."""
-        if self.stopped is not None or isinstance(error, GivenUp):
-            return
-        cause, count = self._shared
-        # A server that is gone after all retries is gone for the next row, too.
-        shared = str(error) if error.status is Status.CONNECTION_ERROR else error.shared_cause
-        if shared is None and not self.retries.replies:
-            shared = error.suspect
-        count = count + 1 if shared is not None and shared == cause else 1
-        self._shared = (shared, count)
-        if error.status in FATAL or self.limits.too_long(error):
-            self.stop(error.status, f"an earlier request failed: {error}")
-        elif shared is not None and count >= SHARED_FAILURES:
-            hint = f" ({error.hint})" if error.hint else ""
-            told = f": {shared}" if shared != error.suspect else f", and none was answered: {error}{hint}"
-            self.stop(error.status, f"{count} requests in a row failed by the same cause{told}")
+        if self.stopped is None and (reason := self.causes.stop_by(error, self.retries.replies > 0)) is not None:
+            self.stop(error.status, reason)
 
     async def _reply(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """A reply, after as many attempts as the limits and the failures allow.

@@ -288,6 +288,7 @@ async def async_stream(
                     judged = await finished.get()
                     notices.show()
                     if judged is None:
+                        changed.set()  # a silence ends without a word
                         idle()
                         continue
                     yield _row_of(judged)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import math
 import signal
 import sys
 import threading
+import time
 from collections.abc import Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
@@ -86,10 +88,20 @@ class LoopThread:
         self._thread.join(PATIENCE)
 
 
-def result_of(future: concurrent.futures.Future[T]) -> T:
-    """Returns the result of a future; Ctrl-C ends the wait."""
+def result_of(future: concurrent.futures.Future[T], longest: float = math.inf) -> T:
+    """Returns the result of a future; Ctrl-C ends the wait.
+
+    Args:
+        future: runs in another thread.
+        longest: seconds to wait.
+
+    Raises:
+        concurrent.futures.TimeoutError: it took longer.
+    """
+    end = time.monotonic() + longest
     while not concurrent.futures.wait([future], WAKE).done:
-        pass
+        if time.monotonic() >= end:
+            raise concurrent.futures.TimeoutError
     return future.result()
 
 

@@ -37,7 +37,8 @@ _FORM = "the form of the reply"
 SILENT = 3
 """Failures in a row after which a request is not sent again: the server is down."""
 SHARED_FAILURES = 5
-"""Failures in a row, by a cause that all requests share, after which nothing is asked for a while."""
+"""Failures in a row, the last by a cause that all requests share, or by a timeout, after which nothing is asked for a
+while."""
 PAUSE = 30.0  # seconds of that while
 
 
@@ -187,7 +188,8 @@ class OpenAIEmbedder:
             return outcome
         self._failed += 1
         self._last, self._asks_again = outcome, -1.0
-        if outcome.status in FATAL or (outcome.status is Status.BAD_REQUEST and self._sample is None):
+        is_shared = outcome.suspect is not None and self._sample is None
+        if outcome.status in FATAL or is_shared or outcome.status is Status.TIMEOUT:
             self._asks_again = time.monotonic() + PAUSE
         return outcome
 

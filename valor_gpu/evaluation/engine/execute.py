@@ -22,8 +22,11 @@ from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.common_errors import without_scores
 from valor_gpu.evaluation.results.files import write_artifacts
 from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.evaluation.targets.asked import AskedTarget
+from valor_gpu.evaluation.targets.base import ERROR
 from valor_gpu.judge.cache import JudgeCache
-from valor_gpu.judge.protocol import Messages, Reply, Schema, Usage, describe
+from valor_gpu.judge.causes import was_not_asked
+from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.judge.stream import open_scheduler
@@ -68,6 +71,7 @@ def execute(
             run.reconfigure(config)
         try:
             with _scheduler(plan, store, run) as scheduler:
+                _allow_for_rejections(plan, run, scheduler)
                 _read_again(plan, run, scheduler)
                 pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
                 pipeline.work(works)
@@ -86,6 +90,16 @@ def execute(
             if state == FINISHED:
                 remove_journal(store, run.id)
     return _outcome(plan, store, run, reason, error, tracking_uri)
+
+
+def _allow_for_rejections(plan: Plan, run: Run, scheduler: Scheduler | None) -> None:
+    """Allows for what was rejected before: a resumed run may begin with it, and must come to the rows behind it."""
+    if scheduler is not None:
+        names = {each.name for each in plan.judged}
+        failed = [each.n_failed for name, each in run.summary().items() if name in names]
+        scheduler.causes.rejected_before = sum(each.get(Status.BAD_REQUEST, 0) for each in failed)
+    if isinstance(target := plan.services.target, AskedTarget) and run.counts().get(ERROR):
+        target.rejected_before = sum(row.status == ERROR and not was_not_asked(row.error) for row in run.stream_rows())
 
 
 def _read_again(plan: Plan, run: Run, scheduler: Scheduler | None) -> None:

@@ -121,7 +121,7 @@ class Pipeline:
                     raise KeyboardInterrupt
                 if stages.stopped:
                     more = False
-                if more and (free := room.free()) >= (room.window + 1) // 2:
+                if more and (free := room.batch()):
                     batch = list(islice(works, free))
                     more = bool(batch)
                     started = self._begin(batch)

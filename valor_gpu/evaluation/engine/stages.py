@@ -23,7 +23,7 @@ from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.judged.scores import judged_outcome
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
-from valor_gpu.judge.room import PLACE, Place, Room, Slot
+from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot
 from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
@@ -90,7 +90,7 @@ class Stages:
         asked = len(plan.judged) * plan.config.repeats
         judging = math.ceil(4 * scheduler.concurrency / max(1, asked)) if scheduler is not None and asked else 0
         window = max(2, judging + (2 * self._size if plan.answers else 0))
-        self.room = Room(window, self._is_silent, lambda: events((HELD, None)))
+        self.room = Room(window, self._most_held, lambda: events((HELD, None)))
 
     async def __aenter__(self) -> Stages:
         self._loop = asyncio.get_running_loop()
@@ -133,9 +133,9 @@ class Stages:
             await asyncio.wait(self._tasks, timeout=PATIENCE)
         self._flush()
 
-    def _is_silent(self) -> bool:
-        """Whether the judge's server, or the target's, answers nobody."""
-        return any(asker.retries.is_silent() for asker in self.askers())
+    def _most_held(self) -> int:
+        """Rows that may wait beside those of the window; few while the judge's server, or the target's, is silent."""
+        return min((asker.retries.most_held() for asker in self.askers()), default=MOST_HELD)
 
     def askers(self) -> list[Scheduler]:
         """What asks the judge's server, and the target's, as far as they are asked."""

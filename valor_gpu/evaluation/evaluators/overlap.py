@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice, check_number, check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.azure_tokens import azure_tokenizer
-from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, UNDEFINED, Outcome, number_outcome
+from valor_gpu.evaluation.evaluators.base import UNDEFINED, Outcome, number_outcome
 from valor_gpu.evaluation.evaluators.texts import TextEvaluator, TextRows
 from valor_gpu.text.bleu import bleu_of, counts_of, gleu_of, smoothed_bleu_of
 from valor_gpu.text.match_counts import common_lengths, ngram_matches
@@ -223,26 +223,30 @@ class AdaSimilarity(TextEvaluator):
         """Gives the cosine; texts whose vectors are zeros have none."""
         from valor_gpu.text.embedding import embedding_similarity  # loads what asks servers, 20 ms that others need not
 
-        failures: dict[str, str] = {}
+        failures: dict[str, Outcome] = {}
         cosines = embedding_similarity(texts.predictions, texts.references, partial(self._vectors, failures))
         outcomes = [number_outcome(value) for value in cosines.tolist()]
         for at, (answer, truths) in enumerate(zip(texts.predictions, texts.references) if failures else ()):
             asked = (answer, *([truths] if isinstance(truths, str) else truths))
-            reasons = [failures[text] for text in asked if text in failures]
-            if reasons:
-                outcomes[at] = Outcome(None, EVALUATOR_ERROR, reasons[0])
+            outcomes[at] = next((failures[text] for text in asked if text in failures), outcomes[at])
         return outcomes
 
-    def _vectors(self, failures: dict[str, str], texts: list[str]) -> Any:
-        """The vectors of texts; zeros for those that fail while others do not, whose reasons go into ``failures``."""
-        from valor_gpu.judge.protocol import describe
+    def _vectors(self, failures: dict[str, Outcome], texts: list[str]) -> Any:
+        """The vectors of texts; zeros for those that fail, whose outcomes go into ``failures``.
+
+        Their status is that of the request, so that a resumed run asks for them again.
+        """
+        from valor_gpu.judge.protocol import JudgeError, describe
         from valor_gpu.text.served_embedding import SomeFailed
 
         try:
             return self._embed(texts)
         except SomeFailed as error:
-            failures.update({texts[at]: describe(failure) for at, failure in error.failures.items()})
-            return error.vectors
+            failed, vectors = dict(error.failures), error.vectors
+        except JudgeError as error:
+            failed, vectors = dict.fromkeys(range(len(texts)), error), np.zeros((len(texts), 1))
+        failures.update({texts[at]: Outcome(None, str(each.status), describe(each)) for at, each in failed.items()})
+        return vectors
 
 
 class ValorBleu(TextEvaluator):

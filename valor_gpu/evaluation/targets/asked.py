@@ -96,6 +96,7 @@ class AskedTarget(Target):
 
     Attributes:
         scheduler: asks the server; None before the first row.
+        rejected_before: rows that the server has rejected in the run before it was resumed.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class AskedTarget(Target):
         self.attempt_timeout, self.timeout = self.timeout, None
         self.limits = Limits(concurrency=max_concurrency, timeout=_NEVER, transport_retries=retries, repairs=0)
         self.scheduler: Scheduler | None = None
+        self.rejected_before = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._numbers = itertools.count()
 
@@ -125,6 +127,7 @@ class AskedTarget(Target):
         loop = asyncio.get_running_loop()
         if self.scheduler is None or self._loop is not loop:
             self.scheduler, self._loop = Scheduler(self._judge(), self.limits), loop
+            self.scheduler.causes.rejected_before = self.rejected_before
             await self.scheduler.__aenter__()  # does not wait for anything, so that one row enters
         # A number of its own for every question: equal rows, and epochs, are asked each for itself.
         return await self.scheduler.ask(Question(messages, parse, whole_reply=True), next(self._numbers))
