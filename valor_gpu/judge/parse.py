@@ -8,7 +8,7 @@ one number. Two that differ are no rating. docs/judge.md has the whole grammar.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from valor_gpu.judge.json_text import (
     survey,
     verdict_parts,
 )
+from valor_gpu.judge.lenient import find_objects
 from valor_gpu.judge.places import QUOTED, Places
 from valor_gpu.judge.prose import alone, ratings, tagged
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
@@ -41,6 +42,7 @@ __all__ = [
     "score_schema",
 ]
 
+_RATING_WORDS = ("score", "rating")
 GRAMMAR = 2
 """Version of the rules by which replies are read; a run keeps it, since scores by older rules are read again."""
 
@@ -142,12 +144,32 @@ def _ratings(text: str, high: float, keys: Mapping[str, Sequence[str]], flags: b
     """Every rating of a text, the objects first."""
     held = survey(text, tuple(keys), [reason for reasons in keys.values() for reason in reasons])
     found = [rating for one in held.objects for rating in _of_object(one, high, keys, flags)]
+    found += [_Rating(number, QUOTED) for one in held.others for number in _numbers_in(one, high, keys)]
     said = "".join([text for text, _ in tagged(held.prose, "S1")][:1]).strip()
     places = Places(held.prose, held.fences)
     for one in ratings(held.prose, high):
         weight = places.weight(one.begin)
         found.append(_Rating(one.value, weight if one.gives and not held.broken else QUOTED, said))
     return found
+
+
+def _numbers_in(value: Any, high: float, keys: Iterable[str], named: bool = False) -> Iterator[float]:
+    """Numbers that an object of another form gives as ratings: ``{"final_score": 1}``, ``{"result": {"score": 1}}``."""
+    if isinstance(value, Mapping):
+        wanted = (*_RATING_WORDS, *(key.casefold() for key in keys))
+        for key, one in value.items():
+            yield from _numbers_in(one, high, keys, any(word in key.casefold() for word in wanted))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _numbers_in(one, high, keys) if isinstance(one, (dict, list)) else ()
+    elif isinstance(value, str):
+        if (number := alone(value, high) if named else None) is not None:
+            yield number
+        elif value.lstrip().startswith("{"):  # the arguments of a call of a tool are JSON in a text
+            for one in find_objects(value).found:
+                yield from _numbers_in(one.value, high, keys)
+    elif named and isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield float(value) if abs(value) < 1e300 else math.inf
 
 
 def _of_object(one: Object, high: float, keys: Mapping[str, Sequence[str]], flags: bool) -> Iterator[_Rating]:
