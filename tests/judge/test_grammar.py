@@ -298,6 +298,20 @@ def test_log_probabilities_of_a_draft_give_nothing() -> None:
             read_probability(Reply(text, logprobs=({"unsafe": 0.0},)), "unsafe", "safe")
 
 
+def test_log_probabilities_left_by_chance_give_nothing() -> None:
+    chance = {"The": 0.0, "safe": -12.0, "unsafe": -9.0, "2": -9.0}
+    said = Reply("\nsafe", logprobs=(chance, {"safe": -0.1, "unsafe": -2.4, "The": -9.0}))
+    assert read_probability(said, "unsafe", "safe") == pytest.approx(0.0911, abs=1e-4)
+    with pytest.raises(ParseError, match="log-probabilities of its verdict"):
+        read_probability(Reply("The text is fine.", logprobs=(chance,)), "unsafe", "safe")
+    assert expected_score(Reply("\n4", logprobs=(chance, {"4": 0.0})), 1, 5).value == 4.0
+    with pytest.raises(ParseError, match="must have log-probabilities of a rating"):
+        expected_score(Reply("4", logprobs=(chance,)), 1, 5)
+    text = '{"reason": "2 slips", "score": 4}'
+    with pytest.raises(ParseError, match="must have no digit before its rating 4"):
+        expected_score(Reply(text, logprobs=({"2": 0.0}, {"4": 0.0})), 1, 5)
+
+
 def test_marks_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thoughts, "_MARKS", dict(thoughts._MARKS))
     monkeypatch.setattr(thoughts, "_MARK", thoughts._MARK)

@@ -8,7 +8,8 @@ one number. Two that differ are no rating. docs/judge.md has the whole grammar.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -265,18 +266,52 @@ def check_no_thoughts(reply: Reply) -> None:
         )
 
 
+def masses_of(position: Mapping[str, float], names: Sequence[str], fits: Callable[[str, str], bool]) -> list[float]:
+    """Returns the probabilities of names at a position; zeros where another token is likelier than all of them.
+
+    There, their own probabilities are what was left by chance.
+
+    Args:
+        position: log-probabilities of tokens.
+        names: in lower case.
+        fits: whether a name goes with a token.
+
+    Example:
+        >>> masses_of({" 4": 0.0, "The": -9.0}, ["4", "5"], str.__eq__)
+        [1.0, 0.0]
+        >>> masses_of({" 4": -9.0, "The": 0.0}, ["4", "5"], str.__eq__)
+        [0.0, 0.0]
+    """
+    masses, other = [0.0] * len(names), 0.0
+    for token, logprob in position.items():
+        bare = token.strip().strip("\u2581\u0120").lower()
+        meant = [number for number, name in enumerate(names) if bare and fits(name, bare)]
+        for number in meant:
+            masses[number] += math.exp(logprob)
+        other = other if meant else max(other, math.exp(logprob))
+    return masses if sum(masses) >= other else [0.0] * len(names)
+
+
+def _check_first(text: str, low: int, high: int) -> None:
+    """Raises for a reply with a digit before its rating, whose log-probabilities would be taken for the rating's."""
+    value = parse_score(text, low, high).value
+    first = re.search(r"\d", text)
+    if first is not None and int(first[0]) != value:
+        raise ParseError(f"the reply must have no digit before its rating {value:g} but is {shown(text)}")
+
+
 def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """Computes the expected rating from the log-probabilities of the reply's first token that is a rating.
 
     Args:
-        reply: with ``logprobs``, of a judge with ``logprobs=True`` or of the logits mode.
+        reply: with ``logprobs``, of a judge with ``top_logprobs`` or of the logits mode.
         low: the least rating, at least 0.
         high: the greatest, at most 9.
 
     Raises:
         InputError: the range has ratings of more than one digit.
-        ParseError: the reply has no log-probabilities, no rating among them, or thoughts: its first rating may be a
-            draft.
+        ParseError: the reply has no log-probabilities, no position where a rating is likeliest, a digit before its
+            rating, or thoughts: its first rating may be a draft.
 
     Example:
         >>> from math import log
@@ -286,14 +321,12 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
     if not 0 <= low < high <= 9:
         raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
     check_no_thoughts(reply)
+    if reply.logprobs:
+        _check_first(reply.text, low, high)
     for position in reply.logprobs or ():
-        totals = {rating: 0.0 for rating in range(low, high + 1)}
-        for token, logprob in position.items():
-            digit = token.strip().strip("▁Ġ")
-            if digit.isdecimal() and len(digit) == 1 and int(digit) in totals:
-                totals[int(digit)] += math.exp(logprob)
-        mass = math.fsum(totals.values())
+        totals = masses_of(position, [str(rating) for rating in range(low, high + 1)], str.__eq__)
+        mass = math.fsum(totals)
         if mass > 0.0:
-            shares = {rating: share / mass for rating, share in totals.items()}
+            shares = {rating: share / mass for rating, share in enumerate(totals, low)}
             return Expected(math.fsum(rating * share for rating, share in shares.items()), shares, min(mass, 1.0))
     raise ParseError("the reply must have log-probabilities of a rating but has none")
