@@ -133,7 +133,7 @@ def ratings(text: str, high: float) -> list[Rated]:
         return [Rated(value, True)]
     found = [Rated(_in_tag(tag, high), True, begin) for tag, begin in tagged(text, "S2")]
     found += [
-        Rated(_of_fraction(match[1], match[2], high), _begins_line(text, match), match.start(1))
+        Rated(_of_fraction(match[1], match[2], high), begins_line(text, match), match.start(1))
         for match in _LABEL.finditer(text)
         if not _explains(text, match)
     ]
@@ -152,8 +152,8 @@ def _explains(text: str, match: re.Match[str]) -> bool:
     return not {":", "=", "\uff1a", "|", ">"} & {*match[0]} and _EXPLAINED.match(behind) is not None
 
 
-def _begins_line(text: str, match: re.Match[str]) -> bool:
-    """Whether a label stands at the beginning of a line, and its number is not taken back."""
+def begins_line(text: str, match: re.Match[str]) -> bool:
+    """Whether a label stands at the beginning of a line, and what it gives is not taken back."""
     begin = text.rfind("\n", max(0, match.start() - _BEGIN_OF_LINE), match.start()) + 1
     if not begin and match.start() > _BEGIN_OF_LINE:
         return False
