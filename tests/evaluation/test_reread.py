@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
-from valor_gpu.judge import CallableJudge
+from valor_gpu.judge import CallableJudge, Reply
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.store import Run, Store
 from valor_gpu.store.withdrawn import withdraw_scores
@@ -68,6 +68,31 @@ def test_scores_are_read_again_from_the_cache(tmp_path: Path, store: Store) -> N
         assert values_of(resume_run(store, run.id, data=ROWS, judge=judge).run) == [4.0] * 4
     made_older(run, {})
     resume_run(store, run.id, data=ROWS, judge=judge)  # all hold: nothing is said
+
+
+class Dropping(Judge):
+    """A judge whose server rejects the temperature and schemas."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"name": "d", "parameters": {"temperature": 0.0, "seed": 1}, "response_format": "json_schema"}
+
+    def dropped(self, schema: Any = None) -> tuple[str, ...]:
+        return ("temperature",) if schema is None else ("json_schema", "temperature")
+
+    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
+        return replace(await super().__call__(messages, schema), dropped=self.dropped(schema))
+
+
+@pytest.mark.filterwarnings("ignore:the judge's server rejects")
+def test_replies_to_requests_without_a_parameter_are_found(tmp_path: Path, store: Store) -> None:
+    judge = Dropping('{"reason": "x", "score": 4}')
+    given = {"data": ROWS, "metrics_list": ["gpt_fluency"], "judge": judge, "cache": str(tmp_path / "replies.sqlite")}
+    run = evaluate(**given, store=store).run
+    made_older(run, {2: 2.0})
+    with pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 2\)$"):
+        resume_run(store, run.id, data=ROWS, judge=judge)
+    assert values_of(store.run(run.id)) == [4.0] * 4 and judge.asked == 4
 
 
 def test_a_reply_that_gives_no_value_any_more_is_asked_anew(tmp_path: Path, store: Store) -> None:

@@ -17,7 +17,8 @@ from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric
 from valor_gpu.judge.metric import FailedJudgement, Question
 from valor_gpu.judge.parse import GRAMMAR
-from valor_gpu.judge.protocol import Judgement, Status, text_of
+from valor_gpu.judge.protocol import Judgement, Reply, Status, text_of
+from valor_gpu.judge.requests import ways_to_send
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.store import Run, StoredScore
 from valor_gpu.store.withdrawn import withdraw_scores
@@ -133,6 +134,20 @@ def _scores(run: Run, tools: Mapping[str, Any]) -> Iterator[tuple[Work, StoredSc
                 yield work, score
 
 
+def _cached(scheduler: Scheduler, question: Question, repeat: int) -> Reply:
+    """The reply to a question, whatever parameters its request had to be sent without.
+
+    Raises:
+        _NotKept: the file of replies has none, or there is no file.
+    """
+    cache, identity = scheduler.cache, scheduler.judge.identity
+    if cache is not None and identity is not None:
+        for dropped in ways_to_send(identity, question.schema):
+            if (reply := cache.get(scheduler.key(question, repeat, dropped))) is not None:
+                return reply
+    raise _NotKept
+
+
 async def _value(plan: Plan, work: Work, tool: Any, score: StoredScore, scheduler: Scheduler) -> float | None:
     """The value that the kept replies give now; None when they give none.
 
@@ -147,11 +162,7 @@ async def _value(plan: Plan, work: Work, tool: Any, score: StoredScore, schedule
             return None
 
     async def ask(question: Question) -> Any:
-        cache = scheduler.cache
-        key = scheduler.key(question, score.repeat, ()) if cache is not None else b""
-        reply = cache.get(key) if cache is not None else None
-        if reply is None:
-            raise _NotKept
+        reply = _cached(scheduler, question, score.repeat)
         try:
             return question.parse(reply if question.whole_reply else reply.text)
         except Exception as error:  # whatever a parser makes of it, it is no value
