@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from valor_gpu.judge.lenient import PLACEHOLDER
+
 NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
 # Not a part of a longer number, of a range, of several numbers, of a correction, or a percentage.
 _MORE = r"to|or|and|-|\u2013|->|\u2192|,|\?\s{0,8}no\b\W{0,8}"
@@ -45,11 +47,12 @@ _BOXED = re.compile(rf"\\boxed\{{\s{{0,4}}{RATED}\s{{0,4}}\}}")
 _WHOLE = re.compile(
     rf"[\s*_#]{{0,8}}(?:[^\W\d_]{{1,30}}[\s_]{{0,4}}){{1,4}}[*]{{0,4}}[:=\uff1a][\s*_]{{0,8}}{RATED}{END}[*_.\s]{{0,8}}"
 )
+_NEAR = 12  # characters around a line in which blank lines are looked for
 _WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _WORD = "|".join(_WORDS)
 _SPELT = re.compile(
     rf"\b(?:score|rating)[\s*_]{{0,8}}(?:[:=\uff1a]|\bis\b|\bof\b)[\s*_]{{0,8}}({_WORD})\b"
-    rf"|\b({_WORD}|\d{{1,2}})\s{{1,4}}out\s{{1,4}}of\s{{1,4}}(?:{_WORD})\b",
+    rf"|\b({_WORD}|\d{{1,2}})\s{{1,4}}out\s{{1,4}}of\s{{1,4}}({_WORD})(?=[*_]{{0,4}}\s{{0,4}}(?:[.;,:!)\n]|\Z))",
     re.IGNORECASE,
 )
 _RANGE = re.compile(
@@ -68,8 +71,17 @@ def phrases(text: str, high: float) -> Iterator[re.Match[str]]:
     """
     for pattern in (_GIVEN, _BEING, _NAMED, _LINE):
         for match in pattern.finditer(text):
-            if float(match[1]) <= high:
+            if float(match[1]) <= high and (pattern is not _LINE or _is_paragraph(text, match)):
                 yield match
+
+
+def _is_paragraph(text: str, match: re.Match[str]) -> bool:
+    """Whether a line is a paragraph of its own; the first and the last line need a blank line on one side alone."""
+    before, behind = text[max(0, match.start() - _NEAR) : match.start()], text[match.end() : match.end() + _NEAR]
+    first, last = match.start() <= _NEAR and not before.strip(), match.end() + _NEAR >= len(text) and not behind.strip()
+    above = first or before[len(before.rstrip()) :].count("\n") > 1 or before.rstrip()[-1:] == PLACEHOLDER
+    below = last or behind[: -len(behind.lstrip()) or None].count("\n") > 1 or behind.lstrip()[:1] == PLACEHOLDER
+    return (above or last) and (below or first)
 
 
 def only_phrases(text: str) -> Iterator[re.Match[str]]:
@@ -80,7 +92,8 @@ def only_phrases(text: str) -> Iterator[re.Match[str]]:
         ['4']
     """
     yield from (match for match in (_FIRST.match(text), _WHOLE.fullmatch(text)) if match is not None)
-    yield from _BOXED.finditer(text)
+    if PLACEHOLDER not in text:  # beside a verdict it may be quoted mathematics
+        yield from _BOXED.finditer(text)
 
 
 def vague(text: str, high: float) -> Iterator[tuple[float, int]]:
@@ -92,6 +105,8 @@ def vague(text: str, high: float) -> Iterator[tuple[float, int]]:
     """
     for match in _SPELT.finditer(text):
         word = (match[1] or match[2]).lower()
+        if match[3] and _WORDS.index(match[3].lower()) != high:
+            continue
         yield float(_WORDS.index(word) if word in _WORDS else word), match.start()
     for match in _RANGE.finditer(text):
         if match[1] is None or float(match[1]) != high:  # "Rating: 1-5" is the scale
