@@ -112,6 +112,28 @@ def test_a_reply_that_gives_no_value_any_more_is_asked_anew(tmp_path: Path, stor
     assert values_of(again.run) == [3.0, 4.0, 4.0, 4.0] and judge.asked == 1
 
 
+def test_differences_are_told_once_though_the_run_is_killed(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Judge('{"reason": "x", "score": 4}')
+    given = {"data": ROWS, "metrics_list": ["gpt_fluency"], "judge": judge, "cache": str(tmp_path / "replies.sqlite")}
+    run = evaluate(**given, store=store).run
+    made_older(run, {2: 2.0})
+
+    def killed(*given: Any) -> None:
+        withdraw_scores(*given)
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 2\)"):
+        patch.setattr("valor_gpu.evaluation.engine.reread.withdraw_scores", killed)
+        with pytest.raises(SystemExit, match="^$"):
+            resume_run(store, run.id, data=ROWS, judge=judge)
+    resume_run(store, run.id, data=ROWS, judge=judge)
+    notes = store.run(run.id).config["notes"]
+    assert len(notes) == 1 and "gpt_fluency: 1 in rows 2" in notes[0]
+    assert values_of(store.run(run.id)) == [4.0] * 4 and judge.asked == 4
+
+
 def test_scores_without_their_replies_stay_and_are_counted(store: Store) -> None:
     judge = Judge('{"reason": "x", "score": 4}')
     run = evaluate(data=ROWS, metrics_list=["gpt_fluency", "gpt_coherence"], judge=judge, store=store).run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,24 +90,23 @@ def _asks_once(tool: Any) -> bool:
     return isinstance(tool, (RatingMetric, TemplateMetric)) and tool.task == "qa"
 
 
-def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None) -> str:
+def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None, tell: Callable[[str], None]) -> None:
     """Reads the replies of a run's scores again where an older grammar did, and withdraws values that do not hold.
 
     Args:
         plan: of the run; its judged evaluators are looked at.
         run: leased by this process.
         scheduler: with the file of replies.
-
-    Returns:
-        What the user is to be told; empty where every score holds.
+        tell: gets what the user is to be told, before a value is withdrawn; not called where every score holds.
     """
     if scheduler is None or run.config.get("grammar", 1) >= GRAMMAR:
-        return ""
+        return
     with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
         found: Reread = thread.submit(lambda: asyncio.run(_reread(plan, run, scheduler))).result()
+    if note := found.note():
+        tell(note)
     changed = [score for scores in found.changed.values() for score in scores]
     withdraw_scores(run, changed, _AGAIN, "an older grammar read the reply otherwise")
-    return found.note()
 
 
 async def _reread(plan: Plan, run: Run, scheduler: Scheduler) -> Reread:
