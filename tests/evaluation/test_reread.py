@@ -126,7 +126,7 @@ def test_differences_are_told_once_though_the_run_is_killed(
 
     with monkeypatch.context() as patch, pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 2\)"):
         patch.setattr("valor_gpu.evaluation.engine.reread.withdraw_scores", killed)
-        with pytest.raises(SystemExit, match="^$"):
+        with pytest.raises(SystemExit, match=r"^$"):
             resume_run(store, run.id, data=ROWS, judge=judge)
     resume_run(store, run.id, data=ROWS, judge=judge)
     notes = store.run(run.id).config["notes"]
