@@ -276,6 +276,10 @@ def test_every_key_of_an_object_counts() -> None:
         ("It is complete.\nFinal verdict: **first**", "first"),
         ("first\n\nIt is complete.", "first"),
         ("It is complete.\nfirst", "verdict must be"),
+        ("**First** - it is complete.", "first"),
+        ("First: it is complete.", "first"),
+        ("First: the second is not complete.", "verdict must be"),
+        ("First, it is complete.", "verdict must be"),
         ("<verdict>first</verdict>", "first"),
         ("The verdict is first.", "first"),
         ("Verdict (first/second): [[First]]", "first"),
@@ -302,6 +306,14 @@ def test_choices(text: str, expected: str) -> None:
         return
     with pytest.raises(ParseError, match=expected):
         read_choice(text, "verdict", names, ("verdict",))
+
+
+def test_choices_of_prompts_have_more_labels() -> None:
+    names = ("pass", "fail")
+    assert read_choice("It is complete.\nResult: pass", "score", names).value == "pass"
+    for text in ('It says {"score": "pass"}. Result: fail', 'It says {"score": "pass"}. {"Verdict": "fail"}'):
+        with pytest.raises(ParseError, match="holds several"):
+            read_choice(text, "score", names)
 
 
 def test_strict_json_is_read_as_the_standard_library_does() -> None:

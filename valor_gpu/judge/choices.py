@@ -13,6 +13,18 @@ from valor_gpu.judge.places import QUOTED, STANDS, Places
 from valor_gpu.judge.prose import begins_line
 
 _MARKS = r"[^\S\n]{0,8}[*_#\"'`()\[\].!]{0,8}[^\S\n]{0,8}"
+_LABELS = (
+    "score",
+    "rating",
+    "verdict",
+    "result",
+    "decision",
+    "grade",
+    "conclusion",
+    "assessment",
+    "judgment",
+    "judgement",
+)
 _AROUND = " \t\r\n\"'`*_.!#"
 
 
@@ -36,7 +48,7 @@ class _Said:
     reason: str = ""
 
 
-def read_choice(text: str, key: str, names: Sequence[str], labels: Sequence[str] = ("score", "rating")) -> Choice:
+def read_choice(text: str, key: str, names: Sequence[str], labels: Sequence[str] = _LABELS) -> Choice:
     """Reads one of several names: under a key of a JSON object, behind a label, or as the whole reply.
 
     Args:
@@ -116,6 +128,7 @@ class _Words:
         between = rf"{scale}[\s*_\"'`]{{0,8}}(?:[:=\uff1a>|]|\bis\b:?|[-\u2013\u2014](?=\s))[\s*_\"'`(\[<]{{0,8}}"
         self._label = self._compiled(rf"{label}{between}(?:the\s)?{name}")
         self._line = self._compiled(rf"^{_MARKS}{name}{_MARKS}$")
+        self._first = self._compiled(rf"\A\s*[*_]{{0,4}}{name}[*_]{{0,4}}[^\S\n]{{0,4}}[:.\u2013\u2014-][*_]{{0,4}}\s")
         self._picked = self._compiled(
             rf"\b(?:I|we)(?:['\u2019](?:d|ll))?(?:\s(?:would|will))?\s(?:choose|pick|prefer|select|say|vote\sfor)"
             rf"\s{{1,4}}(?:the\s)?[*_\"'`]{{0,4}}{name}"
@@ -129,17 +142,24 @@ class _Words:
     def in_prose(self, text: str) -> list[tuple[str, int, bool]]:
         """Names, where they stand, and whether they can be the verdict: behind a label that begins a line, alone there.
 
-        The first line can be the verdict without a label.
+        The first line can be the verdict without a label, and so can the word before its first sign.
         """
         first = len(text) - len(text.lstrip())
         text = text.replace(PLACEHOLDER, "\n")
         found = [(match, self._gives(text, match)) for match in self._label.finditer(text)]
         found += [(match, match.start() <= first) for match in self._line.finditer(text)]
+        found += [(match, True) for match in self._first.finditer(text, 0, first + 80) if self._is_only(text, match)]
         found += [(match, False) for pattern in (self._picked, self._better) for match in pattern.finditer(text)]
         named = [(self._names.get(match[1].casefold()), match.start(1), gives) for match, gives in found]
         return sorted(
             ((name, begin, gives) for name, begin, gives in named if name is not None), key=lambda one: one[1]
         )
+
+    def _is_only(self, text: str, match: re.Match[str]) -> bool:
+        """Whether a text has no other name than that of ``match``."""
+        return {self._names.get(one[1].casefold()) for one in self._any.finditer(text)} == {
+            self._names.get(match[1].casefold())
+        }
 
     def _gives(self, text: str, match: re.Match[str]) -> bool:
         """Whether a label begins its line, in which no other name follows: that would be the list of them."""
