@@ -15,8 +15,8 @@ NUMBER = r"[-+]?\d{1,15}(?:\.\d{1,15})?"
 _MORE = r"to|or|and|-|\u2013|->|\u2192|,|\?\s{0,8}no\b\W{0,8}"
 END = rf"(?![\d.,/*_]{{0,8}}\d|[eE][-+]?\d|[\s*_]{{0,8}}(?:{_MORE})[\s*_]{{0,8}}\d|\s{{0,8}}%)"
 RATED = rf"({NUMBER})(?:[\s*_()\]]{{0,8}}(?:/|\bout of\b)[\s*_]{{0,8}}(\d{{1,9}}))?"
-SIGNS = "\u2190-\u2bff\U0001f000-\U0001faff"
-"""Arrows, stars, ticks and other pictures, for a set of a pattern."""
+SIGNS = "\u2600-\u27bf\u2b50\u2b55\U0001f000-\U0001faff"
+"""Stars, ticks and other pictures, for a set of a pattern."""
 _CLOSED = (
     r"(?=[*_\"'`)\]}$]{0,8}(?:\s{0,8}\Z|[^\S\n]{0,8}\n|[.;,:!)](?!\d)"
     r"|\s{1,8}(?:because|since|as|for|overall|stars?|points?|to\s(?:this|the))\b))"
@@ -84,16 +84,20 @@ def _is_paragraph(text: str, match: re.Match[str]) -> bool:
     return (above or last) and (below or first)
 
 
-def only_phrases(text: str) -> Iterator[re.Match[str]]:
+def only_phrases(text: str) -> Iterator[tuple[re.Match[str], int]]:
     """Yields where a text gives a number in words that mean a rating where no other number is in the text.
 
+    With each comes the place up to which the text must hold nothing but words of a label.
+
     Example:
-        >>> [match[1] for match in only_phrases("Fluency: 4")]
-        ['4']
+        >>> [(match[1], begin) for match, begin in only_phrases("Fluency: 4")]
+        [('4', 9)]
     """
-    yield from (match for match in (_FIRST.match(text), _WHOLE.fullmatch(text)) if match is not None)
+    for match in (_FIRST.match(text), _WHOLE.fullmatch(text)):
+        if match is not None:
+            yield match, match.start(1)
     if PLACEHOLDER not in text:  # beside a verdict it may be quoted mathematics
-        yield from _BOXED.finditer(text)
+        yield from ((match, match.start()) for match in _BOXED.finditer(text))
 
 
 def vague(text: str, high: float) -> Iterator[tuple[float, int]]:

@@ -17,9 +17,9 @@ from valor_gpu.judge.lenient import ParseError, shown
 from valor_gpu.judge.phrases import END, NUMBER, RATED, SIGNS, only_phrases, phrases, vague
 
 _TAG = re.compile(r"<(/?)(S1|S2)>", re.IGNORECASE)
-_OPEN = rf"[\s*_\"'`|(\[<{{$>{SIGNS}]{{0,16}}(?:\\boxed\{{)?"
+_OPEN = rf"[\s*_\"'`|(\[{{${SIGNS}]{{0,16}}(?:\\boxed\{{|<(?=\d{{1,4}}>))?"
 _NAME = (
-    r"(?:(?<![^\W_])(?:score|rating|(?:scores|ratings)(?=[\s*_]{0,8}[:=])|(?<!<)S2)(?![^\W_])"
+    r"(?:<(?:score|rating)>|(?<![^\W_])(?:score|rating|(?:scores|ratings)(?=[\s*_]{0,8}[:=])|(?<!<)S2)(?![^\W_])"
     r"|\b[a-z]{2,16}(?-i:Score|Rating)\b|\#[^\S\n]?Result\b|\[Result\])"
 )
 # What may follow the name of a label: "for this answer", "I would assign", "(1-5)", "on a scale of 1 to 5".
@@ -30,8 +30,8 @@ _OF = (
     r"|(?:on|from)\s(?:a\sscale\s(?:of|from)\s)?\d{1,3}\s?(?:-|to)\s?\d{1,3}))?"
 )
 _LABEL = re.compile(
-    rf"{_NAME}(?:{_OF}[\s*_\"'`]{{0,16}}(?:[:=\uff1a|>\u2192\u21d2]|\bis\b:?|[-\u2013\u2014](?=\s)){_OPEN}"
-    rf"|[\s*_\"'`]{{0,16}}(?:\bof\b[\s*_\"'`]{{0,16}})?){RATED}{END}",
+    rf"{_NAME}(?:{_OF}[\s*_\"'`]{{0,16}}(?:[:=\uff1a|\u2192\u21d2]|\bis\b:?|[-\u2013\u2014](?=\s)){_OPEN}"
+    rf"|(?<=>)\s{{0,8}}|[\s*_\"'`]{{0,16}}(?:\bof\b[\s*_\"'`]{{0,16}})?){RATED}{END}",
     re.IGNORECASE,
 )
 _FRACTION = re.compile(rf"(?<![\d./])({NUMBER})\s{{0,8}}(?:/|\bout of\b)\s{{0,8}}(\d{{1,9}}){END}", re.IGNORECASE)
@@ -74,9 +74,21 @@ _LABEL_WORDS = frozenset((
     "gives", "assign", "award", "rate", "it", "this", "answer", "response", "text", "summary", "deserves", "gets",
     "receives", "earns", "so", "therefore", "thus", "hence", "conclusion", "in", "as", "of", "at", "to", "here", "is",
     "here's", "based", "on", "above", "criteria", "considering", "given", "all", "these", "observations", "evaluation",
-    "verdict", "after", "careful", "have", "determined", "that", "assigned", "output",
+    "verdict", "after", "careful", "have", "determined", "that", "assigned", "output", "reply", "result", "grade",
+    "assessment", "judgment", "judgement", "mark", "\u8bc4\u5206", "\u5f97\u5206", "\u5206\u6570", "\u8a55\u4fa1",
+    "\u30b9\u30b3\u30a2", "\uc810\uc218", "\ud3c9\uc810", "bewertung", "punktzahl", "note", "puntuaci\u00f3n",
+    "calificaci\u00f3n", "nota", "punteggio", "valutazione", "pontua\u00e7\u00e3o", "avalia\u00e7\u00e3o",
+    "\u043e\u0446\u0435\u043d\u043a\u0430",
 ))  # fmt: skip
 """Words that may stand between the beginning of a line or sentence and a label."""
+_OF_WORDS = _LABEL_WORDS | {"for", "from", "scale", "would", "awarded", "boxed"}
+"""Words that a label may have behind its name."""
+_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+_SCALE = re.compile(r"(?:\d\s?(?:-|\u2013|to)\s?|\b(?:out\sof|max\w{0,4})\s)(\d{1,4})\b", re.IGNORECASE)
+_SCALE_BEHIND = re.compile(
+    r"[\s*_]{0,8}\(?(?:on|from|in)\s(?:a|the)\sscale\s(?:of|from)\s\d{1,4}\s?(?:-|\u2013|to)\s?(\d{1,4})\b",
+    re.IGNORECASE,
+)
 _DOUBT = re.compile(
     r"n['\u2019]t\b|\b(?:no|not|never|neither|nor|without|cannot|would|could|should|might|may|must|if|unless|when|than"
     r"|too|instead|rather|but|however|although|though|disagree|claim\w{0,3}|sa(?:y|ys|id)|state[sd]?|want\w{0,2}"
@@ -133,7 +145,7 @@ def ratings(text: str, high: float) -> list[Rated]:
         return [Rated(value, True)]
     found = [Rated(_in_tag(tag, high), True, begin) for tag, begin in tagged(text, "S2")]
     found += [
-        Rated(_of_fraction(match[1], match[2], high), begins_line(text, match), match.start(1))
+        Rated(_of_label(text, match, high), _is_own(match) and begins_line(text, match), match.start(1))
         for match in _LABEL.finditer(text)
         if not _explains(text, match)
     ]
@@ -165,7 +177,9 @@ def _is_plain(before: str) -> bool:
     marks = _MARKS.match(before)
     rest = before[marks.end() if marks else 0 :]
     words = [word.lower().replace("\u2019", "'") for word in _WORD.findall(rest)]
-    return all(word in _LABEL_WORDS for word in words) and not _WORD.sub("", rest).strip(" \t,:*_\"'`-\u2013\u2014")
+    return all(word in _LABEL_WORDS for word in words) and not _WORD.sub("", rest).strip(
+        " \t,:\uff1a*_\"'`-\u2013\u2014"
+    )
 
 
 def _is_kept(text: str, match: re.Match[str]) -> bool:
@@ -179,15 +193,15 @@ def _is_kept(text: str, match: re.Match[str]) -> bool:
 
 def _only_number(text: str, high: float, said: Sequence[re.Match[str]]) -> Iterator[Rated]:
     """The rating of a text that has one number alone, which nothing doubts."""
-    alone_only = [(match, match.start(1)) for match in only_phrases(text)]
-    found = [(match, match.start()) for match in (*_LABEL.finditer(text), *said)]
-    for match, begin in [*found, *alone_only][:_MOST_TRIED]:
+    labels = (match for match in _LABEL.finditer(text) if _is_own(match))
+    found = [(match, match.start()) for match in (*labels, *said)]
+    for match, begin in [*found, *only_phrases(text)][:_MOST_TRIED]:
         rest = f"{text[:begin]} {text[match.end() :]}"
         if _NUMERAL.search(rest) is not None or _DOUBT.search(rest) is not None:
             continue
         sentence = max(text.rfind(sign, 0, match.start()) for sign in ".!;\n") + 1
-        if _is_plain(text[sentence : match.start()]) and _is_kept(text, match):
-            yield Rated(_of_fraction(match[1], match[2], high), True, match.start(1))
+        if _is_plain(text[sentence:begin]) and _is_kept(text, match):
+            yield Rated(_of_label(text, match, high), True, match.start(1))
             return
 
 
@@ -215,6 +229,25 @@ def _in_tag(text: str, high: float) -> float:
     if found is None:
         raise ParseError(f"the tag must hold a number but holds {shown(text)}")
     return found
+
+
+def _is_own(match: re.Match[str]) -> bool:
+    """Whether a label is of what is judged: the score of a reference, or of the first of two answers, is not."""
+    named = _BRACKETS.sub("", match[0][: match.start(1) - match.start()])
+    return all(word.lower().replace("\u2019", "'") in _OF_WORDS for word in _WORD.findall(named)[1:])
+
+
+def _of_label(text: str, match: re.Match[str], high: float) -> float:
+    """The number of a label, which may name its scale before it or behind it.
+
+    Raises:
+        ParseError: it is another scale.
+    """
+    tops = _SCALE.findall(match[0][: match.start(1) - match.start()])
+    behind = _SCALE_BEHIND.match(text, match.end(), match.end() + 60)
+    for top in (*tops, *([behind[1]] if behind is not None else [])):
+        _of_fraction(match[1], top, high)
+    return _of_fraction(match[1], match[2], high)
 
 
 def _of_fraction(number: str, top: str | None, high: float) -> float:
