@@ -143,16 +143,17 @@ def ratings(text: str, high: float) -> list[Rated]:
     text = text.translate(_UNSEEN)
     if (value := alone(text, high)) is not None:
         return [Rated(value, True)]
+    labels = [*_LABEL.finditer(text)]
     found = [Rated(_in_tag(tag, high), True, begin) for tag, begin in tagged(text, "S2")]
     found += [
         Rated(_of_label(text, match, high), _is_own(match) and begins_line(text, match), match.start(1))
-        for match in _LABEL.finditer(text)
+        for match in labels
         if not _explains(text, match)
     ]
     fractions = [match for match in _FRACTION.finditer(text) if float(match[2]) == high]
     said = [*phrases(text, high)]
     if not any(one.gives for one in found):
-        found += _only_number(text, high, [*fractions, *said])
+        found += _only_number(text, high, [*(match for match in labels if _is_own(match)), *fractions, *said])
     found += [Rated(float(match[1]), False, match.start(1)) for match in (*fractions, *said)]
     found += [Rated(value, False, begin) for value, begin in vague(text, high)]
     return sorted(found, key=lambda one: one.begin)
@@ -193,8 +194,7 @@ def _is_kept(text: str, match: re.Match[str]) -> bool:
 
 def _only_number(text: str, high: float, said: Sequence[re.Match[str]]) -> Iterator[Rated]:
     """The rating of a text that has one number alone, which nothing doubts."""
-    labels = (match for match in _LABEL.finditer(text) if _is_own(match))
-    found = [(match, match.start()) for match in (*labels, *said)]
+    found = [(match, match.start()) for match in said[:_MOST_TRIED]]
     for match, begin in [*found, *only_phrases(text)][:_MOST_TRIED]:
         rest = f"{text[:begin]} {text[match.end() :]}"
         if _NUMERAL.search(rest) is not None or _DOUBT.search(rest) is not None:
@@ -244,7 +244,7 @@ def _of_label(text: str, match: re.Match[str], high: float) -> float:
         ParseError: it is another scale.
     """
     tops = _SCALE.findall(match[0][: match.start(1) - match.start()])
-    behind = _SCALE_BEHIND.match(text, match.end(), match.end() + 60)
+    behind = _SCALE_BEHIND.match(text[match.end() : match.end() + 60])
     for top in (*tops, *([behind[1]] if behind is not None else [])):
         _of_fraction(match[1], top, high)
     return _of_fraction(match[1], match[2], high)
