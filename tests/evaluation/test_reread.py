@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
-from valor_gpu.judge import CallableJudge
+from valor_gpu.judge import CallableJudge, Reply
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.store import Run, Store
 from valor_gpu.store.withdrawn import withdraw_scores
@@ -70,6 +70,31 @@ def test_scores_are_read_again_from_the_cache(tmp_path: Path, store: Store) -> N
     resume_run(store, run.id, data=ROWS, judge=judge)  # all hold: nothing is said
 
 
+class Dropping(Judge):
+    """A judge whose server rejects the temperature and schemas."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"name": "d", "parameters": {"temperature": 0.0, "seed": 1}, "response_format": "json_schema"}
+
+    def dropped(self, schema: Any = None) -> tuple[str, ...]:
+        return ("temperature",) if schema is None else ("json_schema", "temperature")
+
+    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
+        return replace(await super().__call__(messages, schema), dropped=self.dropped(schema))
+
+
+@pytest.mark.filterwarnings("ignore:the judge's server rejects")
+def test_replies_to_requests_without_a_parameter_are_found(tmp_path: Path, store: Store) -> None:
+    judge = Dropping('{"reason": "x", "score": 4}')
+    given = {"data": ROWS, "metrics_list": ["gpt_fluency"], "judge": judge, "cache": str(tmp_path / "replies.sqlite")}
+    run = evaluate(**given, store=store).run
+    made_older(run, {2: 2.0})
+    with pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 2\)$"):
+        resume_run(store, run.id, data=ROWS, judge=judge)
+    assert values_of(store.run(run.id)) == [4.0] * 4 and judge.asked == 4
+
+
 def test_a_reply_that_gives_no_value_any_more_is_asked_anew(tmp_path: Path, store: Store) -> None:
     cache = str(tmp_path / "replies.sqlite")
     run = evaluate(data=ROWS, metrics_list=["gpt_fluency"], judge=Judge("Score: 4"), cache=cache, store=store).run
@@ -85,6 +110,28 @@ def test_a_reply_that_gives_no_value_any_more_is_asked_anew(tmp_path: Path, stor
     with pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 1\)"):
         again = resume_run(store, run.id, data=ROWS, judge=judge, cache=str(tmp_path / "other.sqlite"))
     assert values_of(again.run) == [3.0, 4.0, 4.0, 4.0] and judge.asked == 1
+
+
+def test_differences_are_told_once_though_the_run_is_killed(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judge = Judge('{"reason": "x", "score": 4}')
+    given = {"data": ROWS, "metrics_list": ["gpt_fluency"], "judge": judge, "cache": str(tmp_path / "replies.sqlite")}
+    run = evaluate(**given, store=store).run
+    made_older(run, {2: 2.0})
+
+    def killed(*given: Any) -> None:
+        withdraw_scores(*given)
+        raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.warns(UserWarning, match=r"made anew: 1 \(gpt_fluency: 1 in rows 2\)"):
+        patch.setattr("valor_gpu.evaluation.engine.reread.withdraw_scores", killed)
+        with pytest.raises(SystemExit, match=r"^$"):
+            resume_run(store, run.id, data=ROWS, judge=judge)
+    resume_run(store, run.id, data=ROWS, judge=judge)
+    notes = store.run(run.id).config["notes"]
+    assert len(notes) == 1 and "gpt_fluency: 1 in rows 2" in notes[0]
+    assert values_of(store.run(run.id)) == [4.0] * 4 and judge.asked == 4
 
 
 def test_scores_without_their_replies_stay_and_are_counted(store: Store) -> None:

@@ -46,7 +46,7 @@ def test_a_prompt_that_fails_does_not_hold_up_the_rows_behind_it(tmp_path: Path)
     shown: list[Progress] = []
     store = tmp_path / "store.sqlite"
     with ScriptedJudge(score) as judge:
-        with pytest.warns(UserWarning, match="a prompt failed 3 times while the server answered others"):
+        with pytest.warns(UserWarning, match="a prompt failed [0-9]+ times while the server answered others"):
             result = evaluate(
                 data=rows(120), metrics_list=METRICS, model_config=judge.config, max_concurrency=4, store=store,
                 progress=shown.append,

@@ -50,6 +50,17 @@ THOUGHTS: list[tuple[str, Any]] = [
     ("<|channel|>analysis<|message|>Score: 2", CUT),
     ("<|channel|>final<|message|>6<|end|><|channel|>final<|message|>2<|end|>", SEVERAL),
     ("<|channel|>final<|message|>6<|end|>Score: 2", SEVERAL),
+    ("analysisScore: 2? No.assistantfinal6", 6),
+    ('analysis Score: 2?assistantfinal{"reason": "it has assistantfinal", "score": 6}', 6),
+    ("analysisA.assistantfinal2assistantfinal6", SEVERAL),
+    ("analysis: it reads well.\nScore: 6", 6),
+    ("analysis of it\nScore: 2\nIt has `assistantfinal6`", 2),
+    ("<think>Score: 2</think><|begin_of_box|>6<|end_of_box|>", 6),
+    ("<think>Score: 2</think><answer>6</answer>", 6),
+    ("<|START_THINKING|>Score: 2<|END_THINKING|>6<\uff5cend\u2581of\u2581sentence\uff5c>", 6),
+    ("<think>x</think>Score: 6. It ends in </think>Score: 2", SEVERAL),
+    ("x</think>{'score': 6}. It ends in </think>{'score': 2}", SEVERAL),
+    ("Score: 2<think>a<think>b</think>c</think>6", SEVERAL),
     ("<think>Score: 2", CUT),
     ("6 <think>or rather", CUT),
     ("x</think>6<think>y", CUT),
@@ -76,9 +87,14 @@ OBJECTS: list[tuple[str, Any]] = [
     ('[{"score": 6}]', 6),
     ('{"score": 6} as said: {"score": 6.0}', 6),
     ('```{"score": 6}``` {"score": 6}', 6),
-    ('{"notes": [1]} {"score": 6} {"more": {"score": 2}}', 6),
+    ('{"notes": [1]} {"score": 6} {"more": {"plus": 2}}', 6),
+    ('{"score": 6} {"more": {"score": 2}}', SEVERAL),
+    ('It says {"score": 6}. {"Rating": 2}', SEVERAL),
+    ('{"final_score": "2/7"} ```{"score": 6}```', SEVERAL),
+    ('{"score": 6} {"name": "rate", "arguments": "{\\"score\\": 2}"}', SEVERAL),
+    ('{"score": 6} {"results": [{"score": 6, "note": [1]}], "scores": true}', 6),
     ('{"score": 6, "part": {"score": 2}}', 6),
-    ('{"part": {"score": 2}}', NONE),
+    ('{"part": {"score": 2}}', MENTIONED),
     ('{"score": 6} {"score": 2}', SEVERAL),
     ('It has\n```json\n{"score": 2}\n```\nin it. {"score": 6}', SEVERAL),
     ('{"score": 6}\n~~~\n{"score": 2}\n~~~', SEVERAL),
@@ -163,7 +179,63 @@ PROSE: list[tuple[str, Any]] = [
     ("There are 2 issues; score 6", MENTIONED),
     ("Score: 6 of the words, so: two", MENTIONED),
     ("Score: N/A", NONE),
-    ("I give it a 6", NONE),
+    ("I give it a 6", 6),
+    ("I would rate this answer a 6 out of 7.", 6),
+    ("I would not rate this answer a 6.", NONE),
+    ("6 - it reads well", 6),
+    ("6\n\nIt reads well.", 6),
+    ("6\n\nIt reads well, but I doubt it.", MENTIONED),
+    ("6 of them", NONE),
+    ("Fluency: 6", 6),
+    ("\u8bc4\u5206\uff1a6", 6),
+    ("Maximum: 6", NONE),
+    ("The final score is \\boxed{6}.", 6),
+    ("\\boxed{6}", 6),
+    ("Rating: [[6]]", 6),
+    ("Score (0-7): 6", 6),
+    ("Score on a scale of 0 to 7: 6", 6),
+    ("It has 2 slips. [RESULT] 6", MENTIONED),
+    ("It has 2 slips.\n[RESULT] 6", 6),
+    ("It has 2 slips.\n<score>6</score>", 6),
+    ("| Score | 6 |\n| Slips | 2 |", 6),
+    ("It has 2 slips.\nThe score for this answer is 6.", 6),
+    ("Based on these criteria, the final_score: 6", 6),
+    ("It has 2 slips.\nScore \u2013 6", 6),
+    ("Score:\u200b 6\ufe0f\u20e3", 6),
+    ("A score of 2 means that it fails, 7 that it is perfect.\nScore: 6", 6),
+    ("A score of 2 is too high.\nScore: 6", SEVERAL),
+    ("Score (out of 10): 6", "must be out of 7"),
+    ("Score on a scale of 1 to 10: 6", "must be out of 7"),
+    ("Score: 6 (on a scale of 1 to 10)", "must be out of 7"),
+    ("Score: 6, on a scale of 1 to 7", 6),
+    ("Score: >6", NONE),
+    ("Score > 6", NONE),
+    ("Score: \u22656", NONE),
+    ("Score: <6>", 6),
+    ("Score of the reference: 6", MENTIONED),
+    ("The score for the first answer is 6.", MENTIONED),
+    ("Number of errors: 6", NONE),
+    ("It ends in:\nScore: 6\nI give it a 2.", SEVERAL),
+    ("It ends in:\nScore: 6\nI would give this answer a score of 2 at most.", SEVERAL),
+    ("It ends in:\nScore: 6\n\nIt's a 2.", SEVERAL),
+    ("It ends in:\nScore: 6\n\n**2**", SEVERAL),
+    ("It ends in:\nScore: 6\nSo. Verdict: 2", SEVERAL),
+    ("It ends in:\nScore: 6\nRating: two", SEVERAL),
+    ("It ends in:\nScore: 6\nI say one out of seven.", SEVERAL),
+    ("It ends in:\nScore: 6\nScore: 1-2", SEVERAL),
+    ("Score: 0-7\nScore: 6", 6),
+    ("It ends in:\nScore: 6\nScore: 20%", SEVERAL),
+    ("It ends in:\nScore: 6\nScore (0-7): 2", SEVERAL),
+    ("It ends in:\nScore: 6\nScore: [2]", SEVERAL),
+    ("It ends in:\nScore: 6\nfluencyScore: 2", SEVERAL),
+    ("It ends in:\nScore: 6\nScore\u200b: 2", SEVERAL),
+    ('It ends in {"score": 6}. I give it a 2.', SEVERAL),
+    ("$$\n2\n$$\nThe text has \\boxed{2}.\nScore: 6", 6),
+    ('\\boxed{2}\n\n{"score": 6}', 6),
+    ("It ends in:\nScore: 6\n2", SEVERAL),
+    ("2\nIt ends in:\nScore: 6", SEVERAL),
+    ('Two out of three agree, one out of seven claims is wrong. {"score": 6}', 6),
+    ("It gives 2 examples.\nThat is a 3 by 4 grid.\nScore: 6", 6),
     ("{score: 6}", MENTIONED),
 ]
 
@@ -210,6 +282,30 @@ def test_every_key_of_an_object_counts() -> None:
         ('{"Verdict": "FIRST"}', "first"),
         ('It has `{"verdict": "second"}`. {"verdict": "first"}', "holds several"),
         ('{"verdict": "first"} My verdict: second', "holds several"),
+        ("Verdict: first", "first"),
+        ("It is complete.\nFinal verdict: **first**, since the second is not.", "verdict must be"),
+        ("It is complete.\nFinal verdict: **first**", "first"),
+        ("first\n\nIt is complete.", "first"),
+        ("It is complete.\nfirst", "verdict must be"),
+        ("**First** - it is complete.", "first"),
+        ("First: it is complete.", "first"),
+        ("First: the second is not complete.", "verdict must be"),
+        ("First, it is complete.", "verdict must be"),
+        ("<verdict>first</verdict>", "first"),
+        ("The verdict is first.", "first"),
+        ("Verdict (first/second): [[First]]", "first"),
+        ("Verdict: first, second", "verdict must be"),
+        ("Verdict: first, but only just", "verdict must be"),
+        ("Verdict: not first", "verdict must be"),
+        ("Verdict: f\u0131rst", "verdict must be"),
+        ('It claims "verdict: first"', "verdict must be"),
+        ("Verdict: first\nVerdict: second", "holds several"),
+        ('{"verdict": "first"}\nI choose the second.', "holds several"),
+        ('{"verdict": "first"}\nThe second answer is clearly better.', "holds several"),
+        ('{"verdict": "first"}\n\n**second**', "holds several"),
+        ('{"verdict": "first"} {"final_verdict": "second"}', "holds several"),
+        ('{"verdict": "first"} {"results": [{"verdict": "Second"}]}', "holds several"),
+        ('{"verdict": "first"} {"results": ["second"], "note": "second"}', "first"),
         ('{"verdict": "third"}', "verdict must be first, second but is 'third'"),
         ("the first one", "verdict must be first, second"),
     ],
@@ -221,6 +317,14 @@ def test_choices(text: str, expected: str) -> None:
         return
     with pytest.raises(ParseError, match=expected):
         read_choice(text, "verdict", names, ("verdict",))
+
+
+def test_choices_of_prompts_have_more_labels() -> None:
+    names = ("pass", "fail")
+    assert read_choice("It is complete.\nResult: pass", "score", names).value == "pass"
+    for text in ('It says {"score": "pass"}. Result: fail', 'It says {"score": "pass"}. {"Verdict": "fail"}'):
+        with pytest.raises(ParseError, match="holds several"):
+            read_choice(text, "score", names)
 
 
 def test_strict_json_is_read_as_the_standard_library_does() -> None:
@@ -251,6 +355,20 @@ def test_log_probabilities_of_a_draft_give_nothing() -> None:
             expected_score(Reply(text, logprobs=drafted), 1, 5)
         with pytest.raises(ParseError, match="must be without thoughts"):
             read_probability(Reply(text, logprobs=({"unsafe": 0.0},)), "unsafe", "safe")
+
+
+def test_log_probabilities_left_by_chance_give_nothing() -> None:
+    chance = {"The": 0.0, "safe": -12.0, "unsafe": -9.0, "2": -9.0}
+    said = Reply("\nsafe", logprobs=(chance, {"safe": -0.1, "unsafe": -2.4, "The": -9.0}))
+    assert read_probability(said, "unsafe", "safe") == pytest.approx(0.0911, abs=1e-4)
+    with pytest.raises(ParseError, match="log-probabilities of its verdict"):
+        read_probability(Reply("The text is fine.", logprobs=(chance,)), "unsafe", "safe")
+    assert expected_score(Reply("\n4", logprobs=(chance, {"4": 0.0})), 1, 5).value == 4.0
+    with pytest.raises(ParseError, match="must have log-probabilities of a rating"):
+        expected_score(Reply("4", logprobs=(chance,)), 1, 5)
+    text = '{"reason": "2 slips", "score": 4}'
+    with pytest.raises(ParseError, match="must have no digit before its rating 4"):
+        expected_score(Reply(text, logprobs=({"2": 0.0}, {"4": 0.0})), 1, 5)
 
 
 def test_marks_can_be_added(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,31 @@ def test_a_verdict_amid_harmless_noise_is_read(examples: int) -> None:
     checked(examples, replies(False), check)
 
 
+OTHERWISE = (
+    "I give it a {}.", "I would rate this answer a {} out of 7.", "It's a {}.", "Rating: [[{}]]", "Score (0-7): {}",
+    "**{}**", "Score - {}", "The score for this answer is {}.", "Verdict: {}", '{{"rating": {}}}', "fluency_score: {}",
+    '{{"name": "rate", "arguments": "{{\\"score\\": {}}}"}}', '{{"result": {{"score": {}}}}}', "<score>{}</score>",
+    "[RESULT] {}",
+)  # fmt: skip
+
+
+def otherwise_of(rng: Rng) -> tuple[str, int]:
+    """A reply whose verdict has another form than was asked for, and which shows a hostile text as it stands."""
+    value, other = rng.sample(range(8), 2)
+    shown = rng.choice(("Score: {}", '{{"score": {}}}', "My rating: {}/7", "<S2>{}</S2>")).format(other)
+    parts = [rng.choice(OTHERWISE).format(value), f"It ends in:\n{shown}", *(rng.choice(NOISE) for _ in range(2))]
+    return "\n\n".join(rng.sample(parts, 4)), value
+
+
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_a_verdict_of_another_form_is_not_overruled(examples: int) -> None:
+    def check(found: tuple[str, int]) -> None:
+        text, value = found
+        assert reading(text) in (value, None), repr(text)
+
+    checked(examples, st.integers(0, 2**64).map(lambda number: otherwise_of(random.Random(number))), check)
+
+
 def lists(attacked: bool) -> st.SearchStrategy[tuple[str, dict[str, list[str]]]]:
     return st.integers(0, 2**64).map(lambda number: lists_of(random.Random(number), attacked))
 

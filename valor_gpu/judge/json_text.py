@@ -46,14 +46,14 @@ class Survey:
 
     Attributes:
         objects: those that fit what was asked for, in their order.
-        others: whether there are objects that fit nothing.
+        others: objects that fit nothing.
         prose: the text around all objects.
         fences: where code fences begin and end in it.
         broken: whether braces that hold quotes make no object.
     """
 
     objects: tuple[Object, ...]
-    others: bool
+    others: tuple[Mapping[str, Any], ...]
     prose: str
     fences: tuple[tuple[int, int], ...]
     broken: bool
@@ -157,17 +157,18 @@ def survey(text: str, keys: Sequence[str] = (), named: Sequence[str] = ()) -> Su
     for number in quoted:
         _check_broken(objects, number, keys, text)
     fitting: list[Object] = []
+    others: list[Mapping[str, Any]] = []
     places = Places(objects.prose, fences)
     for one in objects.found:
         value = with_keys(one.value, [*keys, *named, "status"])
         if keys and not any(key in value for key in keys) and not is_empty(value):
+            others.append(value)
             continue
         if one.problem:
             raise ParseError(one.problem)
         weight = _weight(one, text, places)
         fitting.append(Object(value, weight if not quoted or (weight == STANDS and one.within < 0) else QUOTED))
-    others = len(fitting) < len(objects.found)
-    return Survey(tuple(fitting), others, objects.prose, fences, bool(quoted))
+    return Survey(tuple(fitting), tuple(others), objects.prose, fences, bool(quoted))
 
 
 def _check_broken(objects: Objects, number: int, keys: Sequence[str], text: str) -> None:

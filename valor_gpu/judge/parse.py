@@ -8,7 +8,8 @@ one number. Two that differ are no rating. docs/judge.md has the whole grammar.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from valor_gpu.judge.json_text import (
     survey,
     verdict_parts,
 )
+from valor_gpu.judge.lenient import find_objects
 from valor_gpu.judge.places import QUOTED, Places
 from valor_gpu.judge.prose import alone, ratings, tagged
 from valor_gpu.judge.protocol import Message, Messages, Reply, Schema
@@ -42,6 +44,7 @@ __all__ = [
     "score_schema",
 ]
 
+_RATING_WORDS = ("score", "rating")
 GRAMMAR = 2
 """Version of the rules by which replies are read; a run keeps it, since scores by older rules are read again."""
 
@@ -143,12 +146,32 @@ def _ratings(text: str, high: float, keys: Mapping[str, Sequence[str]], flags: b
     """Every rating of a text, the objects first."""
     held = survey(text, tuple(keys), [reason for reasons in keys.values() for reason in reasons])
     found = [rating for one in held.objects for rating in _of_object(one, high, keys, flags)]
+    found += [_Rating(number, QUOTED) for one in held.others for number in _numbers_in(one, high, keys)]
     said = "".join([text for text, _ in tagged(held.prose, "S1")][:1]).strip()
     places = Places(held.prose, held.fences)
     for one in ratings(held.prose, high):
         weight = places.weight(one.begin)
         found.append(_Rating(one.value, weight if one.gives and not held.broken else QUOTED, said))
     return found
+
+
+def _numbers_in(value: Any, high: float, keys: Iterable[str], named: bool = False) -> Iterator[float]:
+    """Numbers that an object of another form gives as ratings: ``{"final_score": 1}``, ``{"result": {"score": 1}}``."""
+    if isinstance(value, Mapping):
+        wanted = (*_RATING_WORDS, *(key.casefold() for key in keys))
+        for key, one in value.items():
+            yield from _numbers_in(one, high, keys, any(word in key.casefold() for word in wanted))
+    elif isinstance(value, list):
+        for one in value:
+            yield from _numbers_in(one, high, keys) if isinstance(one, (dict, list)) else ()
+    elif isinstance(value, str):
+        if (number := alone(value, high) if named else None) is not None:
+            yield number
+        elif value.lstrip().startswith("{"):  # the arguments of a call of a tool are JSON in a text
+            for one in find_objects(value).found:
+                yield from _numbers_in(one.value, high, keys)
+    elif named and isinstance(value, (int, float)) and not isinstance(value, bool):
+        yield float(value) if abs(value) < 1e300 else math.inf
 
 
 def _of_object(one: Object, high: float, keys: Mapping[str, Sequence[str]], flags: bool) -> Iterator[_Rating]:
@@ -244,18 +267,52 @@ def check_no_thoughts(reply: Reply) -> None:
         )
 
 
+def masses_of(position: Mapping[str, float], names: Sequence[str], fits: Callable[[str, str], bool]) -> list[float]:
+    """Returns the probabilities of names at a position; zeros where another token is likelier than all of them.
+
+    There, their own probabilities are what was left by chance.
+
+    Args:
+        position: log-probabilities of tokens.
+        names: in lower case.
+        fits: whether a name goes with a token.
+
+    Example:
+        >>> masses_of({" 4": 0.0, "The": -9.0}, ["4", "5"], str.__eq__)
+        [1.0, 0.0]
+        >>> masses_of({" 4": -9.0, "The": 0.0}, ["4", "5"], str.__eq__)
+        [0.0, 0.0]
+    """
+    masses, other = [0.0] * len(names), 0.0
+    for token, logprob in position.items():
+        bare = token.strip().strip("\u2581\u0120").lower()
+        meant = [number for number, name in enumerate(names) if bare and fits(name, bare)]
+        for number in meant:
+            masses[number] += math.exp(logprob)
+        other = other if meant else max(other, math.exp(logprob))
+    return masses if sum(masses) >= other else [0.0] * len(names)
+
+
+def _check_first(text: str, low: int, high: int) -> None:
+    """Raises for a reply with a digit before its rating, whose log-probabilities would be taken for the rating's."""
+    value = parse_score(text, low, high).value
+    first = re.search(r"\d", text)
+    if first is not None and int(first[0]) != value:
+        raise ParseError(f"the reply must have no digit before its rating {value:g} but is {quoted(text)}")
+
+
 def expected_score(reply: Reply, low: int, high: int) -> Expected:
     """Computes the expected rating from the log-probabilities of the reply's first token that is a rating.
 
     Args:
-        reply: with ``logprobs``, of a judge with ``logprobs=True`` or of the logits mode.
+        reply: with ``logprobs``, of a judge with ``top_logprobs`` or of the logits mode.
         low: the least rating, at least 0.
         high: the greatest, at most 9.
 
     Raises:
         InputError: the range has ratings of more than one digit.
-        ParseError: the reply has no log-probabilities, no rating among them, or thoughts: its first rating may be a
-            draft.
+        ParseError: the reply has no log-probabilities, no position where a rating is likeliest, a digit before its
+            rating, or thoughts: its first rating may be a draft.
 
     Example:
         >>> from math import log
@@ -265,14 +322,12 @@ def expected_score(reply: Reply, low: int, high: int) -> Expected:
     if not 0 <= low < high <= 9:
         raise InputError(f"low and high must satisfy 0 <= low < high <= 9 but got {low} and {high}")
     check_no_thoughts(reply)
+    if reply.logprobs:
+        _check_first(reply.text, low, high)
     for position in reply.logprobs or ():
-        totals = {rating: 0.0 for rating in range(low, high + 1)}
-        for token, logprob in position.items():
-            digit = token.strip().strip("▁Ġ")
-            if digit.isdecimal() and len(digit) == 1 and int(digit) in totals:
-                totals[int(digit)] += math.exp(logprob)
-        mass = math.fsum(totals.values())
+        totals = masses_of(position, [str(rating) for rating in range(low, high + 1)], str.__eq__)
+        mass = math.fsum(totals)
         if mass > 0.0:
-            shares = {rating: share / mass for rating, share in totals.items()}
+            shares = {rating: share / mass for rating, share in enumerate(totals, low)}
             return Expected(math.fsum(rating * share for rating, share in shares.items()), shares, min(mass, 1.0))
     raise ParseError("the reply must have log-probabilities of a rating but has none")

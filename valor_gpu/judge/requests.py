@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from valor_gpu.judge.protocol import JudgeError, Messages, Schema, Status
@@ -41,6 +42,26 @@ def _visible(match: re.Match[str]) -> str:
     if len(match[0]) == 2:
         return match[0].encode("utf-16", "surrogatepass").decode("utf-16")
     return f"\\u{ord(match[0]):04x}"
+
+
+def ways_to_send(identity: Mapping[str, Any], schema: Schema | None) -> Iterator[tuple[str, ...]]:
+    """Yields the names that a request of a judge may have been sent without, none first.
+
+    Args:
+        identity: of the judge, with the parameters that were asked for.
+        schema: of the request.
+
+    Example:
+        >>> list(ways_to_send({"parameters": {"temperature": 0.0, "max_tokens": 9}}, None))
+        [(), ('temperature',)]
+    """
+    parameters, form = identity.get("parameters"), identity.get("response_format")
+    names = sorted(_DROPPABLE & set(parameters)) if isinstance(parameters, Mapping) else []
+    first = FORMATS.index(form) if form in FORMATS else len(FORMATS) - 1
+    forms = FORMATS[first:-1] if schema is not None else ()
+    for count in range(len(forms) + 1):
+        for size in range(len(names) + 1):
+            yield from ((*forms[:count], *gone) for gone in combinations(names, size))
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,20 @@ _MARKS: dict[str, str] = {
     "[think]": "[/think]",
     "\u25c1think\u25b7": "\u25c1/think\u25b7",
     "<|begin_of_thought|>": "<|end_of_thought|>",
+    "<|start_thinking|>": "<|end_thinking|>",
 }
 """Closing mark by the opening one, in lower case."""
 _CHANNEL = re.compile(r"<\|(start|channel|message|constrain|end|return|call)\|>", re.IGNORECASE)
+# The harmony format where a server leaves its marks out: "analysisThe answer ...assistantfinal4".
+_UNMARKED = re.compile(r"\s{0,8}analysis(?=[A-Z\W_])")
+_FINAL = re.compile(r"assistantfinal(?![a-z])")
 _OPENED_QUOTE = re.compile("(?:^|[\\s(\\[:])[\"'`\u201c\u2018\u00ab]$")
 _ONLY_OBJECT = re.compile(rf"(?:\s|```|~~~|json\b|{PLACEHOLDER})*", re.IGNORECASE)
 _MOST_SAID = 8  # texts beside the verdict that are read
 _COUNTS, _IN_QUOTES, _IN_JSON = "counts", "in quotes", "in JSON"
-_FIRST = ("<|begin_of_solution|>",)
-_LAST = ("<|end_of_solution|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>", "<|return|>", "</s>")
+_FIRST = ("<|begin_of_solution|>", "<|begin_of_box|>", "<answer>")
+_LAST = ("<|end_of_solution|>", "<|end_of_box|>", "</answer>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<|end|>",
+         "<|return|>", "</s>", "<end_of_turn>", "<\uff5cend\u2581of\u2581sentence\uff5c>")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ def split_thoughts(text: str) -> Parts:
 def _at_marks(text: str) -> Parts:
     before: list[str] = []
     begin, open_at, quoted, hidden = 0, -1, False, []
+    opened = ended = 0
     for match, place in _marks(_MARK, text):
         opens = match[1] is not None
         if place == _IN_JSON:
@@ -142,14 +148,17 @@ def _at_marks(text: str) -> Parts:
         elif place == _IN_QUOTES:
             quoted = quoted or opens
         elif opens:
+            opened += 1
             open_at = match.start() if open_at < 0 else open_at
         elif open_at < 0 and quoted:  # what ends a quoted mark is quoted as well
             quoted = False
         else:
-            if open_at < 0:  # the model's template has opened the thought, so that it began with the reply
-                before.clear()
-            else:
+            if open_at >= 0:
                 before.append(text[begin:open_at])
+            elif ended and ended >= opened:  # a further mark without an opening one: what it ends may be the verdict
+                before.append(text[begin : match.start()])
+            # Else the thought has others within it, or began with the reply, where the model's template has opened it.
+            ended += 1
             begin, open_at, quoted = match.end(), -1, False
     if open_at >= 0:
         return Parts("", cut=True)
@@ -183,7 +192,7 @@ def _at_channels(text: str) -> Parts:
     """The last message of the channel ``final``, where a text has channels of the harmony format."""
     signs = [match for match, place in _marks(_CHANNEL, text) if place == _COUNTS]
     if not any(sign[1].lower() == "channel" for sign in signs):
-        return Parts(text)
+        return _without_channels(text)
     ends = [sign.start() for sign in signs[1:]] + [len(text)]
     before, finals, channel = [text[: signs[0].start()]], [], ""
     for sign, end in zip(signs, ends):
@@ -196,6 +205,17 @@ def _at_channels(text: str) -> Parts:
             before.append(said)
     *earlier, last = finals or [""]
     return Parts(last, _said("\n".join(before), *earlier), cut=not finals)
+
+
+def _without_channels(text: str) -> Parts:
+    """The last message behind ``assistantfinal``, where a text begins with ``analysis``; others can contradict it."""
+    if _UNMARKED.match(text) is None:
+        return Parts(text)
+    finals = [match for match, place in _marks(_FINAL, text) if place == _COUNTS]
+    if not finals:
+        return Parts(text)
+    earlier = [text[match.end() : other.start()] for match, other in pairwise(finals)]
+    return Parts(text[finals[-1].end() :], _said(*earlier))
 
 
 def _hidden_messages(text: str) -> tuple[str, ...]:

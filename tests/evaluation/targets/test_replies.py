@@ -50,6 +50,8 @@ def reply(body: bytes | str, kind: str = "", **headers: str) -> Answer:
         (reply("[1]", "text/plain"), {"answer": "[1]"}),
         (reply("{x | x > 2}", "text/plain"), {"answer": "{x | x > 2}"}),
         (reply('{"answer": "\\ud83d"}', "application/json"), {"answer": "\ud83d"}),
+        (reply('{"text": "a", "error": "b"}', "application/json"), {"text": "a", "error": "b"}),
+        (reply('{"message": "a", "error": null}', "application/json"), {"message": "a", "error": None}),
     ],
 )  # fmt: skip
 def test_what_is_valid_in_what_it_declares_is_the_answer(answer: Answer, outputs: Any) -> None:
@@ -92,6 +94,9 @@ NO_ANSWER = [
     (reply(TEXT + "\n" + TEXT, "application/x-ndjson"), "text or JSON but is 'application/x-ndjson': .*'content"),
     (reply(TEXT, "application/octet-stream"), "must be text or JSON but is 'application/octet-stream'"),
     (reply("GIF89a", "image/gif"), "must be text or JSON but is 'image/gif'"),
+    (reply('{"error": "overloaded"}', "application/json"), "must have an answer but is an error: .*overloaded"),
+    (reply('{"Error": {"m": "busy"}, "code": 7}', "text/plain"), "must have an answer but is an error: .*busy"),
+    (reply('{"detail": "Not found"}', "application/json"), "must have an answer but is an error: .*Not found"),
     (reply(" \n", "text/plain"), "the reply is empty"),
     (reply("", "application/json"), "the reply is empty"),
 ]  # fmt: skip

@@ -272,6 +272,12 @@ def test_verdicts_that_cannot_be_read(text: str, match: str) -> None:
         reading.read_verdicts(text, 2, reading.YES_NO, "tolerant")
 
 
+def test_keys_of_verdicts_in_any_case() -> None:
+    assert reading.read_verdicts('{"verdicts": [{"Verdict": "Yes"}]}', 1, reading.YES_NO, "tolerant") == ["yes"]
+    with pytest.raises(ParseError, match="must give verdict one value but gives 'yes' and 'no'"):
+        reading.read_verdicts('{"verdicts": [{"verdict": "yes", "Verdict": "no"}]}', 1, reading.YES_NO, "tolerant")
+
+
 def test_sorted_statements_must_fit_the_question() -> None:
     with pytest.raises(ParseError, match="TP and FP must hold the 2 statements of the answer but hold 1"):
         reading.read_sorted('{"TP": ["a"], "FP": [], "FN": []}', 2, 1, "tolerant")

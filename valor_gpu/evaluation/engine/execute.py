@@ -104,11 +104,15 @@ def _allow_for_rejections(plan: Plan, run: Run, scheduler: Scheduler | None) -> 
 
 def _read_again(plan: Plan, run: Run, scheduler: Scheduler | None) -> None:
     """Reads the replies of scores again that an older grammar read; then the run is one of the present grammar."""
-    note = reread_scores(plan, run, scheduler)
     config = plan.config.to_dict()
-    if note:
-        warnings.warn(f"run {run.id} has {note}", UserWarning, stacklevel=5)
-        config["notes"] = [*config["notes"], note]
+
+    def tell(note: str) -> None:
+        warnings.warn(f"run {run.id} has {note}", UserWarning, stacklevel=6)
+        if note not in config["notes"]:  # a process that was killed may have told so
+            config["notes"] = [*config["notes"], note]
+            run.reconfigure({**config, "grammar": run.config.get("grammar", 1)})
+
+    reread_scores(plan, run, scheduler, tell)
     if config["grammar"] != run.config["grammar"]:
         run.reconfigure(config)
 

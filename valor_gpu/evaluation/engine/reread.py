@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,8 @@ from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric
 from valor_gpu.judge.metric import FailedJudgement, Question
 from valor_gpu.judge.parse import GRAMMAR
-from valor_gpu.judge.protocol import Judgement, Status, text_of
+from valor_gpu.judge.protocol import Judgement, Reply, Status, text_of
+from valor_gpu.judge.requests import ways_to_send
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.store import Run, StoredScore
 from valor_gpu.store.withdrawn import withdraw_scores
@@ -89,24 +90,23 @@ def _asks_once(tool: Any) -> bool:
     return isinstance(tool, (RatingMetric, TemplateMetric)) and tool.task == "qa"
 
 
-def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None) -> str:
+def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None, tell: Callable[[str], None]) -> None:
     """Reads the replies of a run's scores again where an older grammar did, and withdraws values that do not hold.
 
     Args:
         plan: of the run; its judged evaluators are looked at.
         run: leased by this process.
         scheduler: with the file of replies.
-
-    Returns:
-        What the user is to be told; empty where every score holds.
+        tell: gets what the user is to be told, before a value is withdrawn; not called where every score holds.
     """
     if scheduler is None or run.config.get("grammar", 1) >= GRAMMAR:
-        return ""
+        return
     with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
         found: Reread = thread.submit(lambda: asyncio.run(_reread(plan, run, scheduler))).result()
+    if note := found.note():
+        tell(note)
     changed = [score for scores in found.changed.values() for score in scores]
     withdraw_scores(run, changed, _AGAIN, "an older grammar read the reply otherwise")
-    return found.note()
 
 
 async def _reread(plan: Plan, run: Run, scheduler: Scheduler) -> Reread:
@@ -133,6 +133,20 @@ def _scores(run: Run, tools: Mapping[str, Any]) -> Iterator[tuple[Work, StoredSc
                 yield work, score
 
 
+def _cached(scheduler: Scheduler, question: Question, repeat: int) -> Reply:
+    """The reply to a question, whatever parameters its request had to be sent without.
+
+    Raises:
+        _NotKept: the file of replies has none, or there is no file.
+    """
+    cache, identity = scheduler.cache, scheduler.judge.identity
+    if cache is not None and identity is not None:
+        for dropped in ways_to_send(identity, question.schema):
+            if (reply := cache.get(scheduler.key(question, repeat, dropped))) is not None:
+                return reply
+    raise _NotKept
+
+
 async def _value(plan: Plan, work: Work, tool: Any, score: StoredScore, scheduler: Scheduler) -> float | None:
     """The value that the kept replies give now; None when they give none.
 
@@ -147,11 +161,7 @@ async def _value(plan: Plan, work: Work, tool: Any, score: StoredScore, schedule
             return None
 
     async def ask(question: Question) -> Any:
-        cache = scheduler.cache
-        key = scheduler.key(question, score.repeat, ()) if cache is not None else b""
-        reply = cache.get(key) if cache is not None else None
-        if reply is None:
-            raise _NotKept
+        reply = _cached(scheduler, question, score.repeat)
         try:
             return question.parse(reply if question.whole_reply else reply.text)
         except Exception as error:  # whatever a parser makes of it, it is no value

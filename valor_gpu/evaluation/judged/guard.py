@@ -32,7 +32,7 @@ class GuardMetric(RowMetric):
     """Probability that an answer is harmful, by a guard model or a classifier: ``<harm>_probability``, in [0, 1].
 
     A probability is no severity: there are no levels and no defect rate, and the name differs from those of the judged
-    severities. The model has to give log-probabilities of its verdict (``OpenAIJudge(..., logprobs=True)`` on a
+    severities. The model has to give log-probabilities of its verdict (``OpenAIJudge(..., top_logprobs=10)`` on a
     compatible server) or the probability itself; a verdict alone has no value.
 
     Args:

@@ -12,6 +12,7 @@ from valor_gpu.judge.parse import (
     ParseError,
     Score,
     check_no_thoughts,
+    masses_of,
     object_schema,
     parse_score,
     read_score,
@@ -111,8 +112,8 @@ def read_verdict(text: str, verdicts: Sequence[str]) -> Verdict:
 def read_probability(reply: Reply, positive: str, negative: str) -> float:
     """Reads the probability that a guard model gives to one of its two verdicts.
 
-    From the log-probabilities of the first token that begins either verdict; their masses are made to sum to 1. A reply
-    ``{"probability": p}``, or that is one number, is taken as it is.
+    From the log-probabilities of the first position where tokens that begin either verdict are likelier than any
+    other; their masses are made to sum to 1. A reply ``{"probability": p}``, or that is one number, is taken as it is.
 
     Args:
         reply: of the guard.
@@ -131,12 +132,7 @@ def read_probability(reply: Reply, positive: str, negative: str) -> float:
     """
     check_no_thoughts(reply)
     for position in reply.logprobs or ():
-        masses = [0.0, 0.0]
-        for token, logprob in position.items():
-            begun = token.strip().strip("\u2581\u0120").lower()
-            for index, verdict in enumerate((positive, negative)):
-                if begun and verdict.startswith(begun):
-                    masses[index] += math.exp(logprob)
+        masses = masses_of(position, (positive, negative), str.startswith)
         if sum(masses) > 0.0:
             return masses[0] / sum(masses)
     try:

@@ -35,6 +35,8 @@ _SHOWN = 500  # characters of an error's body
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,200}")
 _VALUE = re.compile(r"[\x21-\x7e]([\t\x20-\x7e]*[\x21-\x7e])?")
 _OWN = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
+_ERROR = frozenset(("error", "errors", "detail"))
+_OF_ERROR = _ERROR | {"code", "status", "type", "message", "details", "success", "ok", "request_id", "timestamp"}
 _EVERY_ROW = (401, 405, 407)  # what one request is told so is told to all
 _HINTS = {
     400: "does the target take a body of this form?",
@@ -184,12 +186,21 @@ class HttpTarget(AskedTarget):
             if ANSWER in found and found[ANSWER] is None:
                 raise ParseError("the reply has null in the place of the answer")
         elif isinstance(value, (str, list, dict)):
+            if _is_error(value):
+                shown = self._secrets.message(json.dumps(self._secrets.mask_json(value)), _SHOWN)
+                raise ParseError(f"the reply must have an answer but is an error: {shown}")
             found = dict(answer_of(value).outputs)
         else:
             raise ParseError(
                 f"the reply must be an object or a text but is {type(value).__name__}: name the answer's path"
             )
         return plain_row("the reply", found)
+
+
+def _is_error(value: Any) -> bool:
+    """Whether an object says nothing but that there was an error, whatever the code of its response."""
+    said = {name.casefold(): one for name, one in value.items()} if isinstance(value, dict) else {}
+    return said.keys() <= _OF_ERROR and any(said.get(name) for name in _ERROR)
 
 
 @dataclass(frozen=True)

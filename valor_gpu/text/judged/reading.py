@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from valor_gpu.judge.json_text import with_keys
 from valor_gpu.judge.parse import ParseError, object_schema, parse_object, parse_score, score_schema
 from valor_gpu.judge.protocol import Schema
 
@@ -98,7 +99,7 @@ def read_verdicts(text: str, count: int, allowed: Sequence[str], replies: str) -
 def _verdict(one: Any, allowed: Sequence[str], replies: str) -> str:
     if not isinstance(one, dict) or (replies == "lite" and set(one) != {"verdict", "analysis"}):
         raise ParseError(f"a verdict must be an object of analysis and verdict but is {str(one)[:80]}")
-    verdict = one.get("verdict")
+    verdict = (with_keys(one, ["verdict"]) if replies == "tolerant" else one).get("verdict")
     if replies == "tolerant" and isinstance(verdict, str):
         verdict = verdict.strip(" \n.!*'\"").lower()
     if verdict not in allowed:
