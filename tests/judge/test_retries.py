@@ -212,7 +212,9 @@ QUICK = Limits(concurrency=2, backoff=1.0)
 
 def test_rows_that_wait_make_room_for_others() -> None:
     metrics = [Number(f"m{at}") for at in range(5)]  # a window of two rows
-    with pytest.warns(UserWarning, match="a prompt failed [0-9]+ times while the server answered others, and is given up"):
+    with pytest.warns(
+        UserWarning, match="a prompt failed [0-9]+ times while the server answered others, and is given up"
+    ):
         order = [judged.index for judged in stream_judge(range(300), metrics, Crashing(), limits=QUICK, seed=1)]
     assert sorted(order) == list(range(300))
     assert order.index(7) > 100  # two rows at a time would have it among the first ten

@@ -55,9 +55,13 @@ _SPELT = re.compile(
     rf"|\b({_WORD}|\d{{1,2}})\s{{1,4}}out\s{{1,4}}of\s{{1,4}}({_WORD})(?=[*_]{{0,4}}\s{{0,4}}(?:[.;,:!)\n]|\Z))",
     re.IGNORECASE,
 )
-_RANGE = re.compile(
-    rf"(?:^|[.!?;])[\s*_#>-]{{0,8}}(?:my\s|the\s|final\s|overall\s){{0,3}}(?:score|rating)[\s*_]{{0,8}}[:=\uff1a][\s*_]{{0,8}}"
-    rf"{NUMBER}(?:\s{{0,8}}%|[\s*_]{{0,8}}(?:to|or|and|-|\u2013|,)[\s*_]{{0,8}}(\d{{1,9}}))",
+# "Score: 20%", "Rating: 1-5"; and what judges of exercises write about the judged text, too, "Final answer: 4".
+_OTHER = re.compile(
+    r"(?:^|[.!?;])[\s*_#>-]{0,8}(?:my\s|the\s|final\s|overall\s|actual\s|correct\s){0,3}"
+    rf"(?:(?:score|rating)[\s*_]{{0,8}}[:=\uff1a][\s*_]{{0,8}}{NUMBER}"
+    r"(?:\s{0,8}%|[\s*_]{0,8}(?:to|or|and|-|\u2013|,)[\s*_]{0,8}(\d{1,9}))"
+    r"|(?:answer|results?|points?|marks?|value)[\s*_]{0,8}(?:[:=\uff1a]|\bis\b)"
+    rf"[\s*_\[(]{{0,8}}{RATED}{END}{_CLOSED})",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -101,7 +105,7 @@ def only_phrases(text: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def vague(text: str, high: float) -> Iterator[tuple[float, int]]:
-    """Yields the ratings of a text that are written in words, and NaN for ranges and percentages, with their places.
+    """Yields what may be a rating of a text: words, "final answer: 4", NaN for ranges and percentages; and where.
 
     Example:
         >>> list(vague("Score: two", 5)), list(vague("Score: 1-2", 5))
@@ -112,6 +116,8 @@ def vague(text: str, high: float) -> Iterator[tuple[float, int]]:
         if match[3] and _WORDS.index(match[3].lower()) != high:
             continue
         yield float(_WORDS.index(word) if word in _WORDS else word), match.start()
-    for match in _RANGE.finditer(text):
-        if match[1] is None or float(match[1]) != high:  # "Rating: 1-5" is the scale
+    for match in _OTHER.finditer(text):
+        if match[2] is not None and float(match[2]) <= high:
+            yield float(match[2]), match.start()
+        elif match[2] is None and (match[1] is None or float(match[1]) != high):  # "Rating: 1-5" is the scale
             yield float("nan"), match.start()
