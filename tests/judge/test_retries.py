@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -231,6 +232,19 @@ def test_rows_that_wait_make_room_in_a_running_loop() -> None:
     with pytest.warns(UserWarning, match="is given up: HTTP 500: crashed. Its score is missing"):
         asyncio.run(main())
     assert len(done) == 294
+
+
+def test_prompts_that_the_server_puts_off_are_asked_last() -> None:
+    """A 429 holds all requests up for as long as the server says: the fewer of them before the others, the better."""
+    judge = Timed(fails_for(is_bad, JudgeError(Status.RATE_LIMITED, "429", retry_after=2.0)), seconds=0.1)
+    loop = VirtualLoop()
+    with contextlib.closing(loop), pytest.warns(UserWarning, match="the server has answered nothing for"):
+        found = loop.run_until_complete(run_judge_async(range(300), [Number()], judge, limits=Limits(), seed=1))
+    rows = [row for _, row in judge.asked]
+    before = [row for row in rows[: rows.index(299)] if is_bad(row)]
+    assert before and max(before.count(row) for row in before) <= 2
+    failed = [each for (each,) in found.judgements["number"] if not each.ok]
+    assert [each.attempts for each in failed] == [11] * 6
 
 
 def test_a_server_that_answers_nobody_gets_no_more_rows() -> None:

@@ -40,11 +40,13 @@ class Trial:
         replies: of the run, before the first attempt or at the last failure.
         failures: attempts that failed.
         alone: failures since whose predecessor the server answered others.
+        put_off: the same of failures by which the server asks to wait.
     """
 
     replies: int
     failures: int = 0
     alone: int = 0
+    put_off: int = 0
 
 
 class Retries:
@@ -148,10 +150,14 @@ class Retries:
             self._call()
             if error.status in _OF_THE_PROMPT and error.retry_after is None and await self._blame(trial, error, ask):
                 wait = min(wait, self._limits.wait_before(trial.alone, error, self._rng) or 0.0)
+            elif self.replies > trial.replies:
+                trial.put_off += 1
+                trial.replies = self.replies
             await _pause(wait, stop)
         finally:
             self.waiting -= 1
-        if trial.alone >= (1 if error.status is Status.TIMEOUT else 2) and not stop.is_set():
+        most = 1 if error.status is Status.TIMEOUT else 2
+        if max(trial.alone, trial.put_off) >= most and not stop.is_set():
             await self._turn()
 
     async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> bool:
