@@ -239,7 +239,7 @@ def test_connection(browser: TestClient, server: ChatServer) -> None:
     assert "Choose a judge first." in text_of(page)
     server.respond = lambda request: "no idea"
     _, page = chosen(browser, do="test", judge="free")
-    assert re.search("No rating: [a-z_]+[.].* a rating but is no idea", text_of(page))
+    assert re.search("No rating: [a-z_]+[.].* a rating but is .no idea", text_of(page))
     server.respond = lambda request: failure(401, "wrong key a-key-that-nobody-may-see")
     _, page = chosen(browser, do="test", judge="free")
     assert "No rating: unauthorized" in text_of(page)
