@@ -13,6 +13,7 @@ from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu import evaluate
 from valor_gpu.evaluation import resume_run
 from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.store import Store
 from valor_gpu.text import OpenAIEmbedder, SomeFailed, served_embedding
 
 pytest.importorskip("openai")
@@ -119,3 +120,20 @@ def test_a_server_that_hangs_costs_five_timeouts(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(JudgeError, match="timed out"):
             embedder([str(at) for at in range(40)])
         assert len(server.requests) == 5
+
+
+def test_a_resumed_run_embeds_no_row_again_that_has_its_score(tmp_path: Path) -> None:
+    rows = [{"answer": f"answer {at}", "ground_truth": f"truth {at}"} for at in range(40)]
+    broken = [True]
+    respond = fails_for("7")
+    store = tmp_path / "s.sqlite"
+    with ChatServer(lambda request: respond(request) if broken[0] else vectors(request)) as server:
+        given = {"base_url": server.url, "model": "m", "retries": 0}
+        first = evaluate(data=rows, metrics_list=["ada_similarity"], store=store, embedding_config=given)
+        assert sum(row["ada_similarity"] is None for row in first.rows) == 1
+        broken[0] = False
+        before = len(server.requests)
+        with Store(store) as opened:
+            again = resume_run(opened, first.run_id, data=rows, embedding_config=given)
+            assert sum(row["ada_similarity"] is None for row in again.rows) == 0
+        assert [request.body["input"] for request in server.requests[before:]] == [["answer 7", "truth 7"]]
