@@ -14,6 +14,7 @@ from valor_gpu import evaluate
 from valor_gpu.cli import main
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation import rescore_run, resume_run
+from valor_gpu.evaluation.engine.parts import Parts
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
 from valor_gpu.evaluation.results.gates import failing_gates
@@ -206,3 +207,9 @@ def test_pages_of_the_studio(tmp_path: Path) -> None:
         page = browser.get(path)
         assert page.status_code == 200 and "mine.words" in text_of(page)
     assert "mine.words" in text_of(browser.get("/"))
+
+
+def test_a_score_of_another_evaluator_is_no_part_of_one_whose_score_is_missing() -> None:
+    parts = Parts(["mine", "mine.words"])
+    assert parts.is_open("mine", []) and parts.is_open("mine", [("mine.words", 0), ("mines", 0)])
+    assert not parts.is_open("mine", [("mine.signs", 0)]) and not parts.is_open("mine", [("mine", 0)])

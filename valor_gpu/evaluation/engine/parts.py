@@ -6,7 +6,7 @@ metrics of their own: :func:`settle_parts` sees to that when the rows are done, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -29,6 +29,16 @@ class Parts:
     def __init__(self, names: Iterable[str]) -> None:
         self._names = frozenset(names)
         self._keys: dict[str, set[str]] = {}
+
+    def is_open(self, name: str, done: Collection[tuple[str, int]]) -> bool:
+        """Whether a row has neither the score of an evaluator nor one of its parts.
+
+        Args:
+            name: of the evaluator.
+            done: (metric, repeat) of the scores that are there.
+        """
+        begin = part_name(name, "")
+        return not any(each == name or (each.startswith(begin) and each not in self._names) for each, _ in done)
 
     def outcomes(self, name: str, outcome: Outcome) -> dict[str, Outcome]:
         """Name of a metric to its outcome, of what an evaluator said of a row."""

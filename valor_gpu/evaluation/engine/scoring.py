@@ -64,8 +64,8 @@ def _answer_of(row: StoredRow, plan: Plan) -> Any:
 def score_computed(plan: Plan, works: Sequence[Work], parts: Parts) -> list[StoredScore]:
     """Scores of a portion of rows by the evaluators that compute; several where one returns several numbers."""
     tools = [each.tool for each in plan.computed if isinstance(each.tool, Evaluator)]
-    works = [work for work in works if work.status == OK and any(_is_open(work, tool.name) for tool in tools)]
-    tools = [tool for tool in tools if any(_is_open(work, tool.name) for work in works)]
+    works = [work for work in works if work.status == OK and any(parts.is_open(tool.name, work.done) for tool in tools)]
+    tools = [tool for tool in tools if any(parts.is_open(tool.name, work.done) for work in works)]
     if not tools or not works:
         return []
     rows = [work.fields if work.fields is not None else row_fields(plan, work) for work in works]
@@ -76,11 +76,6 @@ def score_computed(plan: Plan, works: Sequence[Work], parts: Parts) -> list[Stor
         for part, each in parts.outcomes(name, outcome).items()
         if (part, 0) not in work.done
     ]
-
-
-def _is_open(work: Work, name: str) -> bool:
-    """Whether a score of an evaluator, or a number of it, is missing."""
-    return not any(done == name or done.startswith(f"{name}.") for done, _ in work.done)
 
 
 def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> StoredScore:
