@@ -88,16 +88,21 @@ def test_labels_by_name_and_an_empty_part(tmp_path: Path) -> None:
     assert result.counts["counted"] == 2
 
 
+def written(path: Path, table: pa.Table, csv: str) -> Path:
+    """The file with a table, in the format of its ending; ``csv`` is the text of one of comma-separated values."""
+    if path.suffix == ".parquet":
+        parquet.write_table(table, path)
+    elif path.suffix == ".jsonl":
+        write_jsonl(path, table.to_pylist())
+    else:
+        path.write_text(csv)
+    return path
+
+
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_names_of_classes_that_are_numbers(tmp_path: Path, form: str) -> None:
     table = pa.table({"preds": [1, 2, 1], "target": [1, 2, 2], "weight": [1, 1, 2]})
-    path = tmp_path / f"a.{form}"
-    if form == "parquet":
-        parquet.write_table(table, path)
-    elif form == "jsonl":
-        write_jsonl(path, table.to_pylist())
-    else:
-        path.write_text("preds,target,weight\n1,1,1\n2,2,1\n1,2,2\n")
+    path = written(tmp_path / f"a.{form}", table, "preds,target,weight\n1,1,1\n2,2,1\n1,2,2\n")
     fields = {name: name for name in table.column_names}
     labels = ["1", "2"]
     if form == "csv":  # a name that is no number, so that every cell of the column is a name
@@ -116,13 +121,7 @@ def test_names_of_classes_that_are_numbers(tmp_path: Path, form: str) -> None:
 @pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
 def test_classes_that_are_written_as_floats(tmp_path: Path, form: str, labels: Any) -> None:
     table = pa.table({"preds": [1, 2, 1], "target": [1.0, 2.0, 2.0]})
-    path = tmp_path / f"a.{form}"
-    if form == "parquet":
-        parquet.write_table(table, path)
-    elif form == "jsonl":
-        write_jsonl(path, table.to_pylist())
-    else:
-        path.write_text("preds,target\n1,1.0\n2,2.0\n1,2\n")
+    path = written(tmp_path / f"a.{form}", table, "preds,target\n1,1.0\n2,2.0\n1,2\n")
     data = {"files": str(path), "task": "classification", **({"labels": labels} if labels else {})}
     config = {
         "metrics": {"accuracy": {"class": "classification.Accuracy", "num_classes": 3, "average": None}},

@@ -153,7 +153,7 @@ class Retries:
             elif self.replies > trial.replies:
                 trial.put_off += 1
                 trial.replies = self.replies
-            await _pause(wait, stop)
+            await pause(wait, stop)
         finally:
             self.waiting -= 1
         most = 1 if error.status is Status.TIMEOUT else 2
@@ -262,7 +262,7 @@ class Retries:
             self.notices.append(message)
 
 
-async def _pause(seconds: float, stop: asyncio.Event) -> None:
-    """Sleeps, but not longer than the run goes on."""
+async def pause(seconds: float, stop: asyncio.Event) -> None:
+    """Sleeps for ``seconds``, or until the run asks no more."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(stop.wait(), seconds)

@@ -135,8 +135,7 @@ class _Collected:
 
     def idle(self) -> None:
         """Shows the progress while no row comes, since requests that wait for another try may hold the run up."""
-        now = perf_counter()
-        if self._show is not None and self._scheduler.retries.waiting and now - self._shown >= TICK:
+        if self._scheduler.retries.waiting and perf_counter() - self._shown >= TICK:
             self._show_progress()
 
     def _show_progress(self) -> None:

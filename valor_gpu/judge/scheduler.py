@@ -33,7 +33,7 @@ from valor_gpu.judge.protocol import (
     as_judge,
 )
 from valor_gpu.judge.replies import Replies
-from valor_gpu.judge.retries import GivenUp, Retries, Trial
+from valor_gpu.judge.retries import GivenUp, Retries, Trial, pause
 from valor_gpu.judge.room import PLACE
 
 PATIENCE = 5.0  # seconds that the judge gets to close its connections
@@ -357,7 +357,7 @@ class Scheduler:
         while self.stopped is None:
             tokens = self._estimate.of(characters)
             if (wait := max(self.gate.wait(), self._window.wait(tokens))) > 0.0:
-                await self._pause(wait)
+                await pause(wait, self._stop)
             elif spent.reply is None and spent.dropped != self._dropped(schema):
                 raise JudgeError(Status.BAD_REQUEST, "the judge has dropped a parameter", retry_now=True)
             else:
@@ -374,8 +374,3 @@ class Scheduler:
             self.gate.shut(error.retry_after)
         if error.status is Status.RATE_LIMITED:
             self.gate.overloaded(started)
-
-    async def _pause(self, seconds: float) -> None:
-        """Sleeps, but not longer than the run goes on."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)

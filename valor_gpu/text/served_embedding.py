@@ -12,6 +12,7 @@ from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.addresses import EMBEDDINGS
 from valor_gpu.judge.bodies import BodyError, json_of
+from valor_gpu.judge.causes import SHARED_FAILURES
 from valor_gpu.judge.completions import failure_of, masked
 from valor_gpu.judge.endpoint import (
     CUT,
@@ -36,10 +37,7 @@ _MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
 _FORM = "the form of the reply"
 SILENT = 3
 """Failures in a row after which a request is not sent again: the server is down."""
-SHARED_FAILURES = 5
-"""Failures in a row, the last by a cause that all requests share, or by a timeout, after which nothing is asked for a
-while."""
-PAUSE = 30.0  # seconds of that while
+PAUSE = 30.0  # seconds without a request after SHARED_FAILURES, the last by a shared cause or by a timeout
 
 
 class SomeFailed(JudgeError):
