@@ -19,6 +19,8 @@ import pytest
 from tests.judge.loops import FastLoop, run, run_all
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge import retries
+from valor_gpu.judge import scheduler as scheduling
 from valor_gpu.judge.azure import AzureOpenAIJudge
 from valor_gpu.judge.completions import retry_after
 from valor_gpu.judge.endpoint import async_http
@@ -235,7 +237,8 @@ def test_parameters_of_reasoning_models_are_learnt_once_for_all_calls(monkeypatc
             found.append(await scheduler.ask(question(str(at))))
 
         # No request waits for one that the server has rejected.
-        monkeypatch.setattr(Scheduler, "_pause", lambda self, seconds: pytest.fail(f"it waits for {seconds} seconds"))
+        for module in (retries, scheduling):
+            monkeypatch.setattr(module, "pause", lambda seconds, stop: pytest.fail(f"it waits for {seconds} seconds"))
         run_all(scheduler, [lambda at=at: one(at) for at in range(20)])  # type: ignore[misc]
         assert all(one.ok for one in found) and sum(one.attempts for one in found) == 22 == len(server.requests)
         assert ask(judge).attempts == 1 and judge.identity == before
