@@ -167,8 +167,28 @@ def wall_seconds(
     return spread(seconds)
 
 
-HEAD_START_CYCLES = 4_000_000
-"""For which the device is held back, some 2 ms: as long as the host enqueues one piece of work."""
+_CYCLES = 2_000_000_000
+"""Of a second, on the fastest GPUs of today."""
+_HEAD_STARTS = (0.002, 0.4)
+"""Seconds for which the device is held back at least and at most."""
+
+
+def head_start(
+    work: Callable[[], object], device: torch.device, before: Callable[[], object] = lambda: None
+) -> Callable[[], None]:
+    """Returns a function that holds a CUDA device back for half as long again as the host takes to enqueue ``work``.
+
+    ``work`` runs twice to find out, since its first run may load kernels.
+    """
+    taken = 0.0
+    for _ in range(2):
+        before()
+        wait(device)
+        start = time.perf_counter()
+        work()
+        taken = time.perf_counter() - start
+    seconds = min(max(1.5 * taken, _HEAD_STARTS[0]), _HEAD_STARTS[1])
+    return lambda: torch.cuda._sleep(int(seconds * _CYCLES))
 
 
 def device_seconds(
@@ -185,11 +205,10 @@ def device_seconds(
     """
     if device.type != "cuda":
         return wall_seconds(work, device, repeats, before)
-    seconds = []
+    seconds, hold_back = [], head_start(work, device, before) if ahead else lambda: None
     for _ in range(repeats):
         before()
-        if ahead:
-            torch.cuda._sleep(HEAD_START_CYCLES)
+        hold_back()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         work()

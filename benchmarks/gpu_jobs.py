@@ -20,10 +20,10 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from benchmarks.checks import (
-    HEAD_START_CYCLES,
     Disagreement,
     Later,
     Unavailable,
+    head_start,
     peak_device_mb,
     spread,
     wait,
@@ -204,11 +204,11 @@ def device_time(
     """
     if device.type != "cuda":
         return wall_seconds(work, device, repeats, before)
-    seconds, flush = [], _flush(device)
+    seconds, flush, hold_back = [], _flush(device), head_start(work, device, before)
     for _ in range(repeats):
         before()
         flush()
-        torch.cuda._sleep(HEAD_START_CYCLES)
+        hold_back()
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
         with _ending_at_a_read(end) as reads:

@@ -64,6 +64,9 @@ class Passes(State):
     lowest: Tensor = least()  # float64 []
 
 
+_UNIT = 2.0**30
+
+
 class PassRate(Metric[Passes]):
     """Share of scores that reach a threshold; ``arrival`` also tells which score came first."""
 
@@ -101,12 +104,17 @@ class PassRate(Metric[Passes]):
     def _reduce(self, state: Passes) -> dict[str, Tensor]:
         scores = state.pairs[:, 0]
         values = {
-            "rate": state.passed.double().mean(),
-            "mean": scores.sort().values.mean(),  # sorted: a sum whose order is that of the values
+            "rate": _mean(state.passed.long()),
+            "mean": _mean((scores * _UNIT).round().long()) / _UNIT,  # integers: the same sum in any order
             "lowest": state.lowest,
             "per_label": state.per_label,
         }
         return values | {"first": scores[:1].sum()} if self.arrival else values
+
+
+def _mean(values: Tensor) -> Tensor:
+    """Float64 mean of integers; divided by a tensor, since CUDA multiplies by the reciprocal of a number."""
+    return values.sum().double() / torch.tensor(len(values), dtype=torch.float64, device=values.device)
 
 
 def _pass_batch(seed: int, size: int = 5) -> Batch:

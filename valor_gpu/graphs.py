@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 from valor_gpu.default_device import on_cpu
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.ops._launch import capturing
 from valor_gpu.state import merge_tensors
 
 
@@ -94,7 +95,11 @@ class Graphable:
 
 
 def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
-    """``update`` of a metric that leaves the metric as it was when it raises."""
+    """``update`` of a metric that leaves the metric as it was when it raises.
+
+    A CUDA graph that captures it reads the state before it at every replay: that state lives as long as this function.
+    """
+    read_by_graphs: list[dict[str, Any]] = []
 
     def guarded(*args: Any, **kwargs: Any) -> None:
         metric._check_not_synced("update")
@@ -113,6 +118,8 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
                 _check_devices_served(metric.error, args, kwargs)
             raise
         metric.__dict__.pop("_undo", None)
+        if metric.error.is_cuda and capturing():
+            read_by_graphs.append({**saved, **{name: list(saved[name][:length]) for name, length in rows.items()}})
         metric.__dict__["_merged"] = None  # torch.nn.Module would look through its parameters first
 
     return on_cpu(guarded)

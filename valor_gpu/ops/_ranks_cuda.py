@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_same_device
 from valor_gpu.ops import targets
-from valor_gpu.ops._launch import launching
+from valor_gpu.ops._launch import check_not_capturing, launching
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
 
@@ -45,8 +45,12 @@ def rank_curves(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The op ``rank_curves`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.rank_curves`.
 
-    Beyond input and result it takes ``ROOM``, or 56 bytes per row.
+    Beyond input and result it takes ``ROOM``, or 56 bytes per row. The host waits for the number of points.
+
+    Raises:
+        InputError: a CUDA graph is captured.
     """
+    check_not_capturing("rank_curves sizes its result by values on the device and must not run")
     task = _task(scores, target, ignore_index, weight)
     points: list[tuple[Tensor, ...]] = []
     for column, width in task.parts():

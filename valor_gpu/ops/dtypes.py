@@ -16,9 +16,12 @@ def to_device(table: Tensor, device: torch.device) -> Tensor:
     """Copies a CPU tensor to a CUDA device through pinned memory, so that the host does not wait.
 
     During the capture of a CUDA graph the values become part of the graph: pinned memory would be used again by others.
+    A tensor that lies on a CUDA device already stays there if it is this one, and else is copied by the devices.
     """
     if device.type == "cpu":  # a kernel under csrc/sim
         return table
+    if not table.is_cpu:
+        return table.to(device, non_blocking=True)
     from valor_gpu.ops import _device_tables, _launch  # these import the dtypes
 
     if _launch.capturing():
