@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 
@@ -43,14 +41,38 @@ def triton(kernel: Kernel) -> Implementation:
     return Implementation("Triton", kernel, "triton is installed")
 
 
-@contextmanager
-def launching(device: torch.device) -> Iterator[int]:
+class _Launching:
+    """The context of :func:`launching`.
+
+    It calls what ``torch.cuda.device`` and ``torch.cuda.current_stream`` call, whose objects cost the host ten times as
+    much as the kernel that is launched.
+    """
+
+    __slots__ = ("_before", "_device")
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._before = -1
+
+    def __enter__(self) -> int:
+        if self._device.type == "cpu":
+            return 0
+        current = torch.cuda.current_device()
+        index = current if self._device.index is None else self._device.index
+        if index != current:
+            torch.cuda.set_device(index)
+            self._before = current
+        stream: int = torch._C._cuda_getCurrentRawStream(index)
+        return stream
+
+    def __exit__(self, *_: object) -> None:
+        if self._before >= 0:
+            torch.cuda.set_device(self._before)
+
+
+def launching(device: torch.device) -> _Launching:
     """Makes ``device`` current and gives the handle of its stream; 0 for the CPU, where csrc/sim runs kernels."""
-    if device.type == "cpu":
-        yield 0
-        return
-    with torch.cuda.device(device):
-        yield torch.cuda.current_stream(device).cuda_stream
+    return _Launching(device)
 
 
 def capturing() -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from valor_gpu.reduce.ratios import quotient
+
 
 def mean_of_labels(values: Tensor, present: Tensor, include_absent: bool = False) -> Tensor:
     """The mean over labels; NaN where no label counts.
@@ -39,4 +41,4 @@ def mean_of_thresholds(values: Tensor) -> Tensor:
     total = torch.zeros_like(values[..., 0])
     for column in values.unbind(-1):
         total = total + column
-    return total / values.shape[-1]
+    return quotient(total, values.shape[-1])

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from valor_gpu.reduce.ratios import quotient
+
 
 def macro_roc(fpr: Sequence[Tensor], tpr: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
     """Computes the mean true positive rate of the classes at each false positive rate of any of them.
@@ -38,7 +40,7 @@ def macro_roc(fpr: Sequence[Tensor], tpr: Sequence[Tensor]) -> tuple[Tensor, Ten
         wide = x[high] - x[low]
         share = torch.where(wide > 0, (points - x[low]) / wide, 0.0).clamp(min=0)
         total += y[low] + (y[high] - y[low]) * share
-    return points, total / len(fpr)
+    return points, quotient(total, len(fpr))
 
 
 def macro_precision_recall(precision: Sequence[Tensor], recall: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
@@ -64,4 +66,4 @@ def macro_precision_recall(precision: Sequence[Tensor], recall: Sequence[Tensor]
     for part, reached in zip(precision, recall):
         first = torch.searchsorted(reached.flip(0), points)
         total += torch.cat((part.flip(0), part.new_zeros(1)))[first]
-    return total / len(precision), points
+    return quotient(total, len(precision)), points

@@ -19,6 +19,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.ops.overlaps import Overlaps, Ranked
 from valor_gpu.reduce.overlap_counts import cells_of, count_cells, true_positives
+from valor_gpu.reduce.ratios import quotient
 
 ORDERS = ("valor", "lite")
 """Orders of detections with equal scores and rules of the recall grid, see :func:`average_precision`."""
@@ -113,7 +114,7 @@ def average_precision(
         steps = _steps(ordered, threshold, order)
         # Whole numbers add up to the same sum in any order.
         sums[:, place].index_add_(0, steps.cells, (steps.precisions * _UNIT).round().long() * steps.points)
-    means = sums.double() / (_POINTS * _UNIT)
+    means = quotient(sums.double(), _POINTS * _UNIT)
     return torch.where(positives[:, None] > 0, means, torch.nan).view(num_groups, len(classes), len(thresholds))
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from valor_gpu.reduce.ratios import quotient
+
 
 class PartialArea(NamedTuple):
     """Standardised partial area, float64 ``[...]``, and the bounds that points of tied scores leave.
@@ -52,4 +54,4 @@ def partial_roc_auc(tp: Tensor, fp: Tensor, max_fpr: float) -> PartialArea:
     share = torch.where(steps > 0, widths / steps, 0.0)  # of the rise that lies left of max_fpr
     areas = (widths * (before + rises * share / 2), widths * before, widths * (before + rises))
     least = max_fpr**2 / 2
-    return PartialArea(*(0.5 * (1 + (area.sum(-1) - least) / (max_fpr - least)) for area in areas))
+    return PartialArea(*(0.5 * (1 + quotient(area.sum(-1) - least, max_fpr - least)) for area in areas))

@@ -43,6 +43,23 @@ def root(value: Any) -> Any:
     return np.sqrt(value) if isinstance(value, (np.ndarray, *_NUMBERS)) else value.sqrt()
 
 
+def quotient(values: Tensor, number: float) -> Tensor:
+    """Returns ``values / number``, rounded once on every device.
+
+    On CUDA torch multiplies by the reciprocal of a Python number, which rounds twice.
+
+    Args:
+        values: floating point, any shape.
+        number: the divisor.
+
+    Example:
+        >>> import torch
+        >>> quotient(torch.tensor([3.0], dtype=torch.float64), 10).item()
+        0.3
+    """
+    return values / values.new_full((), number)
+
+
 class Ratio(NamedTuple):
     """A numerator and a denominator, float64 of one shape: tensors, arrays or floats."""
 
