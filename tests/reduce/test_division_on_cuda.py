@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from valor_gpu.ops.overlaps import Overlaps, rank_overlaps
 from valor_gpu.reduce.label_means import mean_of_thresholds
 from valor_gpu.reduce.macro_curves import macro_precision_recall, macro_roc
-from valor_gpu.reduce.overlap_curves import average_precision
 from valor_gpu.reduce.partial_area import partial_roc_auc
 from valor_gpu.reduce.ratios import quotient
 
@@ -60,16 +58,3 @@ def test_means_have_the_same_bits(means: Any) -> None:
     got, expected = means(as_on_cuda), means(lambda value: value)
     for ours, theirs in zip(pytree.tree_leaves(got), pytree.tree_leaves(expected), strict=True):
         assert torch.equal(torch.as_tensor(ours).as_subclass(Tensor), theirs)
-
-
-def test_average_precision_has_the_same_bits() -> None:
-    rows, truths = 120, 60
-    found = torch.arange(rows) % truths
-    overlaps = Overlaps(
-        torch.tensor([[rows], [truths]]), torch.zeros(rows, dtype=torch.int64), numbers(rows), found[:truths] * 0,
-        torch.ones(rows, dtype=torch.int64), found, numbers(rows),
-    )  # fmt: skip
-    ranked, thresholds = rank_overlaps(overlaps), torch.linspace(0.1, 0.9, 9).double()
-    expected = average_precision(ranked, overlaps, torch.tensor([0]), thresholds)
-    got = average_precision(*as_on_cuda((ranked, overlaps)), torch.tensor([0]), thresholds)
-    assert torch.equal(got.as_subclass(Tensor), expected) and bool((expected > 0).any())
