@@ -2,6 +2,8 @@
 #include "assign_plan.h"
 #include "launch.h"
 
+VALOR_API int32_t valor_upload_cuda(const int64_t* words, int64_t count, int64_t* to, void* stream);
+
 namespace valor {
 namespace {
 
@@ -165,4 +167,38 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
   if (!device_table) memcpy(task.words, table, equal ? sizeof(Batch) : 8 * kImageFields * images);
   if (stored) return launch_all<StoredSource, StoredSource>(task, plan, stream);
   return launch_all<BoxSource<true>, BoxSource<false>>(task, plan, stream);
+}
+
+// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `words` are
+// those of Batch for images with `equal` rows each, else the Segments [fields, images]. `device_table` has room
+// for [fields + 2, images] words on the device; of at most 16 images, or equal ones, it may be null. `error`
+// receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing was done,
+// since an image needs a workspace or the numbers of the rule lie on the device; else 1.
+VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, const int64_t* equal,
+                                          const void* rule_words, int64_t* device_table, uint8_t* detections,
+                                          uint8_t* ground_truths, int64_t* image_rows,
+                                          const int64_t* error_before, int64_t* error, int64_t* served,
+                                          void* stream) {
+  using namespace valor;
+  *served = 0;
+  const int64_t table_words = kImageFields * images;
+  std::vector<int64_t> table(equal ? 0 : table_words);
+  int64_t plan[3] = {};
+  static_assert(sizeof plan == sizeof(AssignPlan), "the words of AssignPlan have room");
+  valor_plan_assign_cuda(words, images, equal, rule_words, 0, table.data(), plan);
+  AssignPlan found;
+  memcpy(&found, plan, sizeof found);
+  if (found.workspace_bytes > 0 || Rule::of(rule_words).numbers() > kNumbersByValue) return 0;
+  const bool uploads = !equal && images > kImagesByValue;
+  if (uploads) {
+    if (const int32_t status = valor_upload_cuda(table.data(), table_words, device_table, stream)) return status;
+  }
+  if (const int32_t status = copy_there(error, error_before, sizeof *error, stream)) return status;
+  const int64_t* const host_table = equal ? words : table.data();
+  if (const int32_t status =
+          valor_assign_cuda(host_table, uploads ? device_table : nullptr, images, equal, plan, rule_words, nullptr,
+                            nullptr, detections, ground_truths, image_rows, nullptr, error, nullptr, stream))
+    return status;
+  *served = 1;
+  return 0;
 }

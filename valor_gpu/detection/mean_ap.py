@@ -30,6 +30,7 @@ from valor_gpu.detection.geometry import (
     KeypointRows,
     Shapes,
     choose_geometries,
+    device_tables,
     match_all,
     plain_code,
     plain_tables,
@@ -206,6 +207,9 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     def _step(self, base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
         if kwargs or len(args) != 2 or self._plain_code is None:
             return None
+        if (error := base["error"]).is_cuda:
+            found = device_tables(*args, self._rule, self._plain_code, error)
+            return None if found is None else Step({"error": found[3]}, tuple(zip(_TABLES, found)))
         tables = plain_tables(*args, self._rule, self._plain_code)
         return None if tables is None else Step({}, tuple(zip(_TABLES, tables)))
 

@@ -27,6 +27,8 @@ from valor_gpu.ops.match_batch import (
     COLUMNS,
     DETECTIONS,
     GROUND_TRUTHS,
+    IMAGE_COLUMNS,
+    MAX_ROWS,
     SEGMENT_FIELDS,
     TYPED,
     BatchWords,
@@ -68,6 +70,57 @@ def run(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matc
     if images:
         _launch(batch, rule, each, sizes, out)
     return out
+
+
+class PlainWords(NamedTuple):
+    """Upright boxes on one device whose shapes and dtypes the caller has checked.
+
+    Attributes:
+        words: Segments ``[fields, I]``, or for images with equal rows the words of Batch, as csrc/core/match_batch.h
+            has them.
+        equal: detections and ground truths of each image, or None.
+        rows: detections, ground truths and images.
+        types: code of the dtype of each typed column, 0 for one that is absent.
+    """
+
+    words: array[int]
+    equal: array[int] | None
+    rows: tuple[int, int, int]
+    types: dict[str, int]
+
+
+def assign_plain(
+    boxes: PlainWords, rule: MatchRule, box_format: int, error: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    """The row tables and the new error, as :func:`run` gives them, by one call of the library.
+
+    Args:
+        boxes: the images.
+        rule: thresholds, area ranges, limits and options without ``WANT_MATCHES``.
+        box_format: code of the format of all boxes.
+        error: int64 ``[]`` on the device of the boxes, which stays as it is.
+
+    Returns:
+        None where an image is too large for this way.
+    """
+    detections, ground_truths, images = boxes.rows
+    if detections + ground_truths > MAX_ROWS:
+        return None
+    device, served = error.device, array("q", (0,))
+    by_value = boxes.equal is not None or images <= _IMAGES_BY_VALUE
+    table = None if by_value else error.new_empty(images * (len(SEGMENT_FIELDS) + 2))
+    out = (
+        torch.empty(detections, rule.detection_bytes, dtype=torch.uint8, device=device),
+        torch.empty(ground_truths, rule.ground_truth_bytes, dtype=torch.uint8, device=device),
+        error.new_empty(images, len(IMAGE_COLUMNS)), error.new_empty(()),
+    )  # fmt: skip
+    words = rule.words(boxes.types, box_format, box_format)
+    with launching(device) as stream:
+        native.function("valor_cuda", "valor_assign_plain_cuda", "pqpppppppppp")(
+            _address(boxes.words), images, _address(boxes.equal), words, _address(table), out[0].data_ptr(),
+            out[1].data_ptr(), out[2].data_ptr(), error.data_ptr(), out[3].data_ptr(), _address(served), stream,
+        )  # fmt: skip
+    return out if served[0] else None
 
 
 def check_one_device(columns: Mapping[str, Sequence[Tensor]]) -> torch.device:

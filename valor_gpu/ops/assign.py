@@ -106,7 +106,7 @@ def assign_plain(boxes: PlainBoxes, rule: MatchRule, box_format: int) -> tuple[T
     Returns:
         None where a row cannot be matched, which :func:`assign` tells, or where the C++ library cannot be called.
     """
-    if not _on_host("valor_cpu") or sum(boxes.rows) > MAX_ROWS:
+    if not on_host("valor_cpu") or sum(boxes.rows) > MAX_ROWS:
         return None
     tables = (
         _LIKE["uint8"].new_empty(boxes.rows[0], rule.detection_bytes),
@@ -129,10 +129,10 @@ def _direct(batch: MatchBatch) -> bool:
     if len(batch.labels) == 0 or set(map(type, chain.from_iterable(_ALL_TENSORS(batch)))) != _PLAIN:
         return False
     library = {"cpu": "valor_cpu", "cuda": "valor_cuda"}.get(batch.labels[0].device.type)
-    return library is not None and _on_host(library)
+    return library is not None and on_host(library)
 
 
-def _on_host(library: str) -> bool:
+def on_host(library: str) -> bool:
     """Whether tensors lie where they say, so that a library can be called by their addresses."""
     return native.available(library) and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0
 

@@ -1,0 +1,149 @@
+"""Updates of boxes on CUDA by one call: the same records and errors as the general way, and few calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from benchmarks.gpu_parity import as_lists, as_packed
+from testing.scenes import random_scene
+from tests.native import sim
+from tests.native.pretend import DeviceTensor, here, pretending, there
+from valor_gpu.detection import MeanAveragePrecision, geometry
+from valor_gpu.inputs import device_boxes as module
+from valor_gpu.ops import _assign_cuda
+from valor_gpu.ops.error_codes import NO_ERROR
+
+FORMS = {"lists": as_lists, "padded": as_packed}
+TABLES = ("detections", "ground_truths", "images")
+
+
+@pytest.fixture(autouse=True)
+def every_run(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No digest holds all the Python that these tests run; device tensors of the simulator count as plain."""
+    monkeypatch.setattr(sim, "skips_known", False)
+    monkeypatch.setattr(module, "_PLAIN", {DeviceTensor})
+    monkeypatch.setattr(geometry, "on_host", lambda library: True)
+    empty = torch.empty
+    with mock.patch.object(_assign_cuda.torch, "empty", lambda *args, **kwargs: there(empty(*args, **kwargs))):
+        yield
+
+
+def batch_of(form: str, images: int, seed: int = 0) -> tuple[Any, Any]:
+    return FORMS[form](random_scene(np.random.default_rng([seed, images]), images=images, most=9), seed)
+
+
+def tables_of(preds: Any, target: Any, error: int = NO_ERROR, **choices: Any) -> tuple[Tensor, ...] | None:
+    metric = MeanAveragePrecision(box_format="xywh", **choices)
+    before = there(torch.tensor(error))
+    with pretending():
+        found = geometry.device_tables(preds, target, metric._rule, metric._plain_code, before)
+    assert int(here(before)) == error
+    return found if found is None else here(found)
+
+
+def general_tables(preds: Any, target: Any, **choices: Any) -> tuple[Tensor, ...]:
+    metric = MeanAveragePrecision(box_format="xywh", **choices)
+    metric.error = there(metric.error)
+    with pretending():
+        metric.update(preds, target)
+    return (*here([getattr(metric, name)[0] for name in TABLES]), here(metric.error))
+
+
+@pytest.mark.parametrize("images", [1, 2, 16, 17, 40])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "choices", [{}, {"average": "micro"}, {"iou_thresholds": [0.3], "max_detection_thresholds": [1, 2, 3]}]
+)
+def test_the_records_are_those_of_the_general_way(form: str, images: int, choices: dict[str, Any]) -> None:
+    batch = there(batch_of(form, images))
+    found, expected = tables_of(*batch, **choices), general_tables(*batch, **choices)
+    assert found is not None
+    for ours, theirs in zip(found, expected, strict=True):
+        assert ours.dtype == theirs.dtype and torch.equal(ours, theirs)
+
+
+def changed(key: str, value: Any, side: int = 0, image: int = 1) -> tuple[Any, Any]:
+    """Lists of 4 images, one entry of which is changed by a function, or removed by None."""
+    batch = batch_of("lists", 4)
+    item = batch[side][image]
+    if value is None:
+        del item[key]
+    else:
+        item[key] = value(item.get(key))
+    return there(batch)
+
+
+@pytest.mark.parametrize("ids", ["none", "numbers", "device"])
+def test_ids_reach_the_records(ids: str) -> None:
+    batch = batch_of("lists", 20)
+    for number, item in enumerate(batch[1]):
+        item.pop("image_id", None)
+        if ids != "none":
+            item["image_id"] = 7 * number - 3 if ids == "numbers" else torch.tensor([7 * number - 3])
+    found, expected = tables_of(*there(batch)), general_tables(*there(batch))
+    assert found is not None and torch.equal(found[2], expected[2])
+    assert set(found[2][:, 1].tolist()) == {int(ids != "none")}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "side"),
+    [
+        ("boxes", lambda t: t.double(), 0), ("boxes", lambda t: t.long(), 0), ("boxes", lambda t: t[:, :3], 0),
+        ("boxes", lambda t: torch.cat((t, t), 1)[:, ::2], 0), ("scores", lambda t: t[:0], 0), ("scores", None, 0),
+        ("labels", lambda t: t.float(), 1), ("labels", lambda t: t.tolist(), 0), ("iscrowd", lambda t: None, 1),
+        ("area", lambda t: torch.ones(3, dtype=torch.float32), 1), ("image_id", lambda t: torch.tensor([1, 2]), 1),
+        ("image_id", lambda t: 2**70, 1), ("image_id", lambda t: "seven", 1),
+    ],
+)  # fmt: skip
+def test_what_is_unusual_is_left_to_the_general_way(key: str, value: Any, side: int) -> None:
+    assert tables_of(*changed(key, value, side)) is None
+
+
+def test_other_forms_are_left_to_the_general_way() -> None:
+    preds, target = there(batch_of("lists", 2))
+    tables = [tables_of(*batch) for batch in ((preds, target[:1]), ([], []), (tuple(preds), target), (preds, {}))]
+    assert tables == [None] * 4
+    with pretending(capturing=True):
+        rule = MeanAveragePrecision()._rule
+        assert geometry.device_tables(preds, target, rule, 0, there(torch.tensor(NO_ERROR))) is None
+    assert module.device_boxes(preds, target, 0) is None  # they lie elsewhere
+
+
+def test_padding_that_needs_a_workspace_is_left_to_the_general_way() -> None:
+    target = {"boxes": torch.zeros(1, 300, 4), "labels": torch.zeros(1, 300, dtype=torch.int64)}
+    preds = {
+        "boxes": torch.ones(1, 100, 4),
+        "scores": torch.ones(1, 100),
+        "labels": torch.zeros(1, 100, dtype=torch.int64),
+    }
+    assert tables_of(*there((preds, target))) is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_smaller_error_is_kept(form: str) -> None:
+    preds, target = batch_of(form, 3)
+    (preds[1]["scores"] if form == "lists" else preds["scores"][1])[0] = torch.nan
+    batch = there((preds, target))
+    own = int(general_tables(*batch)[3])
+    assert 5 < own < NO_ERROR
+    codes = [int(tables_of(*batch, error=before)[3]) for before in (NO_ERROR, 5, own + 1)]  # type: ignore[index]
+    assert codes == [own, 5, own]
+
+
+@pytest.mark.parametrize(("form", "images", "launches"), [("lists", 16, 1), ("lists", 40, 3), ("padded", 40, 1)])
+def test_an_update_makes_one_call(form: str, images: int, launches: int) -> None:
+    batch = there(batch_of(form, images))
+    rule = MeanAveragePrecision(box_format="xywh")._rule
+    error = there(torch.tensor(NO_ERROR))
+    with pretending() as called:
+        sim.launches()
+        geometry.device_tables(*batch, rule, 1, error)
+        launched = sim.launches()
+    assert called == ["valor_assign_plain_cuda"] and len(launched) == launches
