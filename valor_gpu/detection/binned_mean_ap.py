@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_int, check_number
-from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number
+from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number, peer_numbers
 from valor_gpu.detection.geometry import (
     IOU_TYPES,
     GeometryChoices,
@@ -299,7 +299,7 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., the middle of the bounds; -1 without data."""
         bounds = self._bounds(self.state())
-        values = {name: peer_number(value) for name, value in bounds.middle().items()}
+        values = peer_numbers(bounds.middle())
         if self.class_metrics:
             values["map_per_class"] = peer_number(_middle(*(b.average_precision() for b in bounds)))
             limit = self.max_detection_thresholds[-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -46,6 +46,17 @@ def check_limits(values: Sequence[int] | None, default: list[int]) -> list[int]:
         raise InputError(f"max_detection_thresholds must hold 1 to {PADDING_BUCKET - 1} different numbers up to"
                          f" {MAX_DETECTIONS} but got {len(values)}: {values[:4]} ...")  # fmt: skip
     return sorted(values)
+
+
+def peer_numbers(values: Mapping[str, float]) -> dict[str, Tensor]:
+    """float32 numbers as torchmetrics gives them, -1 for one that does not exist.
+
+    Example:
+        >>> peer_numbers({"map": 0.5, "map_small": float("nan")})
+        {'map': tensor(0.5000), 'map_small': tensor(-1.)}
+    """
+    numbers = np.array([*values.values()], np.float64)
+    return dict(zip(values, peer_number(numbers).unbind()))
 
 
 def peer_number(value: float | NDArray[np.float64]) -> Tensor:

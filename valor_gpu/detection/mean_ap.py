@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
-from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number
+from valor_gpu.computed import gives_own_memory
+from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number, peer_numbers
 from valor_gpu.detection.coco_files import CocoFiles
 from valor_gpu.detection.extended import (
     ExtendedRecords,
@@ -271,6 +272,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         if error is not None:
             self.__dict__["error"] = error  # torch.nn.Module would look through its parameters first
 
+    @gives_own_memory
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
         values: dict[str, Tensor] = {}
@@ -338,11 +340,11 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     def _torchmetrics_dict(self, state: DetectionRecords) -> dict[str, Tensor]:
         found = self._accumulate(state, self.average == "micro", self.extended_summary)
         summary = self._summary(found)
-        values = {name: peer_number(value) for name, value in summary.scalars().items()}
+        values = peer_numbers(summary.scalars())
         for name in ("map_small", "mar_small"):
             values.setdefault(name, torch.tensor(-1.0, dtype=torch.float32))
         per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        values["map_per_class"] = values[per_class] = torch.tensor([-1.0], dtype=torch.float32)
+        values |= {name: torch.tensor([-1.0], dtype=torch.float32) for name in ("map_per_class", per_class)}
         if self.class_metrics and found.totals.images:
             classes = self._class_summary(state, summary)
             values["map_per_class"] = peer_number(classes.average_precision())
@@ -351,7 +353,10 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             values.update(found.curves._asdict())
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
             overlaps = self._overlaps(state)
-            values["ious"] = cell_ious(state, overlaps, found.labels.tolist(), limit, pooled)  # type: ignore[assignment]
+            cells = cell_ious(state, overlaps, found.labels.tolist(), limit, pooled)
+            values["ious"] = {  # type: ignore[assignment]
+                cell: part.clone() if isinstance(part, Tensor) else part for cell, part in cells.items()
+            }
         values["classes"] = found.labels.int().cpu()
         return values
 

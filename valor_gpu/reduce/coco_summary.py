@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,11 @@ def summary_picks(iou_thresholds: Sequence[float], limits: Sequence[int], areas:
     Returns:
         ``map``, ``map_50``, ``map_75``, by area, then ``mar`` by limit and by area.
     """
+    return dict(_picks(tuple(iou_thresholds), tuple(limits), tuple(areas)))
+
+
+@lru_cache(maxsize=64)
+def _picks(iou_thresholds: Sequence[float], limits: Sequence[int], areas: Sequence[str]) -> Mapping[str, Pick]:
     every = range(len(iou_thresholds))
     at = {name: [t for t in every if iou_thresholds[t] == iou] for name, iou in (("50", 0.5), ("75", 0.75))}
     sizes = dict(enumerate(areas[1:], 1))
