@@ -1,4 +1,4 @@
-"""Plans: an update of a small batch on the CPU in one native call, for arguments of a form that was seen to be sound.
+"""Plans: an update of a small batch on the CPU, or of any on CUDA, in one native call for a form that is sound.
 
 The checks, small tensor operations and wrappers of ``update`` take ten times as long as eight rows take to count. So a
 metric may name a *planner*: a function that looks at the arguments of ``update`` and either gives the state after the
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import is_, itemgetter
@@ -21,6 +22,7 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.attributes import owner
 from valor_gpu.computed import finished_compute
+from valor_gpu.ops._launch import capturing
 from valor_gpu.state import Spec, merge_tensors
 
 MAX_ELEMENTS = 1 << 14
@@ -49,12 +51,13 @@ Plan = Callable[[Mapping[str, Any], Tensor, Tensor], "Step | None"]
 
 
 class Form(NamedTuple):
-    """What a plan is made for: the arguments are dense, contiguous CPU tensors with at least one element."""
+    """What a plan is made for: the arguments are dense, contiguous tensors of one device with at least one element."""
 
     preds: torch.dtype
     preds_shape: torch.Size
     target: torch.dtype
     target_shape: torch.Size
+    device: torch.device = torch.device("cpu")
 
 
 class _Switch:
@@ -85,14 +88,14 @@ _tracing: Callable[[], Any] = torch._C._get_tracing_state
 
 
 def applicable(state: dict[str, Any]) -> bool:
-    """Whether plans may run now: nothing watches or records what torch does, and the metric is local and on the CPU.
+    """Whether plans may run now: nothing watches or records what torch does, and the metric is local.
 
     Args:
         state: ``__dict__`` of the metric.
     """
     return not (
         _compiling() or not _Switch.on or _dispatch_modes() or _function_modes() or _tracing() is not None
-        or state["_is_synced"] or not state["error"].is_cpu
+        or state["_is_synced"]
     )  # fmt: skip
 
 
@@ -122,6 +125,7 @@ class Planned:
     _merge: Mapping[str, str]
     signature: Tensor
     error: Tensor
+    _check_error: Callable[[], None]
     _fields: tuple[Spec, ...]
     _schema: tuple[Spec, ...]
     _plan_methods: ClassVar[tuple[str, ...]] = ("update", "_add")
@@ -140,13 +144,17 @@ class Planned:
         if kind._planner is Planned._planner or not _as_written(kind):  # type: ignore[arg-type]
             return functools.wraps(named)(checked)
         planner: Planner | None = None
+        on_cuda = False
 
         def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
-            nonlocal planner
+            nonlocal planner, on_cuda
             if not applicable(state):
                 return None
             if planner is None:
                 planner = self._planner() or _never
+                on_cuda = getattr(planner, "on_cuda", False)
+            if not (state["error"].is_cpu or on_cuda):
+                return None
             return planner(base, args, kwargs)
 
         @functools.wraps(named)
@@ -171,6 +179,8 @@ class Planned:
         rows = {name: [tensor] for name, tensor in batch.rows}
         try:
             state.update(_empty(self._defaults), **batch.tensors, **rows)
+            if not self.error.is_cpu:  # where a plan does not look at the error
+                self._check_error()
             value = finished_compute(self)
         finally:
             state.update(saved)
@@ -201,15 +211,20 @@ def _as_written(kind: type[Planned]) -> bool:
 
 
 def pair_planner(
-    state: dict[str, Any], choices: Sequence[str], make: Callable[[Form], Plan | None], most: int = MAX_ELEMENTS
+    state: dict[str, Any],
+    choices: Sequence[str],
+    make: Callable[[Form], Plan | None],
+    most: int = MAX_ELEMENTS,
+    cuda: Callable[[Form], Plan | None] | None = None,
 ) -> Planner:
     """A planner for ``update(preds, target)`` that keeps one plan for every form.
 
     Args:
         state: ``__dict__`` of the metric.
         choices: attributes that plans depend on: plans are made again when one of them is another object. At least two.
-        make: gives the plan of a form, or None.
-        most: elements of a tensor that a plan takes.
+        make: gives the plan of a form on the CPU, or None.
+        most: elements of a tensor that a plan takes on the CPU.
+        cuda: as ``make`` for CUDA tensors, of which a plan takes any number of elements.
     """
     plans: dict[Any, Plan | None] = {}
     chosen = itemgetter(*choices)
@@ -221,16 +236,21 @@ def pair_planner(
             preds, target = _named(args, kwargs)
         else:
             preds, target = args
-        if type(preds) is not Tensor or type(target) is not Tensor or not (preds.is_cpu and target.is_cpu):
+        if type(preds) not in _TYPES or type(target) not in _TYPES:
             return None
-        key = (preds.dtype, preds.shape, target.dtype, target.shape)
+        key: tuple[Any, ...] = (preds.dtype, preds.shape, target.dtype, target.shape)
+        if not (preds.is_cpu and target.is_cpu):
+            if cuda is None or not preds.is_cuda or (device := preds.device) != target.device or capturing():
+                return None
+            key += (device,)
         try:
             plan = plans[key]
         except KeyError:
             if len(plans) >= _MAX_FORMS:
                 plans.clear()
-            plan = plans[key] = make(Form(*key)) if _small(most, preds, target) else None
-        if plan is None or not (_plain(preds) and _plain(target)):
+            size, maker = (most, make) if len(key) == _OF_CPU or cuda is None else (_ANY, cuda)
+            plan = plans[key] = maker(Form(*key)) if _small(size, preds, target) else None
+        if plan is None or not (is_plain(preds) and is_plain(target)):
             return None
         if not all(map(is_, held, now := chosen(state))):
             plans.clear()
@@ -238,6 +258,7 @@ def pair_planner(
             return step(base, args, kwargs)
         return plan(base, preds, target)
 
+    step.on_cuda = cuda is not None  # type: ignore[attr-defined]
     return step
 
 
@@ -250,13 +271,16 @@ def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
 
 
 _PAIR = {"preds", "target"}
+_OF_CPU = 4  # parts of a key without a device
+_ANY = sys.maxsize
+_TYPES = {Tensor}  # others may do more than torch does; tests add tensors that say they lie on a GPU
 
 
 def _small(most: int, *tensors: Tensor) -> bool:
     return all(0 < tensor.numel() <= most for tensor in tensors)
 
 
-def _plain(tensor: Tensor) -> bool:
+def is_plain(tensor: Tensor) -> bool:
     """Whether the memory of a tensor holds its values in order."""
     return tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
@@ -325,4 +349,4 @@ def native_plan(
 def _fits(tensor: Tensor, field: Field) -> bool:
     """Whether native code may read a tensor of a state, which users can replace."""
     _, dtype, shape = field
-    return tensor.dtype is dtype and tensor.shape == shape and tensor.is_cpu and _plain(tensor)
+    return tensor.dtype is dtype and tensor.shape == shape and tensor.is_cpu and is_plain(tensor)

@@ -1,5 +1,6 @@
 // Hard labels on CUDA: some lanes take a row of scores for several of its largest; rows are counted in shared
 // memory where the table fits, and weighed by the lanes that own the classes, in row order.
+#include "entries.h"
 #include "launch.h"
 #include "top.h"
 

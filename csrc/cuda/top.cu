@@ -1,4 +1,5 @@
 // The largest score of each row on CUDA: some lanes take a row, 16 bytes a load, four loads under way.
+#include "entries.h"
 #include "formats.h"
 #include "launch.h"
 #include "top.h"

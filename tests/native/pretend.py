@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import torch
@@ -17,9 +17,12 @@ from torch.utils import _pytree as pytree
 
 import valor_gpu.ops.assign as assign_module
 from tests.native import sim
-from valor_gpu import native
+from valor_gpu import native, plans
 from valor_gpu.inputs import boxes, padded_boxes
+from valor_gpu.metric import Metric
 from valor_gpu.ops import _assign_cuda
+
+M = TypeVar("M", bound=Metric[Any])
 
 WAITS = frozenset((
     "item", "tolist", "numpy", "cpu", "__bool__", "__int__", "__float__", "__index__", "__array__", "pin_memory",
@@ -57,6 +60,14 @@ def here(value: Any) -> Any:
     return pytree.tree_map_only(Tensor, lambda tensor: tensor.as_subclass(Tensor), value)
 
 
+def on_device(metric: M) -> M:
+    """A copy of a metric whose state lies on the device."""
+    copy = metric.clone()
+    for held in (copy.__dict__, copy._defaults):
+        held.update({name: there(held[name]) for name in copy._merge})
+    return copy
+
+
 @contextmanager
 def pretending(capturing: bool = False) -> Iterator[list[str]]:
     """Within it device tensors are matched by the CUDA route; gives the names of the C functions that were called.
@@ -66,15 +77,27 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
     """
     called: list[str] = []
     function: Any = native.function
+    update_function: Any = native.update_function
     allocate: Any = vars(_assign_cuda)["allocate"]
 
     def noted(library: str, symbol: str, signature: str) -> Any:
         called.append(symbol)
         return function(library, symbol, signature)
 
+    def noted_update(library: str, symbol: str, signature: str) -> Any:
+        entry = update_function(library, symbol, signature)
+
+        def call(*args: bytes) -> Any:
+            called.append(symbol)
+            return entry(*args)
+
+        return None if entry is None else call
+
     with (
         sim.serving("valor_cuda", sim.simulated()),
         mock.patch.object(native, "function", noted),
+        mock.patch.object(native, "update_function", noted_update),
+        mock.patch.object(plans, "_TYPES", {Tensor, DeviceTensor}),
         mock.patch.object(_assign_cuda, "allocate", lambda *args: there(allocate(*args))),
         mock.patch.object(assign_module, "_direct", lambda batch: True),
         mock.patch.object(boxes, "check_devices", lambda columns: True),
@@ -83,4 +106,5 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
         mock.patch.object(torch.cuda, "is_current_stream_capturing", lambda: capturing),
     ):
         noted.cache_clear = function.cache_clear  # type: ignore[attr-defined]
+        noted_update.cache_clear = update_function.cache_clear  # type: ignore[attr-defined]
         yield called

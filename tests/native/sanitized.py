@@ -100,4 +100,5 @@ def pytest_configure() -> None:
 
         return call
 
+    recording_update.cache_clear = bind_update.cache_clear  # type: ignore[attr-defined]
     native.update_function = recording_update  # type: ignore[assignment]

@@ -186,12 +186,14 @@ def serving(name: str, library: ctypes.CDLL) -> Iterator[None]:
         return (library, "built by tests") if wanted == name else load(wanted)
 
     native._load = found  # type: ignore[assignment]
-    native.function.cache_clear()
+    for bound in (native.function, native.update_function):
+        bound.cache_clear()
     try:
         yield
     finally:
         native._load = load
-        native.function.cache_clear()
+        for bound in (native.function, native.update_function):
+            bound.cache_clear()
 
 
 def simulated_kernel(kernel: Callable[..., Any]) -> Callable[..., Any]:

@@ -18,7 +18,7 @@ from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges
 
 _ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
-_SEEN = Field("seen", torch.int64, (4,))
+SEEN = Field("seen", torch.int64, (4,))
 _Call = Callable[[bytes, bytes], int]
 
 
@@ -32,7 +32,7 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
         least: binary and multilabel: the number from which on scores of a dtype are positive.
     """
     call = native.update_function("valor_cpu", "valor_add_class_counts_cpu", "pp")
-    fields = (Field("counts", torch.float64, (4, task.classes)), _SEEN)
+    fields = (Field("counts", torch.float64, (4, task.classes)), SEEN)
     if task.kind == "multiclass":
         return None if form.preds in INT_TYPES and top_k > 1 else _class_plan(call, form, task, top_k, fields)
     return _element_plan(form, task, least, False, fields)
@@ -42,7 +42,7 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
     """The plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
     call = native.update_function("valor_cpu", "valor_add_class_pairs_cpu", "pp")
     shape = (task.classes,) * 2 if task.kind == "multiclass" else (task.classes, 2, 2)
-    fields = (Field("matrix", torch.float64, shape), _SEEN)
+    fields = (Field("matrix", torch.float64, shape), SEEN)
     if task.kind == "multiclass":
         return _class_plan(call, form, task, 1, fields)
     return _element_plan(form, task, least, True, fields)
@@ -52,10 +52,10 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
     """The plan of samples all of whose elements are right; arguments as above."""
     call = native.update_function("valor_cpu", "valor_add_exact_match_cpu", "pp")
     multiclass = task.kind == "multiclass"
-    if call is None or not (_scores(form, task) or (_labels(form) and (multiclass or _columns(form, task)))):
+    if call is None or not (has_scores(form, task) or (has_labels(form) and (multiclass or _columns(form, task)))):
         return None
     bound = 1.0 if multiclass or form.preds in INT_TYPES else least(form.preds)
-    words = _words(form, task, activates=not multiclass) + struct.pack("dq", bound, form.target_shape[0])
+    words = batch_words(form, task, activates=not multiclass) + struct.pack("dq", bound, form.target_shape[0])
     fields = (Field("sums", torch.float64, (2,)), Field("seen", torch.int64, (5,)))
     return native_plan(call, words, fields, activate=_activation(task))
 
@@ -63,10 +63,10 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
 def label_rankings_plan(form: Form, task: Task) -> Plan | None:
     """The plan of how scores rank the labels of samples; arguments as above."""
     call = native.update_function("valor_cpu", "valor_add_label_rankings_cpu", "pp")
-    if call is None or not _scores(form, task):
+    if call is None or not has_scores(form, task):
         return None
     fields = (Field("sums", torch.float64, (4,)), Field("seen", torch.int64, (3,)))
-    return native_plan(call, _words(form, task, activates=False), fields)
+    return native_plan(call, batch_words(form, task, activates=False), fields)
 
 
 def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype: torch.dtype) -> Plan | None:
@@ -75,9 +75,11 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
     Scores have ``score_dtype`` or a narrower dtype, none of whose numbers it changes.
     """
     call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")
-    if call is None or not _scores(form, task):
+    if call is None or not has_scores(form, task):
         return None
-    words = _words(form, task, activates=False) + struct.pack("2q", INT_TYPES[target_dtype], FLOAT_TYPES[score_dtype])
+    words = batch_words(form, task, activates=False) + struct.pack(
+        "2q", INT_TYPES[target_dtype], FLOAT_TYPES[score_dtype]
+    )
     rows = form.target_shape if task.kind != "binary" else (form.target_shape.numel(), 1)
     scores = torch.empty((rows[0], task.classes), dtype=score_dtype)
     none, kept = torch.empty(0, dtype=torch.float64), torch.empty(rows, dtype=target_dtype)
@@ -96,42 +98,44 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
 def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
     call = native.update_function("valor_cpu", "valor_add_histogram_cpu", "pp")
-    if call is None or not _scores(form, task):
+    if call is None or not has_scores(form, task):
         return None
     bounds = thresholds.contiguous()
-    words = _words(form, task) + struct.pack("2q", bounds.data_ptr(), len(bounds))
+    words = batch_words(form, task) + struct.pack("2q", bounds.data_ptr(), len(bounds))
     shape = (2, task.classes, len(bounds) + 1)
-    fields = (Field("counts", torch.float64, shape), _SEEN, Field("lightest", torch.float64, ()))
+    fields = (Field("counts", torch.float64, shape), SEEN, Field("lightest", torch.float64, ()))
     return _keeping(bounds, native_plan(call, words, fields, activate=_activation(task)))
 
 
 def reliability_plan(form: Form, task: Task, n_bins: int) -> Plan | None:
     """The plan of bins of confidence."""
     call = native.update_function("valor_cpu", "valor_add_reliability_cpu", "pp")
-    if call is None or not _scores(form, task):
+    if call is None or not has_scores(form, task):
         return None
     wide = np.float64 if form.preds == torch.float64 and task.kind == "binary" else np.float32
     edges = torch.from_numpy(bin_edges(n_bins, wide).astype(np.float64))
-    words = _words(form, task) + struct.pack("2q", edges.data_ptr(), n_bins)
+    words = batch_words(form, task) + struct.pack("2q", edges.data_ptr(), n_bins)
     names = ("count", "confidence", "correct")
-    fields = (*(Field(name, torch.float64, (n_bins + 1,)) for name in names), _SEEN)
+    fields = (*(Field(name, torch.float64, (n_bins + 1,)) for name in names), SEEN)
     return _keeping(edges, native_plan(call, words, fields, activate=_activation(task)))
 
 
 def _class_plan(call: _Call | None, form: Form, task: Task, top_k: int, fields: tuple[Field, ...]) -> Plan | None:
-    if call is None or not (_scores(form, task) or _labels(form)):
+    if call is None or not (has_scores(form, task) or has_labels(form)):
         return None
-    return native_plan(call, _words(form, task, activates=False) + struct.pack("q", top_k), fields)
+    return native_plan(call, batch_words(form, task, activates=False) + struct.pack("q", top_k), fields)
 
 
 def _element_plan(
     form: Form, task: Task, least: Callable[[torch.dtype], float], matrix: bool, fields: tuple[Field, ...]
 ) -> Plan | None:
     call = native.update_function("valor_cpu", "valor_add_element_counts_cpu", "pp")
-    if call is None or not (_scores(form, task) or (_labels(form) and _columns(form, task))):
+    if call is None or not (has_scores(form, task) or (has_labels(form) and _columns(form, task))):
         return None
     bound = 1.0 if form.preds in INT_TYPES else least(form.preds)
-    return native_plan(call, _words(form, task) + struct.pack("dq", bound, matrix), fields, activate=_activation(task))
+    return native_plan(
+        call, batch_words(form, task) + struct.pack("dq", bound, matrix), fields, activate=_activation(task)
+    )
 
 
 def _keeping(held: Tensor, plan: Plan) -> Plan:
@@ -143,7 +147,7 @@ def _keeping(held: Tensor, plan: Plan) -> Plan:
     return kept
 
 
-def _scores(form: Form, task: Task) -> bool:
+def has_scores(form: Form, task: Task) -> bool:
     """Whether the form is one of scores, without dimensions behind the classes."""
     if form.preds not in FLOAT_TYPES or form.target not in INT_TYPES:
         return False
@@ -152,7 +156,7 @@ def _scores(form: Form, task: Task) -> bool:
     return form.preds_shape == form.target_shape and _columns(form, task)
 
 
-def _labels(form: Form) -> bool:
+def has_labels(form: Form) -> bool:
     """Whether the form is one of hard labels, of any shape."""
     same = form.preds_shape == form.target_shape and len(form.target_shape) > 0
     return same and form.preds in INT_TYPES and form.target in INT_TYPES
@@ -170,7 +174,7 @@ def _activation(task: Task) -> Callable[[Tensor], Tensor]:
     return lambda scores: activated(scores.reshape(columns), how)  # of the binary task, in one column
 
 
-def _words(form: Form, task: Task, activates: bool = True) -> bytes:
+def batch_words(form: Form, task: Task, activates: bool = True) -> bytes:
     """The SmallBatch of csrc/cpu/small_batch.h."""
     hard, ignores, per_element = form.preds in INT_TYPES, task.ignore_index is not None, task.kind != "multiclass"
     elements = form.target_shape.numel()
