@@ -16,6 +16,7 @@ from testing.scenes import random_scene
 from tests.native import sim
 from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu.detection import MeanAveragePrecision, geometry
+from valor_gpu.errors import NativeError
 from valor_gpu.inputs import device_boxes as module
 from valor_gpu.ops import _assign_cuda
 from valor_gpu.ops.error_codes import NO_ERROR
@@ -147,3 +148,39 @@ def test_an_update_makes_one_call(form: str, images: int, launches: int) -> None
         geometry.device_tables(*batch, rule, 1, error)
         launched = sim.launches()
     assert called == ["valor_assign_plain_cuda"] and len(launched) == launches
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_updates_of_a_metric_take_the_short_way(form: str) -> None:
+    metric, plain = (MeanAveragePrecision(box_format="xywh") for _ in range(2))
+    for name in ("error", "signature"):
+        setattr(metric, name, there(getattr(metric, name)))
+    batches = [batch_of(form, images, images) for images in (3, 20)]
+    with pretending() as called:
+        for batch in batches:
+            metric.update(*there(batch))
+    assert called == ["valor_assign_plain_cuda"] * 2 and metric.update_count == 2
+    for name in TABLES:
+        getattr(plain, name).extend(here(getattr(metric, name)))
+    plain._update_count = 2
+    again = MeanAveragePrecision(box_format="xywh")
+    for batch in batches:
+        again.update(*batch)
+    got, expected = plain.compute(), again.compute()
+    assert all(torch.equal(got[name], value) for name, value in expected.items())
+
+
+def test_a_failed_call_leaves_the_metric_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = MeanAveragePrecision(box_format="xywh")
+    metric.error = there(metric.error)
+
+    def fail(*_: Any) -> None:
+        raise NativeError("valor_assign_plain_cuda failed with status 2")
+
+    with (
+        pretending(),
+        mock.patch.object(_assign_cuda, "assign_plain", fail),
+        pytest.raises(NativeError, match="status 2"),
+    ):
+        metric.update(*there(batch_of("lists", 3)))
+    assert not metric.images and metric.update_count == 0 and int(here(metric.error)) == NO_ERROR

@@ -50,7 +50,7 @@ def test_the_imitation_rounds_twice() -> None:
         lambda there: mean_of_thresholds(there(numbers(200, 10))),
         lambda there: macro_roc(there(curves(7)), there(curves(7))),
         lambda there: macro_precision_recall(there(curves(7)), there([c.flip(0) for c in curves(7)])),
-        lambda there: tuple(partial_roc_auc(there(numbers(50, 40).cumsum(1)), there(2 * numbers(50, 40).cumsum(1)), 0.3)),
+        lambda there: partial_roc_auc(there(numbers(50, 40).cumsum(1)), there(2 * numbers(50, 40).cumsum(1)), 0.3),
     ],
     ids=["thresholds", "roc", "precision_recall", "partial_area"],
 )  # fmt: skip

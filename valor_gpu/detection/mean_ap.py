@@ -214,6 +214,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         tables = plain_tables(*args, self._rule, self._plain_code)
         return None if tables is None else Step({}, tuple(zip(_TABLES, tables)))
 
+    _step.on_cuda = True  # type: ignore[attr-defined]
+
     def update(
         self,
         preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
