@@ -9,7 +9,8 @@ namespace {
 
 constexpr int kImagesByValue = 16;    // as many images' fields travel in the kernel's parameters
 constexpr int kNumbersByValue = 64;   // likewise words of thresholds, area ranges and limits
-constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
+constexpr int64_t kMostUploaded = 10'000;  // words of a table: 20 launches
+constexpr int32_t kInvalidValue = 1;       // cudaErrorInvalidValue
 
 struct AssignTask {
   Rule rule;  // addresses of numbers are 0 where `numbers` holds them
@@ -172,8 +173,9 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
 // Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `words` are
 // those of Batch for images with `equal` rows each, else the Segments [fields, images]. `device_table` has room
 // for [fields + 2, images] words on the device; of at most 16 images, or equal ones, it may be null. `error`
-// receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing was done,
-// since an image needs a workspace or the numbers of the rule lie on the device; else 1.
+// receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing was done:
+// an image needs a workspace, the numbers of the rule lie on the device, or the table of the images has more
+// than kMostUploaded words. Else it receives 1.
 VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, const int64_t* equal,
                                           const void* rule_words, int64_t* device_table, uint8_t* detections,
                                           uint8_t* ground_truths, int64_t* image_rows,
@@ -190,6 +192,7 @@ VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, 
   memcpy(&found, plan, sizeof found);
   if (found.workspace_bytes > 0 || Rule::of(rule_words).numbers() > kNumbersByValue) return 0;
   const bool uploads = !equal && images > kImagesByValue;
+  if (uploads && table_words > kMostUploaded) return 0;
   if (uploads) {
     if (const int32_t status = valor_upload_cuda(table.data(), table_words, device_table, stream)) return status;
   }

@@ -117,6 +117,12 @@ def test_other_forms_are_left_to_the_general_way() -> None:
     assert module.device_boxes(preds, target, 0) is None  # they lie elsewhere
 
 
+def test_tables_of_very_many_images_are_left_to_the_general_way() -> None:
+    preds, target = there(batch_of("lists", 1))
+    assert tables_of(preds * 430, target * 430) is not None
+    assert tables_of(preds * 450, target * 450) is None
+
+
 def test_padding_that_needs_a_workspace_is_left_to_the_general_way() -> None:
     target = {"boxes": torch.zeros(1, 300, 4), "labels": torch.zeros(1, 300, dtype=torch.int64)}
     preds = {

@@ -17,12 +17,16 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import capturing, launching
+from valor_gpu.ops.dtypes import to_device
 
 ROOM = 64
 """So many constant tables are kept; the one that was not used for longest goes first, unless a graph reads it."""
 
 MOST_IN_GRAPH = 1 << 20
 """Bytes of a table that a CUDA graph may hold: some 260 kernels."""
+
+MOST_BY_KERNELS = 10_000
+"""Words that kernels write: 20 launches, which take the host as long as a copy from memory that has to be pinned."""
 
 _tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
 _in_graphs: dict[tuple[Any, ...], Tensor] = {}  # whose addresses CUDA graphs hold: kept as long as the process
@@ -62,7 +66,8 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
     """Returns int64 ``[N]`` on the device with the given words, which kernels of the current stream may read.
 
     They travel in the parameters of kernels, 500 words each: the host does not wait, and a CUDA graph can capture it.
-    Without the CUDA library they are copied, and the host waits.
+    More than ``MOST_BY_KERNELS`` are copied from pinned memory where no graph is captured. Without the CUDA library
+    they are copied, and the host waits.
 
     Args:
         words: int64 ``[N]``, contiguous.
@@ -70,6 +75,8 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
     """
     if not native.available("valor_cuda"):
         return torch.tensor(words, device=device)
+    if len(words) > MOST_BY_KERNELS and not capturing():
+        return to_device(torch.from_numpy(words), device)
     table = torch.empty(len(words), dtype=torch.int64, device=device)
     with launching(device) as stream:
         native.function("valor_cuda", "valor_upload_cuda", "pqpp")(
