@@ -142,7 +142,7 @@ def _replayed(device: torch.device, make: Callable[[], Any], batches: Sequence[A
 
 
 def _overwrite_freed_memory(device: torch.device) -> None:
-    """Fills small pieces of the memory that torch holds free, since a replay that reads one then gives other numbers."""
+    """Fills small pieces of the memory that torch holds free: a replay that reads one gives other numbers."""
     pieces = [torch.full((_PIECE,), 0x5A, dtype=torch.uint8, device=device) for _ in range(_PIECES)]
     wait(device)
     del pieces
