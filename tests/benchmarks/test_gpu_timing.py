@@ -16,6 +16,7 @@ import torch
 from torch.autograd import DeviceType
 
 from benchmarks import (
+    checks,
     gpu_budgets,
     gpu_classification,
     gpu_jobs,
@@ -222,7 +223,9 @@ class Clock:
                 return 1e3 * (end.at - self.at)
 
         monkeypatch.setattr(torch.cuda, "Event", Event)
-        monkeypatch.setattr(torch.cuda, "_sleep", lambda _: self.passes(1000), raising=False)
+        monkeypatch.setattr(torch.cuda, "_sleep", lambda cycles: self.passes(cycles), raising=False)
+        monkeypatch.setattr(checks.torch.cuda, "synchronize", lambda *_: None)
+        monkeypatch.setattr(checks, "time", SimpleNamespace(perf_counter=lambda: self.now))
         monkeypatch.setattr(gpu_jobs, "_flush", lambda _: lambda: self.passes(20_000))
         monkeypatch.setattr(_accumulate_cuda, "_read", lambda *_: self.passes(100))
 
@@ -246,7 +249,20 @@ def test_device_time_ends_where_a_work_reads_back_once(
 
     found = device_time(work, clock.device, 2, before=lambda: clock.passes(7))  # type: ignore[arg-type]
     assert (found["min"], found["max"], found["runs"]) == (seconds, seconds, 2)
-    assert clock.now == 2 * (7 + 20_000 + 1000 + 43 + 100 * reads) and _accumulate_cuda._read is read
+    slept = 2 * 800_000_000  # cycles of 0.4 s, ahead of each repeat
+    assert clock.now == slept + 2 * (7 + 20_000 + 43 + 100 * reads) + 2 * (7 + 43 + 100 * reads)
+    assert _accumulate_cuda._read is read
+
+
+@pytest.mark.parametrize(("taken", "cycles"), [(0.0, 4_000_000), (0.01, 30_000_000), (5.0, 800_000_000)])
+def test_the_device_is_held_back_as_long_as_the_host_works(
+    taken: float, cycles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, slept = Clock(monkeypatch), []
+    monkeypatch.setattr(torch.cuda, "_sleep", slept.append, raising=False)
+    hold_back = checks.head_start(lambda: clock.passes(taken), clock.device)  # type: ignore[arg-type]
+    hold_back()
+    assert slept == [pytest.approx(cycles)]
 
 
 def test_works_phases_ops_and_budgets_have_one_clock(
