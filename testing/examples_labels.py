@@ -97,6 +97,8 @@ def top_examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
                 yield f"{rows} x {classes}, top {k}", (scores_of(rng, rows, classes), k)
     for dtype in FLOATS:
         yield f"{dtype}", (scores_of(rng, 300, 37, dtype), 5)
+        yield f"{dtype}, a row fills a warp", (scores_of(rng, 9, 700, dtype), 4)
+    yield "a row is more than a warp holds", (scores_of(rng, 9, 1100), 4)
     wrong = scores_of(rng, 40, 7)
     wrong[31, 5] = wrong[33, 0] = torch.nan
     yield "NaN", (wrong, 2)

@@ -10,8 +10,9 @@ namespace valor {
 namespace {
 
 constexpr int kDenseThreads = 256, kDenseWarps = kDenseThreads / 32;
-constexpr int kHeld = 4;  // words that a lane holds while it looks at the ground truths
-constexpr int64_t kTileWords = kHeld * WarpPacker::kWords;
+constexpr int kPackThreads = 512, kPackWarps = kPackThreads / 32;  // two blocks an SM: ground truths are few
+constexpr int kHeld = WarpPacker::kRows;  // words that a lane holds while it looks at the ground truths
+constexpr int64_t kTileWords = WarpPacker::kWords;
 
 __device__ __forceinline__ void add_facts(MaskFacts& to, const MaskFacts& from) {
   to.area += from.area;
@@ -20,7 +21,8 @@ __device__ __forceinline__ void add_facts(MaskFacts& to, const MaskFacts& from) 
   if (to.last < from.last) to.last = from.last;
 }
 
-// Facts of the lanes of a block in `facts[0]`, after a barrier; all threads of the block take part.
+// Facts of the lanes of a block of `kWarps` in `facts[0]`, after a barrier; all threads take part.
+template <int kWarps>
 __device__ __forceinline__ void gather_facts(MaskFacts* facts, const MaskFacts& own) {
   const Warp warp;
   MaskFacts all = own;
@@ -32,14 +34,14 @@ __device__ __forceinline__ void gather_facts(MaskFacts* facts, const MaskFacts& 
   if (warp.lane() == 0) facts[threadIdx.x / 32] = all;
   __syncthreads();
   if (threadIdx.x == 0)
-    for (int w = 1; w < kDenseWarps; ++w) add_facts(facts[0], facts[w]);
+    for (int w = 1; w < kWarps; ++w) add_facts(facts[0], facts[w]);
 }
 
-__global__ void __launch_bounds__(kDenseThreads)
+__global__ void __launch_bounds__(kPackThreads, 2)
     pack_gts_kernel(const __grid_constant__ PairBatch batch, const __grid_constant__ DenseMasks masks,
                     int64_t first_row) {
-  VALOR_SHARED(uint64_t, stage, [kDenseWarps][WarpPacker::kHalves / 4]);
-  VALOR_SHARED(MaskFacts, facts, [kDenseWarps]);
+  VALOR_SHARED(uint64_t, stage, [kPackWarps][WarpPacker::kHalves / 4]);
+  VALOR_SHARED(MaskFacts, facts, [kPackWarps]);
   const Warp warp;
   const int64_t row = first_row + blockIdx.x;
   const DenseRow at = DenseRow::of(batch, true, row);
@@ -53,13 +55,16 @@ __global__ void __launch_bounds__(kDenseThreads)
   const WarpPacker packer(reinterpret_cast<uint16_t*>(stage[threadIdx.x / 32]));
   MaskFacts own = no_facts();
   for (int64_t first = WarpPacker::kWords * (threadIdx.x / 32); first < count;
-       first += WarpPacker::kWords * kDenseWarps) {
-    const uint64_t word = packer.word(mask, pixels, first);
-    const int64_t j = first + warp.lane();
-    if (j < count) words[j] = word;
-    own.add(word, j);
+       first += WarpPacker::kWords * kPackWarps) {
+    uint64_t tile[WarpPacker::kRows];
+    packer.tile(mask, pixels, first, tile);
+    VALOR_UNROLLED for (int q = 0; q < WarpPacker::kRows; ++q) {
+      const int64_t j = first + 32 * q + warp.lane();
+      if (j < count) words[j] = tile[q];
+      own.add(tile[q], j);
+    }
   }
-  gather_facts(facts, own);
+  gather_facts<kPackWarps>(facts, own);
   if (threadIdx.x == 0) masks.note_gt(at.image, row, facts[0]);
 }
 
@@ -105,11 +110,9 @@ class DenseOverlap {
     uint32_t mine = 0;
     for (int64_t tile = kTileWords * (threadIdx.x / 32); tile < words_; tile += kTileWords * kDenseWarps) {
       uint64_t held[kHeld];
-      VALOR_UNROLLED for (int q = 0; q < kHeld; ++q) {
-        const int64_t first = tile + q * WarpPacker::kWords;
-        held[q] = first < words_ ? packer_.word(mask, pixels_, first) : 0;
-        if (want_facts) own.add(held[q], first + warp_.lane());
-      }
+      packer_.tile(mask, pixels_, tile, held);
+      if (want_facts)
+        VALOR_UNROLLED for (int q = 0; q < kHeld; ++q) own.add(held[q], tile + 32 * q + warp_.lane());
       VALOR_ROLLED for (int32_t k = 0; k < listed; ++k) {
         const int64_t* const span = masks_.span(first_gt_ + listed_[k]);
         if (span[1] <= tile || span[0] >= tile + kTileWords) continue;
@@ -128,7 +131,7 @@ class DenseOverlap {
   __device__ __forceinline__ uint32_t common(const uint64_t* held, const uint64_t* gt, int64_t tile) const {
     uint32_t bits = 0;
     VALOR_UNROLLED for (int q = 0; q < kHeld; ++q) {
-      const int64_t j = tile + q * WarpPacker::kWords + warp_.lane();
+      const int64_t j = tile + 32 * q + warp_.lane();
       if (j < words_) bits += count_bits(held[q] & gt[j]);
     }
     return bits;
@@ -145,7 +148,7 @@ class DenseOverlap {
   int32_t gts_;
 };
 
-__global__ void __launch_bounds__(kDenseThreads)
+__global__ void __launch_bounds__(kDenseThreads, 5)
     dense_overlaps_kernel(const __grid_constant__ PairBatch batch, const __grid_constant__ DenseMasks masks,
                           int64_t first_row) {
   VALOR_SHARED(uint64_t, stage, [kDenseWarps][WarpPacker::kHalves / 4]);
@@ -173,7 +176,7 @@ __global__ void __launch_bounds__(kDenseThreads)
     if (!first && count == 0) return;
     shares[w][warp.lane()] = overlap.count(count, first, own);
     if (first) {
-      gather_facts(facts, own);
+      gather_facts<kDenseWarps>(facts, own);
       if (threadIdx.x == 0) masks.note(overlap.image(), row, facts[0]);
     }
     __syncthreads();
@@ -198,7 +201,7 @@ VALOR_API int32_t valor_dense_overlaps_cuda(const void* batch_words, const void*
   const DenseMasks& masks = *static_cast<const DenseMasks*>(mask_words);
   int32_t status = 0;
   if (gts)
-    status = VALOR_LAUNCH(pack_gts_kernel, static_cast<unsigned>(gts), kDenseThreads, 0, stream, batch, masks,
+    status = VALOR_LAUNCH(pack_gts_kernel, static_cast<unsigned>(gts), kPackThreads, 0, stream, batch, masks,
                           first_gt);
   if (status == 0 && detections)
     status = VALOR_LAUNCH(dense_overlaps_kernel, static_cast<unsigned>(detections), kDenseThreads, 0, stream,

@@ -14,6 +14,7 @@ constexpr int64_t kMostBlocks = 1024;
 constexpr int64_t kFewRows = 1 << 14;   // that may all meet in one cell of device memory
 constexpr int64_t kWideGrid = 1 << 20;  // blocks of a loop over rows without shared memory
 constexpr int32_t kNone = INT32_MAX;    // in place of a column
+constexpr int kFewHeld = 20;            // scores of a row that a lane holds
 
 unsigned blocks_of(int64_t count, int64_t a_block, int64_t most) {
   const int64_t blocks = (count + a_block - 1) / a_block;
@@ -21,9 +22,9 @@ unsigned blocks_of(int64_t count, int64_t a_block, int64_t most) {
 }
 
 // Lanes that share a row: a power of two.
-int lanes_of(int64_t classes) {
+int lanes_of(int64_t classes, int64_t scores_a_lane) {
   int lanes = 1;
-  while (lanes < 32 && 4 * lanes < classes) lanes *= 2;
+  while (lanes < 32 && scores_a_lane * lanes < classes) lanes *= 2;
   return lanes;
 }
 
@@ -37,7 +38,7 @@ struct Largest {
   int32_t column = kNone, nan = kNone;
 
   VALOR_HD bool comes_before(Key other, int32_t place) const {
-    return key > other || (key == other && column < place);
+    return (key > other) | ((key == other) & (column < place));
   }
   __device__ void see(typename Bits::Word bits, int32_t place) {
     if (Bits::is_nan(bits) && place < nan) nan = place;
@@ -47,9 +48,14 @@ struct Largest {
     for (int offset = width / 2; offset; offset >>= 1) {
       const Key other = __shfl_xor_sync(Warp::kAll, key, offset);
       const int32_t place = __shfl_xor_sync(Warp::kAll, column, offset);
-      const int32_t wrong = __shfl_xor_sync(Warp::kAll, nan, offset);
-      if (!comes_before(other, place)) key = other, column = place;
-      if (wrong < nan) nan = wrong;
+      const bool kept = comes_before(other, place);
+      key = kept ? key : other, column = kept ? column : place;
+    }
+  }
+  __device__ void join_nan(int width) {
+    for (int offset = width / 2; offset; offset >>= 1) {
+      const int32_t place = __shfl_xor_sync(Warp::kAll, nan, offset);
+      if (place < nan) nan = place;
     }
   }
 };
@@ -65,9 +71,47 @@ struct RoundTask {
     return (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / lanes;
   }
   __device__ int32_t lane() const { return static_cast<int32_t>(threadIdx.x) & (lanes - 1); }
+  __device__ int shift() const { return __ffs(lanes) - 1; }
 };
 
-// Each round finds the largest that comes after the one before.
+// Rows of at most kHeld scores a lane: they are read once, and each round takes the largest that a lane holds
+// from it.
+template <class Bits, int kHeld>
+__global__ void __launch_bounds__(kThreads) held_kernel(const __grid_constant__ RoundTask task) {
+  const int64_t i = task.row();
+  const bool there = i < task.scores.rows;
+  const int32_t classes = static_cast<int32_t>(task.scores.classes), lane = task.lane();
+  const typename Bits::Word* row = task.scores.row<Bits>(there ? i : 0);
+  typename Bits::Word words[kHeld];  // the last column stands for those beyond it
+  VALOR_UNROLLED for (int j = 0; j < kHeld; ++j) {
+    const int32_t c = lane + j * task.lanes;
+    words[j] = row[c < classes ? c : classes - 1];
+  }
+  Largest<Bits> known;
+  typename Largest<Bits>::Key keys[kHeld];
+  VALOR_UNROLLED for (int j = 0; j < kHeld; ++j) {
+    const int32_t c = lane + j * task.lanes;
+    if (Bits::is_nan(words[j]) && c < classes && c < known.nan) known.nan = c;
+    keys[j] = c < classes ? Bits::key(words[j]) : Bits::kLowest;
+  }
+  known.join_nan(task.lanes);
+  const bool wrong = known.nan != kNone;
+  if (there && wrong && lane == 0) lower(task.error, value_error(i, known.nan, kNanScore));
+  int32_t taken = kNone;  // which of the keys the round before took from this lane
+  for (int64_t round = 0; round < task.k; ++round) {
+    Largest<Bits> largest;
+    VALOR_UNROLLED for (int j = 0; j < kHeld; ++j) {
+      if (j == taken) keys[j] = Bits::kLowest;
+      if (keys[j] > largest.key) largest.key = keys[j], largest.column = j;
+    }
+    if (largest.column != kNone) largest.column = lane + largest.column * task.lanes;
+    largest.join(task.lanes);
+    if (there && lane == 0) task.out[i * task.k + round] = wrong ? kLeftOut : largest.column;
+    taken = (largest.column & (task.lanes - 1)) == lane ? largest.column >> task.shift() : kNone;
+  }
+}
+
+// Each round reads the row again for the largest that comes after the one before.
 template <class Bits>
 __global__ void __launch_bounds__(kThreads) top_kernel(const __grid_constant__ RoundTask task) {
   const int64_t i = task.row();
@@ -81,9 +125,10 @@ __global__ void __launch_bounds__(kThreads) top_kernel(const __grid_constant__ R
     for (int32_t c = task.lane(); c < classes; c += task.lanes)
       if (round == 0 || before.comes_before(Bits::key(row[c]), c)) largest.see(row[c], c);
     largest.join(task.lanes);
-    if (round == 0 && largest.nan != kNone) {
-      wrong = true;
-      if (task.lane() == 0) lower(task.error, value_error(i, largest.nan, kNanScore));
+    if (round == 0) {
+      largest.join_nan(task.lanes);
+      wrong = largest.nan != kNone;
+      if (wrong && task.lane() == 0) lower(task.error, value_error(i, largest.nan, kNanScore));
     }
     if (there && task.lane() == 0) task.out[i * task.k + round] = wrong ? kLeftOut : largest.column;
     before = largest;
@@ -268,8 +313,19 @@ __global__ void __launch_bounds__(kThreads) mark_absent_kernel(const __grid_cons
   if (at < task.num_cells * task.k && task.first[at] == INT64_MAX) task.first[at] = -1;
 }
 
-unsigned row_blocks(const RoundTask& task) {
-  return blocks_of(task.scores.rows * task.lanes, kThreads, INT32_MAX);
+// The fewest lanes that hold a row, since a round costs steps between lanes; where a row fills 32 lanes, it
+// is read in every round.
+template <class Bits>
+int32_t launch_rounds(RoundTask task, void* stream) {
+  constexpr int kMostHeld = sizeof(typename Bits::Word) == 8 ? kFewHeld : 32;  // more would be spilled
+  const int64_t classes = task.scores.classes;
+  const bool held = classes <= 32 * kMostHeld;
+  task.lanes = lanes_of(classes, held ? kMostHeld : 4);
+  const auto kernel = !held                              ? top_kernel<Bits>
+                      : classes <= task.lanes * kFewHeld ? held_kernel<Bits, kFewHeld>
+                                                         : held_kernel<Bits, kMostHeld>;
+  const unsigned blocks = blocks_of(task.scores.rows * task.lanes, kThreads, INT32_MAX);
+  return VALOR_LAUNCH(kernel, blocks, kThreads, 0, stream, task);
 }
 
 }  // namespace
@@ -281,10 +337,8 @@ VALOR_API int32_t valor_top_classes_cuda(const void* scores, int64_t type, int64
   using namespace valor;
   if (rows == 0) return 0;
   if (k == 1) return launch_largest({{scores, type, rows, columns}, {}, 1, classes, nullptr, error}, stream);
-  const RoundTask task{{scores, type, rows, columns}, k, lanes_of(columns), classes, error};
-  return with_bits(type, [&](auto bits) {
-    return VALOR_LAUNCH(top_kernel<decltype(bits)>, row_blocks(task), kThreads, 0, stream, task);
-  });
+  const RoundTask task{{scores, type, rows, columns}, k, 1, classes, error};
+  return with_bits(type, [&](auto bits) { return launch_rounds<decltype(bits)>(task, stream); });
 }
 
 // Fills counts [3, C], which are 0, int64 or with weights float64, and lowers `error`. partial: with

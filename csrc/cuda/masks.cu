@@ -6,7 +6,7 @@ namespace valor {
 namespace {
 
 constexpr int kPackThreads = 256, kPackWarps = kPackThreads / 32;
-constexpr int64_t kPartWords = 8 * kPackWarps * WarpPacker::kWords;  // 128 KiB of pixels
+constexpr int64_t kPartWords = 2 * kPackWarps * WarpPacker::kWords;  // 128 KiB of pixels
 
 // Block `mask * parts + part`. Areas begin at 0.
 __global__ void __launch_bounds__(kPackThreads)
@@ -20,10 +20,13 @@ __global__ void __launch_bounds__(kPackThreads)
   uint64_t sum = 0;
   for (int64_t first = begin + WarpPacker::kWords * (threadIdx.x / 32); first < end;
        first += WarpPacker::kWords * kPackWarps) {
-    const uint64_t word = packer.word(masks + mask * pixels, pixels, first);
-    const int64_t j = first + warp.lane();
-    if (j < num_words) words[mask * num_words + j] = word;
-    sum += count_bits(word);
+    uint64_t tile[WarpPacker::kRows];
+    packer.tile(masks + mask * pixels, pixels, first, tile);
+    VALOR_UNROLLED for (int q = 0; q < WarpPacker::kRows; ++q) {
+      const int64_t j = first + 32 * q + warp.lane();
+      if (j < num_words) words[mask * num_words + j] = tile[q];
+      sum += count_bits(tile[q]);
+    }
   }
   sum = warp.sum(sum);
   if (warp.lane() == 0 && sum)

@@ -20,13 +20,26 @@ struct TakesWarp : std::false_type {};
 template <class Similarity>
 struct TakesWarp<Similarity, std::void_t<decltype(&Similarity::by_warp)>> : std::true_type {};
 
+// segment_of by all lanes, which get the same: a step looks at 32 boundaries and waits for one load.
+__device__ __forceinline__ int64_t segment_of(const Warp& warp, const int64_t* offsets, int64_t segments,
+                                              int64_t row) {
+  int64_t low = 0, high = segments;  // offsets[low] <= row < offsets[high]
+  while (high - low > 1) {
+    const int64_t step = (high - low + 31) >> 5, at = low + step * warp.lane();
+    const bool begun = at < high && offsets[at] <= row;  // of lane 0 always, then up to some lane
+    low += step * (count_bits(warp.ballot(begun)) - 1);
+    high = low + step < high ? low + step : high;
+  }
+  return low;
+}
+
 // The pairs of one detection, by the lanes of a warp. They are put together in the room of the detection.
 template <class Similarity>
 class DetectionPairs {
  public:
   __device__ __forceinline__ DetectionPairs(const PairBatch& batch, const Similarity& similarity, int64_t row)
       : batch_(batch), similarity_(similarity), row_(row) {
-    const int64_t image = segment_of(batch.first_detections(), batch.images, row);
+    const int64_t image = segment_of(warp_, batch.first_detections(), batch.images, row);
     const int64_t position = row - batch.first_detections()[image];
     const int64_t gts = batch.first_gts()[image + 1] - batch.first_gts()[image];
     const int64_t rows = batch.first_detections()[image + 1] - batch.first_detections()[image];

@@ -10,6 +10,8 @@ namespace {
 
 constexpr int kSurfaceWarps = 8;  // of a block: each takes a row
 constexpr int kColumnThreads = 128;
+constexpr int kRowsAhead = 16;   // of a column: so many loads are under way
+constexpr int kValuesAhead = 8;  // likewise of a list
 constexpr int32_t kNoSteps = 1 << 30;
 constexpr uint32_t kSurfaceBins = 256;  // of a byte of a distance
 
@@ -138,6 +140,19 @@ struct RowRange {
   }
 };
 
+// use(i, load(i)) for all i below `count` in their order. Loads come in runs before the first use, which may
+// write where a later run loads.
+template <class Value, class Load, class Use>
+__device__ __forceinline__ void in_runs(int64_t count, Load load, Use use) {
+  int64_t i = 0;
+  for (; i + kRowsAhead <= count; i += kRowsAhead) {
+    Value ahead[kRowsAhead];
+    VALOR_UNROLLED for (int k = 0; k < kRowsAhead; ++k) ahead[k] = load(i + k);
+    VALOR_UNROLLED for (int k = 0; k < kRowsAhead; ++k) use(i + k, ahead[k]);
+  }
+  VALOR_ROLLED for (; i < count; ++i) use(i, load(i));
+}
+
 // A thread a column of the other side's boundary: steps to the nearest boundary pixel in it, for rows that
 // are asked.
 __global__ void __launch_bounds__(kColumnThreads) step_columns_kernel(SurfacePart part) {
@@ -151,15 +166,19 @@ __global__ void __launch_bounds__(kColumnThreads) step_columns_kernel(SurfacePar
   const uint32_t* const bits = part.bits(part.other_arrays()) + z * task.height * words + x / 32;
   int32_t* const out = part.steps(part.arrays()) + z * task.height * task.width + x;
   int32_t steps = kNoSteps;
-  for (int64_t y = first; y < end; ++y) {
-    steps = bits[y * words] >> (x % 32) & 1u ? 0 : steps < kNoSteps ? steps + 1 : kNoSteps;
-    out[y * task.width] = steps;
-  }
-  for (int64_t y = end - 2; y >= first; --y) {
-    steps = steps < kNoSteps ? steps + 1 : kNoSteps;
-    if (out[y * task.width] < steps) steps = out[y * task.width];
-    out[y * task.width] = steps;
-  }
+  in_runs<uint32_t>(
+      end - first, [&](int64_t i) { return bits[(first + i) * words]; },
+      [&](int64_t i, uint32_t word) {
+        steps = word >> (x % 32) & 1u ? 0 : steps < kNoSteps ? steps + 1 : kNoSteps;
+        out[(first + i) * task.width] = steps;
+      });
+  in_runs<int32_t>(
+      end - 1 - first, [&](int64_t i) { return out[(end - 2 - i) * task.width]; },
+      [&](int64_t i, int32_t above) {
+        steps = steps < kNoSteps ? steps + 1 : kNoSteps;
+        if (above < steps) steps = above;
+        out[(end - 2 - i) * task.width] = steps;
+      });
 }
 
 template <class Rule>
@@ -227,6 +246,18 @@ struct SurfaceList {
   double* lanes;   // shared, kSumLanes
   uint32_t* bins;  // shared, kSurfaceBins
 
+  // Calls see(value) for the values of this thread in their order.
+  template <class See>
+  __device__ __forceinline__ void each(See see) const {
+    int64_t i = threadIdx.x;
+    for (; i + (kValuesAhead - 1) * kSumLanes < count; i += kValuesAhead * kSumLanes) {
+      double ahead[kValuesAhead];
+      VALOR_UNROLLED for (int k = 0; k < kValuesAhead; ++k) ahead[k] = values[i + k * kSumLanes];
+      VALOR_UNROLLED for (int k = 0; k < kValuesAhead; ++k) see(ahead[k]);
+    }
+    VALOR_ROLLED for (; i < count; i += kSumLanes) see(values[i]);
+  }
+
   // The sum, or with `largest` the largest, of one value a thread; the order is fixed.
   __device__ double fold(double value, bool largest) const {
     lanes[threadIdx.x] = value;
@@ -250,10 +281,10 @@ struct SurfaceList {
     for (int shift = 56; shift >= 0; shift -= 8) {
       bins[threadIdx.x] = 0;
       __syncthreads();
-      for (int64_t i = threadIdx.x; i < count; i += kSumLanes) {
-        const uint64_t bits = bits_of(values[i]);
+      each([&](double value) {
+        const uint64_t bits = bits_of(value);
         if (shift == 56 || bits >> (shift + 8) == known) atomicAdd(&bins[bits >> shift & 255], 1u);
-      }
+      });
       __syncthreads();
       int64_t bin = 0;
       for (; rank >= bins[bin]; ++bin) rank -= bins[bin];
@@ -266,11 +297,10 @@ struct SurfaceList {
   // The distance that follows `value`, which is of this rank.
   __device__ double after(double value, int64_t rank) const {
     double until = 0.0, least = HUGE_VAL;
-    for (int64_t i = threadIdx.x; i < count; i += kSumLanes) {
-      const double other = values[i];
+    each([&](double other) {
       until += other <= value;
       if (other > value && other < least) least = other;
-    }
+    });
     const double ranked = fold(until, false), following = -fold(-least, true);
     return ranked > static_cast<double>(rank + 1) ? value : following;
   }
@@ -291,11 +321,10 @@ __global__ void __launch_bounds__(kSumLanes)
   const int64_t count = part.total(part.arrays());
   const SurfaceList list{part.space.distances + part.arrays() * part.task.pixels(), count, lanes, bins};
   double sum = 0.0, largest = 0.0, near = 0.0;
-  for (int64_t i = threadIdx.x; i < count; i += kSumLanes) {
-    const double value = list.values[i];
+  list.each([&](double value) {
     sum += value, near += value <= part.task.tolerance;
     if (value > largest) largest = value;
-  }
+  });
   sum = list.fold(sum, false), largest = list.fold(largest, true), near = list.fold(near, false);
   const PercentileRank rank(count, part.task.quantile);
   const double lower = list.of_rank(rank.lower);

@@ -66,6 +66,14 @@ def test_lowest_thresholds(op: Op, lowest: float, agnostic: bool) -> None:
         assert int(found.counts.sum()) == sum(n * m for n, m in SIZES)
 
 
+@pytest.mark.parametrize("images", [31, 32, 33, 65, 1025])
+def test_rows_find_their_image_among_many(op: Op, images: int) -> None:
+    """A warp looks at 32 boundaries of images at a time; images without rows share theirs with the next."""
+    sizes = np.random.default_rng(images).integers(0, 3, (images, 2))
+    sizes[0], sizes[-1] = (0, 2), (1, 1)
+    assert int(check(op, *pair_arguments([(n, m) for n, m in sizes.tolist()], XYXY, 0.0, make=rows)).counts.sum()) > 0
+
+
 def test_the_smallest_threshold_keeps_the_pairs_that_overlap(op: Op) -> None:
     given = (*pair_arguments([(40, 33)], XYXY, SMALLEST, make=rows)[:-1], True)
     found = check(op, *given)

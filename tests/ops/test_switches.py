@@ -21,8 +21,9 @@ from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cuda, _library, _switches, accumulate, backends, outcome_counts
+from valor_gpu.ops import _accumulate_cuda, _library, _switches, accumulate, backends, masks, outcome_counts
 from valor_gpu.ops.boundary import MAX_CUDA_WIDTH, mask_boundary
+from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 from valor_gpu.report import doctor
 
 TABLES = ("valor_upload_cuda", "valor_read_back_cuda")
@@ -114,7 +115,7 @@ def test_an_op_without_a_cuda_kernel_is_not_switched_off() -> None:
 def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The registry as the variable leaves it on a machine with a GPU, for the ops that spare the dispatcher."""
     native.warn_once.cache_clear()
-    for name in ("assign", "accumulate", "count_outcomes", "mask_boundary"):
+    for name in ("assign", "accumulate", "count_outcomes", "mask_boundary", "dense_pairs"):
         op = _library._REGISTERED[name]
         off = replace(op.cuda, warning=f"{name} is off", disabled=True)
         monkeypatch.setitem(_library._REGISTERED, name, replace(op, cuda=off))
@@ -145,6 +146,36 @@ def test_assign_spares_the_dispatcher_only_where_it_is_not_named(named: None, mo
     assert torch.equal(here(metric.detections[0]), plain.detections[0])
     monkeypatch.undo()
     assert "valor_assign_cuda" in updated()[0]
+
+
+def test_dense_pairs_spares_the_dispatcher_only_where_it_is_not_named(
+    named: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = [torch.ones(1, 3, 3, dtype=torch.bool)]
+    batch = MatchBatch(torch.tensor([[1], [1]]), [], [torch.ones(1)], [torch.ones(1).long()])
+    batch = replace(batch, gt_labels=[torch.ones(1).long()])
+    rule = MatchRule.make([0.5], [[0, 1e10]], [100])
+    reached, op = [], masks._PAIRS
+
+    def noting(name: str) -> Any:
+        return lambda *given: reached.append(name) or op(*here(given))
+
+    def pairs() -> Any:
+        with pytest.MonkeyPatch().context() as patched:
+            patched.setattr(masks, "_PLAIN", {DeviceTensor})
+            patched.setattr(masks, "_PAIRS", noting("dispatcher"))
+            patched.setattr(masks, "_pairs_on_cuda", noting("kernel"))
+            patched.setattr(native, "available", lambda name: True)
+            fields = {name: there(getattr(batch, name)) for name in ("scores", "labels", "gt_labels")}
+            found, _ = masks.dense_pairs(replace(batch, **fields), there(scene), there(scene), rule)
+        assert found.pairs is not None
+        return here(found.pairs.similarities).tolist()
+
+    with pytest.warns(UserWarning, match="^dense_pairs is off$"):
+        assert pairs() == [1.0]
+    monkeypatch.undo()
+    assert pairs() == [1.0]
+    assert reached == ["dispatcher", "kernel"]
 
 
 def test_accumulate_spares_the_dispatcher_only_where_it_is_not_named(
@@ -232,10 +263,10 @@ def test_doctor_says_what_is_off_and_what_serves(named: None) -> None:
     facts = doctor.survey()
     ops = {op["name"]: op for op in facts["ops"]}
     assert {name for name, op in ops.items() if op["cuda"]["disabled"]} == {
-        "accumulate", "assign", "count_outcomes", "mask_boundary",
+        "accumulate", "assign", "count_outcomes", "dense_pairs", "mask_boundary",
     }  # fmt: skip
     assert all("disabled" not in op["cpu"] for op in ops.values())
-    off = "accumulate, assign, count_outcomes, mask_boundary"
+    off = "accumulate, assign, count_outcomes, dense_pairs, mask_boundary"
     advice = f"VALOR_GPU_DISABLE is set: plain PyTorch serves {off} on CUDA, slowly"
     assert [line for line in facts["advice"] if "VALOR_GPU_DISABLE" in line] == [advice]
     assert advice in doctor.doctor_text(facts)

@@ -78,12 +78,15 @@ class JointRecords(DetectionRecords):
             ious: of each geometry the similarities ``[D_i, G_i]`` of each image, or none.
             by_class: what matching class by class left, one for each geometry, or none.
         """
-        joint = [torch.cat([getattr(m, name) for m in parts], 1) for name in ("detections", "ground_truths", "images")]
+        joint = [_beside([getattr(m, name) for m in parts]) for name in ("detections", "ground_truths", "images")]
         whole = parts[0].detections
         none = torch.empty((0, len(parts)), dtype=torch.float64, device=whole.device)
         flat = [torch.cat([table.reshape(-1) for table in tables]) for tables in ious]
         pairs = torch.stack([values.to(whole.device) for values in flat], 1) if ious else none
-        rows = torch.cat([m.detections if by_class else m.detections[:0] for m in by_class or parts], 1)
+        if by_class:
+            rows = _beside([m.detections for m in by_class])
+        else:
+            rows = whole.new_empty((0, sum(m.detections.shape[1] for m in parts)))
         return cls(joint[0], joint[1], joint[2], pairs, rows)
 
     def part(self, index: int, number: int) -> PartRecords:
@@ -98,6 +101,11 @@ class JointRecords(DetectionRecords):
             part.check(rule)
             same = (part.images[:, 4:6] == parts[0].images[:, 4:6]).all(1)
             check_elements("images", self.images, same, "count the same rows for every geometry")
+
+
+def _beside(tables: Sequence[Tensor]) -> Tensor:
+    """Tables of as many rows side by side."""
+    return tables[0] if len(tables) == 1 else torch.cat(list(tables), 1)
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from valor_gpu.inputs.rotated_boxes import rotated_batch
 from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops import _assign_cuda
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
-from valor_gpu.ops._launch import capturing
+from valor_gpu.ops._launch import capturing, on_host
 from valor_gpu.ops._library import disabled
 from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
-from valor_gpu.ops.assign import assign, assign_plain, on_host
+from valor_gpu.ops.assign import assign, assign_plain
 from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.error_codes import describe_box, raise_or_defer

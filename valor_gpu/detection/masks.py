@@ -131,4 +131,4 @@ def assign_stored(batch: MatchBatch, found: Tensor, rule: MatchRule, error: Tens
         error: on a GPU, the code that is lowered to the first error.
     """
     matched = assign(batch, rule, found if found.is_cuda else None)
-    return matched if error is None else matched._replace(error=error.copy_(torch.minimum(error, found)))
+    return matched if error is None else matched._replace(error=torch.minimum(error, found, out=error))

@@ -121,7 +121,7 @@ def _checked(masks: Tensor, name: str, count: int, device: torch.device) -> Tens
         raise InputError(
             f"{name} must be dense and on {device} like the labels but is {masks.layout} on {masks.device}"
         )
-    return masks.detach()
+    return masks if type(masks) is Tensor else masks.detach()  # of these dtypes only a subclass has what to detach
 
 
 def _listed(masks: Sequence[Any], item: Any, place: str) -> Runs:
@@ -151,8 +151,11 @@ def _dense(
     masks: Sequence[Tensor | Runs | None], lengths: list[int], sizes: Sizes, device: torch.device
 ) -> InstanceMasks:
     """Tensors of all images; one without masks has the size of the other side, so that nobody looks at it."""
-    none = [torch.zeros((0, *(size or (0, 0))), dtype=torch.uint8, device=device) for size in sizes]
-    return InstanceMasks([m if isinstance(m, Tensor) else e for m, e in zip(masks, none)], None, lengths)
+    tensors = [
+        m if isinstance(m, Tensor) else torch.zeros((0, *(size or (0, 0))), dtype=torch.uint8, device=device)
+        for m, size in zip(masks, sizes)
+    ]
+    return InstanceMasks(tensors, None, lengths)
 
 
 def _joined(masks: Sequence[Tensor | Runs | None]) -> Runs:

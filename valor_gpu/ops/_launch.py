@@ -28,6 +28,11 @@ def _native(library: str, kind: str, kernel: Kernel) -> Implementation:
     return by_reference(reason, native.slow(library))
 
 
+def on_host(library: str) -> bool:
+    """Whether tensors lie where they say, so that a library can be called by their addresses."""
+    return native.available(library) and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0
+
+
 def has_triton() -> bool:
     """Whether Triton is installed. Does not import it."""
     return importlib.util.find_spec("triton") is not None

@@ -132,7 +132,10 @@ def _whole(parts: Sequence[Any], width: int, access: Access) -> Any:
     if not parts:
         return None
     if len(parts) > 1:
-        return access.join([part.reshape(-1, width) if width > 1 else part.reshape(-1) for part in parts])
+        flat = [
+            part.reshape(-1, width) if width > 1 else part if part.ndim == 1 else part.reshape(-1) for part in parts
+        ]
+        return access.join(flat)
     return access.contiguous(parts[0])
 
 

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu import native
 from valor_gpu.ops import _assign_cpu, _assign_cuda, _assign_reference
-from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._launch import cpp, cuda, on_host
 from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
@@ -130,11 +129,6 @@ def _direct(batch: MatchBatch) -> bool:
         return False
     library = {"cpu": "valor_cpu", "cuda": "valor_cuda"}.get(batch.labels[0].device.type)
     return library is not None and on_host(library)
-
-
-def on_host(library: str) -> bool:
-    """Whether tensors lie where they say, so that a library can be called by their addresses."""
-    return native.available(library) and not torch.compiler.is_compiling() and torch._C._len_torch_dispatch_stack() == 0
 
 
 _LIKE = {name: torch.empty(0, dtype=dtype, device="cpu") for name, dtype in _DTYPES.items()}

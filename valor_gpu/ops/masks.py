@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from valor_gpu.ops import _dense_pairs_cpu, _dense_pairs_reference, _pairs_cuda
 from valor_gpu.ops._assign_cuda import check_one_device
 from valor_gpu.ops._dense_pairs_cpu import Layer, Plan, mask_words, overlap_words, plan, result
 from valor_gpu.ops._device_tables import upload
-from valor_gpu.ops._launch import cpp, cuda, launching
-from valor_gpu.ops._library import register
+from valor_gpu.ops._launch import cpp, cuda, launching, on_host
+from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops._pairs_cpu import Columns, Found, Search, columns, first_rows, stored
 from valor_gpu.ops._pairs_cuda import access_on
 from valor_gpu.ops.error_codes import NO_ERROR
@@ -140,8 +141,23 @@ def dense_pairs(
     lowest, agnostic = float(rule.thresholds.min()), bool(rule.options & AGNOSTIC)
     columns = (getattr(batch, name) for name in _BATCH_FIELDS)
     contours = ([], []) if boundaries is None else tuple(map(list, boundaries))
-    found = Found(*_PAIRS(list(masks), list(gt_masks), *contours, *columns, lowest, agnostic))
+    arguments = (list(masks), list(gt_masks), *contours, *columns, lowest, agnostic)
+    found = Found(*(_pairs_on_cuda if _direct(arguments) else _PAIRS)(*arguments))
     return stored(batch, found), found.error
+
+
+_PLAIN = {Tensor}
+
+
+def _direct(arguments: tuple[Any, ...]) -> bool:
+    """Whether the dispatcher would only pass lists of tensors on to the CUDA kernel, which takes it longer than that.
+
+    Every tensor is looked at, as by :func:`valor_gpu.ops.assign.assign`.
+    """
+    tensors = list(chain.from_iterable(value for value in arguments if isinstance(value, list)))
+    if not tensors or set(map(type, tensors)) != _PLAIN or not tensors[0].is_cuda:
+        return False
+    return on_host("valor_cuda") and not disabled("dense_pairs")
 
 
 _BATCH_FIELDS = ("labels", "gt_labels", "gt_flags", "lengths", "counts", "gt_counts")
