@@ -50,9 +50,12 @@ def test_small_maps(run: Run) -> None:
     hot, truth = made.hot_of(rng, (2, 5, 31), 3, torch.int16), labels_of(rng, (2, 5, 31), 3)
     for args in ((hot[..., 1:], truth[..., 1:], 3, 2, True), (truth, hot, 3, None, False), (hot, hot, 3, 1, False)):
         check(run(*args), args)
+    for pixels in (1100, 1104):  # channels that begin at multiples of 4 bytes, and of 16
+        line, labels = made.hot_of(rng, (1, pixels), 3), labels_of(rng, (1, pixels), 3, dtype=torch.uint8)
+        for args in ((line, labels, 3, 2, False), (line.short(), line, 3, 1, True)):
+            check(run(*args), args)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("dtype", INTS, ids=str)
 def test_long_lines_of_every_pair_of_types(run: Run, dtype: torch.dtype) -> None:
     """Lines that are read by loads of 16 bytes, of 4, and a pixel at a time, with bad values, ignored and not."""
