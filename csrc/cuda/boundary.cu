@@ -53,7 +53,6 @@ __device__ __forceinline__ void pack_row(const MaskRows& masks, const uint8_t* t
   const int32_t shift = masks.shift(row), pieces = (masks.width + shift + 15) / 16, lane = Warp().lane();
   const uint8_t *const from = row - shift, *const end = tensor + masks.rows * masks.width;
   const bool all_there = from >= tensor && end - from >= 16 * static_cast<int64_t>(pieces);
-  uint16_t* const halves = reinterpret_cast<uint16_t*>(to);
   for (int32_t first = lane; first < 2 * words; first += kWarpPieces) {
     uint32_t bits[kPieces];
     if (all_there) {
@@ -77,8 +76,9 @@ __device__ __forceinline__ void pack_row(const MaskRows& masks, const uint8_t* t
     VALOR_UNROLLED
     for (int k = 0; k < kPieces; ++k) {
       const int32_t piece = first + 32 * k;
-      if (piece < 2 * words)
-        halves[piece] = static_cast<uint16_t>(clip(bits[k], 16 * piece - shift, masks.width));
+      const uint16_t half = static_cast<uint16_t>(clip(bits[k], 16 * piece - shift, masks.width));
+      uint8_t* const place = reinterpret_cast<uint8_t*>(to) + 2 * piece;
+      if (piece < 2 * words) memcpy(__builtin_assume_aligned(place, 2), &half, 2);
     }
   }
 }
