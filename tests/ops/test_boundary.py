@@ -130,6 +130,30 @@ def test_every_kernel_of_dense_masks(op: Callable[..., Any], shape: tuple[int, i
         assert torch.equal(op(masks != 0, distance), expected != 0)
 
 
+@pytest.mark.smoke
+@pytest.mark.parametrize("width", [1, 15, 31, 64, 97, 4127])
+def test_dense_masks_may_begin_at_any_byte(op: Callable[..., Any], width: int) -> None:
+    shape = (2, 11, width) if width > 100 else (5, 21, width)
+    made = torch.from_numpy(random_masks(width, *shape))
+    for offset in (1, 7, 15):
+        masks = torch.full((made.numel() + 32,), 255, dtype=torch.uint8)[offset : offset + made.numel()].view(shape)
+        masks.copy_(made)
+        for distance in (1, 4, 5):  # squares of 3, 9 and 11 rows
+            assert torch.equal(op(masks, distance), _library.reference("mask_boundary")(masks, distance))
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_wide_masks_have_long_runs(op: Callable[..., Any], seed: int) -> None:
+    """Squares from below to above 32 pixels, which end in later words, some of these in words of another round."""
+    rng = np.random.default_rng([seed, 4])
+    height, width = int(rng.integers(40, 100)), int(rng.integers(1000, 2500))
+    masks = (rng.random((2, height, width)) < 0.99995).astype(np.uint8)
+    masks[1] = np.repeat(rng.random((height, width)) < 0.9995, 40, axis=1)[:, :width]
+    for distance in (15, 16, 17, height // 2 - 1, width // 2):
+        inner = minimum_filter(masks, (1, 2 * distance + 1, 2 * distance + 1), mode="constant", cval=0)
+        assert np.array_equal(op(torch.from_numpy(masks), distance).numpy(), masks & (1 - inner))
+
+
 @pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, library
 
 from testing import examples_one_hot as made
-from testing.examples_pixels import labels_of
+from testing.examples_pixels import INTS, labels_of
 from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
@@ -50,6 +50,42 @@ def test_small_maps(run: Run) -> None:
     hot, truth = made.hot_of(rng, (2, 5, 31), 3, torch.int16), labels_of(rng, (2, 5, 31), 3)
     for args in ((hot[..., 1:], truth[..., 1:], 3, 2, True), (truth, hot, 3, None, False), (hot, hot, 3, 1, False)):
         check(run(*args), args)
+    for pixels in (1100, 1104):  # channels that begin at multiples of 4 bytes, and of 16
+        line, labels = made.hot_of(rng, (1, pixels), 3), labels_of(rng, (1, pixels), 3, dtype=torch.uint8)
+        for args in ((line, labels, 3, 2, False), (line.short(), line, 3, 1, True)):
+            check(run(*args), args)
+
+
+@pytest.mark.parametrize("dtype", INTS, ids=str)
+def test_long_lines_of_every_pair_of_types(run: Run, dtype: torch.dtype) -> None:
+    """Lines that are read by loads of 16 bytes, of 4, and a pixel at a time, with bad values, ignored and not."""
+    rng = random(INTS.index(dtype))
+    for number, other in enumerate(INTS):
+        labels = other if other != torch.bool else torch.uint8
+        pixels = (1092, 1600, 1031)[number % 3]  # of channels that begin at multiples of 4 bytes, of 16, and anywhere
+        hot, second = made.hot_of(rng, (2, pixels), 3, dtype), made.hot_of(rng, (2, pixels), 3, other)
+        truth = labels_of(rng, (2, pixels), 4, dtype=labels)
+        for _ in range(2):
+            for args in (
+                (hot, second, 3, 1, True), (hot, second, 3, None, False), (hot, truth, 3, 3, False),
+                (hot, truth, 3, 255, True), (hot, truth, 3, -1, True), (truth, hot, 3, 2, True),
+            ):  # fmt: skip
+                check(run(*args), args, f"{dtype}, {other}, {args[2:]}")
+            if dtype == torch.bool:
+                break
+            hot[1, 2, 700] = 2  # where a load of several pixels brings it
+            truth[0, 900] = 2 ** (8 * truth.element_size() - 1) - 1
+        assert run(hot, truth, 3, None, True)[2] != NO_ERROR
+
+
+def test_labels_that_their_type_lacks_are_no_class(run: Run) -> None:
+    """Bits of 200 in int8 are those of -56, which 260 classes do not have, and class 259 no uint8."""
+    truth = torch.full((1, 1100), -56, dtype=torch.int8)
+    hot = torch.ones((1, 260, 1100), dtype=torch.bool)
+    for label, ignored in ((-56, None), (-56, 200), (3, 259), (3, -253)):
+        for labels in (truth.fill_(label), truth.to(torch.int16), (truth.int() % 256).to(torch.uint8)):
+            args = (hot, labels, 260, ignored, False)
+            check(run(*args), args, f"{label}, {ignored}, {labels.dtype}")
 
 
 @pytest.mark.parametrize("seed", SIM_SEEDS)

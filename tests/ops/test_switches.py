@@ -222,7 +222,7 @@ def test_a_limit_of_a_kernel_goes_with_it(named: None, monkeypatch: pytest.Monke
     with pytest.warns(UserWarning, match="^mask_boundary is off$"):
         assert int(here(mask_boundary(wide)).sum()) == MAX_CUDA_WIDTH + 1
     monkeypatch.undo()
-    with pytest.raises(InputError, match="masks must have at most 393216 columns on CUDA but have 393217"):
+    with pytest.raises(InputError, match="masks must have at most 393201 columns on CUDA but have 393202"):
         mask_boundary(wide)
 
 

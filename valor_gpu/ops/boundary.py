@@ -14,8 +14,8 @@ from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops._runs_cpu import from_masks, to_masks
 
-MAX_CUDA_WIDTH = 8 * 48 * 1024
-"""Most columns on a CUDA device: a row of bits lies in shared memory."""
+MAX_CUDA_WIDTH = 8 * 48 * 1024 - 15
+"""Most columns on a CUDA device: a row of bits, which begins at up to 15 others, lies in shared memory."""
 
 
 def mask_boundary(masks: Tensor, ratio: float = 0.02) -> Tensor:
@@ -29,7 +29,7 @@ def mask_boundary(masks: Tensor, ratio: float = 0.02) -> Tensor:
         ratio: from 0 to 1.
 
     Returns:
-        0 and 1, of the shape, dtype and device of ``masks``. On CUDA a quarter of their bytes serve as scratch.
+        0 and 1, of the shape, dtype and device of ``masks``. On CUDA three eighths of their bytes serve as scratch.
 
     Raises:
         InputError: on a shape or dtype other than the above, a ratio outside its range, or more than
@@ -73,12 +73,12 @@ def _on_cuda(masks: Tensor, distance: int) -> Tensor:
     masks, out = masks.contiguous(), _fake(masks, distance)
     number, height, width = masks.shape
     with launching(masks.device) as stream:
-        rows, squares = (
-            torch.empty((number, height, (width + 31) // 32), dtype=torch.int32, device=masks.device) for _ in range(2)
+        bits, eroded, squares = (
+            torch.empty((number, height, (width + 31) // 32), dtype=torch.int32, device=masks.device) for _ in range(3)
         )
-        native.function("valor_cuda", "valor_mask_boundary_cuda", "pqqqqpppp")(
-            masks.data_ptr(), number, height, width, distance, rows.data_ptr(), squares.data_ptr(), out.data_ptr(),
-            stream,
+        native.function("valor_cuda", "valor_mask_boundary_cuda", "pqqqqppppp")(
+            masks.data_ptr(), number, height, width, distance, bits.data_ptr(), eroded.data_ptr(), squares.data_ptr(),
+            out.data_ptr(), stream,
         )  # fmt: skip
     return out
 
