@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from testing.datasets import BoxDataset
@@ -43,9 +44,19 @@ def grids() -> dict[str, Tensor]:
             np.concatenate([1 + np.arange(40) * 2.0**-52, 0.25 + np.arange(40) * 2.0**-24, [-1e6, 1e6]])
         ),
         "beyond float32": [-1e300, -3.5e38, 3.5e38, 1e300],
+        "squares": np.linspace(0, 1, 200) ** 2,  # leaves of one threshold, csrc/core/sweep_keys.h
+        "close": _close(),
+        "below and above": [-np.inf, *-np.geomspace(1e-3, 1e3, 30)[::-1], *np.geomspace(1e-3, 1e3, 30), np.inf],
     }
     named = {name: torch.tensor(np.asarray(values, np.float64)) for name, values in lists.items()}
     return {**named, "float order": float_order_thresholds(4), "float order, many": float_order_thresholds(32)}
+
+
+def _close() -> NDArray[np.float64]:
+    """200 seeded thresholds, some with the next float32 numbers beside them, some equal: leaves of up to three."""
+    some = np.random.default_rng(3).random(200).astype(np.float32)
+    near = [np.nextafter(some[:4], np.float32(end), dtype=np.float32) for end in (0, 1)]
+    return np.sort(np.concatenate([some, *near, some[10:14], some[14:16], some[14:16]])).astype(np.float64)
 
 
 def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
@@ -84,6 +95,7 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
         name, scores = f"probabilities of {classes}, auto", probabilities(rng, 300, classes)
         yield f"{name}, labels", (scores, multi_hot(rng, 300, classes), grid["even"], IGNORED, None, "auto")
         yield name, (scores, labels_of(rng, 300, classes), grid["even"], classes, None, "auto")
+        yield f"{name}, uneven", (scores, labels_of(rng, 300, classes), grid["squares"], classes, None, "auto")
     yield from wrong_examples()
     if not quick:
         yield from _large_examples(rng, grid)

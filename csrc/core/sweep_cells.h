@@ -59,8 +59,8 @@ bool write_cells(const CellShape& shape, const Lookup<float>& lookup, SweepCell*
   return next == lookup.shape.thresholds;
 }
 
-// Even cells if thresholds lie apart in them, else those of the lookup, else none.
-inline CellShape build_cells(const Lookup<float>& lookup, SweepCell* cells) {
+// Even cells if thresholds lie apart in them, else none.
+inline CellShape build_even_cells(const Lookup<float>& lookup, SweepCell* cells) {
   CellShape shape = {lookup.shape.cells, 1, lookup.shape.cells, 0.0f, 1.0f};
   const int64_t thresholds = lookup.shape.thresholds;
   if (thresholds) {
@@ -70,10 +70,15 @@ inline CellShape build_cells(const Lookup<float>& lookup, SweepCell* cells) {
   }
   const float sum = shape.scale + shape.offset;
   if (sum - sum == 0 && write_cells<true>(shape, lookup, cells)) return shape;
-  shape.even = 0;
-  if (write_cells<false>(shape, lookup, cells)) return shape;
   return {0, 0, 0, 0.0f, 0.0f};
 }
-inline CellShape build_cells(const Lookup<double>&, SweepCell*) { return {0, 0, 0, 0.0f, 0.0f}; }
+inline CellShape build_even_cells(const Lookup<double>&, SweepCell*) { return {0, 0, 0, 0.0f, 0.0f}; }
+
+// Cells of the lookup if thresholds lie apart in them, else none.
+inline CellShape build_lookup_cells(const Lookup<float>& lookup, SweepCell* cells) {
+  const CellShape shape = {lookup.shape.cells, 0, 0, 0.0f, 0.0f};
+  return write_cells<false>(shape, lookup, cells) ? shape : CellShape{0, 0, 0, 0.0f, 0.0f};
+}
+inline CellShape build_lookup_cells(const Lookup<double>&, SweepCell*) { return {0, 0, 0, 0.0f, 0.0f}; }
 
 }  // namespace valor

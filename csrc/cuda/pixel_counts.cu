@@ -1,8 +1,7 @@
-// Label maps and logits on CUDA: a thread takes neighbouring pixels, collapses runs of one pair of classes
-// and adds each run once, in shared memory where the table fits.
-#include "../core/pixel_counts.h"
-#include "divisor.h"
-#include "launch.h"
+// Label maps of any strides and logits on CUDA: a thread takes neighbouring pixels, collapses runs of one
+// pair of classes and adds each run once. Label maps that lie one pixel after another are those of
+// label_maps.cu.
+#include "pixel_tables.h"
 
 #if defined(VALOR_SIM)
 #define VALOR_UNROLLED
@@ -14,109 +13,8 @@ namespace valor {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int64_t kSharedBytes = 48 << 10;  // that every device has without asking
-constexpr int64_t kWantedBlocks = 1056;     // 8 for each of 132 multiprocessors
-constexpr int64_t kRoundsPixels = 61440;    // of a block, so that 16-bit cells hold their counts
-
-// Where a block counts.
-enum Room : int32_t {
-  kClassRoom,   // shared, 32 bits: right pixels, then wrong ones by prediction and by truth
-  kPairRoom,    // shared, 16 bits
-  kDeviceRoom,  // the output itself
-};
-
-struct CountTask {
-  PixelTask pixels;
-  Divisor rows, columns, code_pixels;
-  Room room;
-  int32_t rounds;         // tiles of a block
-  uint32_t table_blocks;  // blocks of a table
-  unsigned long long* tables;
-  int64_t* error;
-
-  __device__ int32_t classes() const { return static_cast<int32_t>(pixels.classes); }
-  __device__ PixelPlace place(int64_t pixel) const {
-    PixelPlace found;
-    const int64_t line = columns.divide(pixel, &found.column);
-    found.image = rows.divide(line, &found.row);
-    return found;
-  }
-  __device__ void note(int64_t pixel, ValueError kind) const {
-    int64_t place;
-    const int64_t row = code_pixels.divide(pixel, &place);
-    atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(value_error(row, place, kind)));
-  }
-};
-
-int64_t shared_bytes(const PixelTask& task, Room room) {
-  if (room == kClassRoom) return 3 * task.classes * 4;
-  return room == kPairRoom ? (task.classes * task.classes + 1) / 2 * 4 : 0;
-}
-
-Room room_of(const PixelTask& task) {
-  const Room room = task.pairs ? kPairRoom : kClassRoom;
-  return shared_bytes(task, room) <= kSharedBytes ? room : kDeviceRoom;
-}
-
-// The counts of a block.
-struct Counter {
-  const CountTask& task;
-  unsigned long long* table;  // of this block's image
-  uint32_t* own;              // shared
-
-  __device__ void clear() const {
-    const int64_t classes = task.classes();
-    const int64_t words = task.room == kClassRoom  ? 3 * classes
-                          : task.room == kPairRoom ? (classes * classes + 1) / 2
-                                                   : 0;
-    for (int64_t i = threadIdx.x; i < words; i += kThreads) own[i] = 0;
-    __syncthreads();
-  }
-  __device__ void add(int32_t row, int32_t column, int32_t count) const {
-    const int32_t classes = task.classes();
-    if (task.room == kClassRoom) {
-      if (row == column) {
-        atomicAdd(own + row, static_cast<uint32_t>(count));
-      } else {
-        atomicAdd(own + classes + column, static_cast<uint32_t>(count));
-        atomicAdd(own + 2 * classes + row, static_cast<uint32_t>(count));
-      }
-    } else if (task.room == kPairRoom) {
-      const int32_t cell = row * classes + column;
-      atomicAdd(own + cell / 2, static_cast<uint32_t>(count) << (16 * (cell & 1)));
-    } else {
-      put(row, column, static_cast<unsigned long long>(count));
-    }
-  }
-  __device__ void put(int64_t row, int64_t column, unsigned long long count) const {
-    const int64_t classes = task.classes();
-    if (task.pixels.pairs) {
-      atomicAdd(table + row * classes + column, count);
-      return;
-    }
-    if (row == column) atomicAdd(table + row, count);
-    atomicAdd(table + classes + column, count);
-    atomicAdd(table + 2 * classes + row, count);
-  }
-  // Adds the block's counts to the table.
-  __device__ void fold() const {
-    __syncthreads();
-    const int64_t classes = task.classes();
-    if (task.room == kClassRoom)
-      for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
-        const unsigned long long right = own[c];
-        add_some(table + c, right);
-        add_some(table + classes + c, right + own[classes + c]);
-        add_some(table + 2 * classes + c, right + own[2 * classes + c]);
-      }
-    if (task.room == kPairRoom)
-      for (int64_t cell = threadIdx.x; cell < classes * classes; cell += kThreads)
-        add_some(table + cell, own[cell / 2] >> (16 * (cell & 1)) & 0xffffu);
-  }
-  __device__ static void add_some(unsigned long long* cell, unsigned long long count) {
-    if (count) atomicAdd(cell, count);
-  }
-};
+constexpr int64_t kWantedBlocks = 1056;  // 8 for each of 132 multiprocessors
+using PixelCounter = Counter<kThreads>;
 
 // Codes of 16 bits: classes, or one of these.
 constexpr uint32_t kBad = 0xffff, kIgnored = 0xfffe;
@@ -133,7 +31,7 @@ struct Pixels {
   }
 
   // Adds runs of one pair; where a whole warp has one pair, one lane adds all of them.
-  __device__ void count_runs(const Counter& counter) {
+  __device__ void count_runs(const PixelCounter& counter) {
     const Warp warp;
     bool steady = count == N && counts(codes[0]);
     VALOR_UNROLLED
@@ -159,7 +57,7 @@ struct Pixels {
     }
     if (bad) note_first(counter.task);
   }
-  static __device__ void add(const Counter& counter, uint32_t code, int32_t length) {
+  static __device__ void add(const PixelCounter& counter, uint32_t code, int32_t length) {
     counter.add(static_cast<int32_t>(code >> 16), static_cast<int32_t>(code & 0xffffu), length);
   }
   __device__ void note_first(const CountTask& task) const {
@@ -247,6 +145,7 @@ template <int N, class Count>
 __device__ __forceinline__ void over_tiles(const CountTask& task, Count count) {
   const int64_t table_pixels = task.pixels.table_pixels();
   const int64_t table = blockIdx.x / task.table_blocks, block = blockIdx.x % task.table_blocks;
+  VALOR_ROLLED
   for (int64_t round = 0; round < task.rounds; ++round) {
     const int64_t first = ((block * task.rounds + round) * kThreads + threadIdx.x) * N;
     const int64_t left = table_pixels - first;
@@ -259,17 +158,19 @@ __device__ __forceinline__ void over_tiles(const CountTask& task, Count count) {
   }
 }
 
-__device__ __forceinline__ Counter counter_of(const CountTask& task, uint32_t* own) {
-  const Counter counter{task, task.tables + blockIdx.x / task.table_blocks * task.pixels.table_size(), own};
+__device__ __forceinline__ PixelCounter counter_of(const CountTask& task, uint32_t* own) {
+  const PixelCounter counter{task, task.tables + blockIdx.x / task.table_blocks * task.pixels.table_size(),
+                             own};
   counter.clear();
   return counter;
 }
 
-constexpr int kLabelPixels = 16;
+constexpr int kLabelPixels = 4;
 
-__global__ void __launch_bounds__(kThreads) count_labels_kernel(const __grid_constant__ CountTask task) {
+// Four blocks a multiprocessor: for more of them nvcc would spill registers on sm_80.
+__global__ void __launch_bounds__(kThreads, 4) count_labels_kernel(const __grid_constant__ CountTask task) {
   VALOR_DYNAMIC_SHARED(uint32_t, own);
-  const Counter counter = counter_of(task, own);
+  const PixelCounter counter = counter_of(task, own);
   over_tiles<kLabelPixels>(task, [&](Pixels<kLabelPixels>& pixels) {
     load_labels(task, 2, pixels);
     pixels.count_runs(counter);
@@ -304,7 +205,7 @@ __device__ __forceinline__ void find_largest(const CountTask& task, Pixels<kLogi
 template <class Bits>
 __global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_constant__ CountTask task) {
   VALOR_DYNAMIC_SHARED(uint32_t, own);
-  const Counter counter = counter_of(task, own);
+  const PixelCounter counter = counter_of(task, own);
   over_tiles<kLogitPixels>(task, [&](Pixels<kLogitPixels>& pixels) {
     load_labels(task, 1, pixels);
     find_largest<Bits>(task, pixels);
@@ -313,31 +214,53 @@ __global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_con
   counter.fold();
 }
 
+// ----------------------------------------------------------------------------------------------------- start
+
+constexpr int64_t kStartBlocks = 1056,
+                  kStartWords = 4;  // at most; words of a thread, if there are fewer blocks
+
+// One for each of the two ops: where one is switched off, the other goes on.
+template <bool kOfLogits>
+__global__ void __launch_bounds__(kThreads)
+    start_kernel(const __grid_constant__ CountTask task, int64_t words) {
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
+                step = static_cast<int64_t>(gridDim.x) * kThreads;
+  if (first == 0) *task.error = kNoError;
+  for (int64_t i = first; i < words; i += step) task.tables[i] = 0;
+}
+
+// Clears tables and error by one launch.
+int32_t launch_start(const CountTask& task, void* stream) {
+  const int64_t words = task.pixels.tables() * task.pixels.table_size(), each = kStartWords * kThreads;
+  const int64_t blocks = (words + each - 1) / each;
+  const unsigned grid = static_cast<unsigned>(blocks < kStartBlocks ? blocks : kStartBlocks);
+  if (task.pixels.channel_stride)
+    return VALOR_LAUNCH(start_kernel<true>, grid, kThreads, 0, stream, task, words);
+  return VALOR_LAUNCH(start_kernel<false>, grid, kThreads, 0, stream, task, words);
+}
+
 }  // namespace
 }  // namespace valor
 
-// Adds to tables [tables, 3 or C, C] and lowers `error`. On the host: task_words, a PixelTask.
+// Fills tables [tables, 3 or C, C] and `error`, of anything before. On the host: task_words, a PixelTask of
+// one pixel or more.
 VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* tables, int64_t* error,
                                           void* stream) {
   using namespace valor;
   const PixelTask& pixels = *static_cast<const PixelTask*>(task_words);
-  const int64_t table_pixels = pixels.table_pixels();
-  if (table_pixels * pixels.tables() == 0) return 0;
+  CountTask task{pixels,
+                 Divisor(pixels.rows),
+                 Divisor(pixels.columns),
+                 Divisor(pixels.code_pixels),
+                 room_of(pixels),
+                 1,
+                 1,
+                 reinterpret_cast<unsigned long long*>(tables),
+                 error};
+  int32_t status = launch_start(task, stream);
+  if (status || launch_label_maps(task, stream, &status)) return status;
   const int64_t tile = kThreads * (pixels.channel_stride ? kLogitPixels : kLabelPixels);
-  const int64_t tiles = (table_pixels + tile - 1) / tile, most = kRoundsPixels / tile;
-  const int64_t wanted = tiles * pixels.tables() / kWantedBlocks;
-  const int64_t rounds = wanted < 1 ? 1 : wanted < most ? wanted : most;
-  const int64_t table_blocks = (tiles + rounds - 1) / rounds, blocks = table_blocks * pixels.tables();
-  const CountTask task{pixels,
-                       Divisor(pixels.rows),
-                       Divisor(pixels.columns),
-                       Divisor(pixels.code_pixels),
-                       room_of(pixels),
-                       static_cast<int32_t>(rounds),
-                       static_cast<uint32_t>(table_blocks),
-                       reinterpret_cast<unsigned long long*>(tables),
-                       error};
-  const int64_t shared = shared_bytes(pixels, task.room);
+  const int64_t blocks = task.plan(tile, kWantedBlocks), shared = shared_bytes(pixels, task.room);
   if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
   const unsigned grid = static_cast<unsigned>(blocks);
   if (!pixels.channel_stride) return VALOR_LAUNCH(count_labels_kernel, grid, kThreads, shared, stream, task);

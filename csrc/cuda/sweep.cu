@@ -244,13 +244,14 @@ int32_t launch_sums(const SweepTask& task, const Lookup<Real>& lookup, const Wei
   return VALOR_LAUNCH(join_kernel, blocks, kThreads, 0, stream, out, classes, buckets);
 }
 
-// Numbers of a lookup as they travel; the tables hold its bounds and first ones, then cells.
+// Numbers of a lookup as they travel; the tables hold its bounds and first ones, then cells or leaves.
 struct Travel {
   int64_t bytes;  // of the tables
   LookupShape shape;
   CellShape cells;
+  KeyShape keys;
 };
-static_assert(sizeof(Travel) == 13 * 8, "valor_gpu/ops/score_histogram.py makes room for it");
+static_assert(sizeof(Travel) == 19 * 8, "valor_gpu/ops/score_histogram.py makes room for it");
 
 template <class Real>
 int64_t cells_begin(int64_t thresholds) {
@@ -260,13 +261,18 @@ int64_t cells_begin(int64_t thresholds) {
 template <class Real>
 void write_lookup(const double* thresholds, int64_t count, void* tables, Travel& words) {
   const int64_t begin = cells_begin<Real>(count);
-  words.bytes = begin + (lookup_cells(count) + 1) * static_cast<int64_t>(sizeof(SweepCell));
+  const int64_t cells_bytes = (lookup_cells(count) + 1) * static_cast<int64_t>(sizeof(SweepCell));
+  words.bytes = begin + (cells_bytes > kKeyBytes ? cells_bytes : kKeyBytes);
   if (!tables) return;
   Real* bounds = static_cast<Real*>(tables);
   int32_t* first = reinterpret_cast<int32_t*>(bounds + lookup_bounds(count));
   words.shape = build_lookup(thresholds, count, bounds, first);
-  words.cells = build_cells(Lookup<Real>{words.shape, bounds, first},
-                            reinterpret_cast<SweepCell*>(static_cast<uint8_t*>(tables) + begin));
+  const Lookup<Real> lookup{words.shape, bounds, first};
+  SweepCell* cells = reinterpret_cast<SweepCell*>(static_cast<uint8_t*>(tables) + begin);
+  words.keys = {};
+  words.cells = build_even_cells(lookup, cells);
+  if (words.cells.cells == 0) words.keys = build_keys(lookup, cells);
+  if (words.cells.cells == 0 && words.keys.leaves == 0) words.cells = build_lookup_cells(lookup, cells);
 }
 
 // What the tiles of csrc/cuda/sweep_tiles.h count.
@@ -276,11 +282,17 @@ TileTask tile_task(const SweepTask& task, const void* tables, const Travel& word
   const float* bounds = static_cast<const float*>(tables);
   const int32_t* first = reinterpret_cast<const int32_t*>(bounds + lookup_bounds(thresholds));
   const uint8_t* cells = static_cast<const uint8_t*>(tables) + cells_begin<float>(thresholds);
-  return {task,        {words.shape, bounds, first},
-          words.cells, reinterpret_cast<const SweepCell*>(cells),
-          flags,       out.histogram,
-          out.error,   kAsTheyAre,
-          nullptr,     nullptr};
+  return {task,
+          {words.shape, bounds, first},
+          words.cells,
+          words.keys,
+          reinterpret_cast<const SweepCell*>(cells),
+          flags,
+          out.histogram,
+          out.error,
+          kAsTheyAre,
+          nullptr,
+          nullptr};
 }
 
 template <class Real>
@@ -297,7 +309,7 @@ int32_t launch(const SweepTask& task, const void* tables, const LookupShape& sha
 }  // namespace valor
 
 // Host only: the bytes of the lookup tables and, where `tables` is given, the tables and their numbers, for
-// float64 scores if `wide`. `words` is thirteen: Travel.
+// float64 scores if `wide`. `words` is nineteen: Travel.
 VALOR_API int32_t valor_sweep_lookup_cuda(const double* thresholds, int64_t count, int64_t wide, void* tables,
                                           int64_t* words) {
   using namespace valor;

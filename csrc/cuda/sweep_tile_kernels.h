@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t begin = static_cast<int64_t>(blockIdx.x / plan.tiles) * plan.chunk;
   const uint32_t rows =
       static_cast<uint32_t>(plan.wide_rows - begin < plan.chunk ? plan.wide_rows - begin : plan.chunk);
-  for (uint32_t i = threadIdx.x; i <= task.shape.cells; i += kThreads) cells[i] = task.cells[i];
+  for (uint32_t i = threadIdx.x; i < plan.staged / sizeof(SweepCell); i += kThreads) cells[i] = task.cells[i];
   for (uint32_t i = threadIdx.x; i < plan.copies * columns * plan.stride; i += kThreads) counts[i] = 0;
   __syncthreads();
   const uint32_t vectors = columns / N, step = kThreads / vectors;
@@ -104,8 +104,8 @@ int64_t greatest_divisor(int64_t a, int64_t b) { return b == 0 ? a : greatest_di
 // False where tiles do not fit.
 bool plan_tiles(const TileTask& task, int64_t width, bool pairs, TilePlan& plan) {
   const int64_t classes = task.sweep.target.classes, fold = width / greatest_divisor(classes, width);
-  const int64_t staged = (task.shape.cells + 1) * static_cast<int64_t>(sizeof(SweepCell));
-  const int64_t stride = (task.lookup.shape.thresholds + 2) | 1, columns = fold * classes;
+  const int64_t staged = task.cell_bytes(), stride = (task.lookup.shape.thresholds + 2) | 1;
+  const int64_t columns = fold * classes;
   if (staged > kStaged || columns > INT32_MAX / 8) return false;
   const int64_t fit = (kShared - staged) / (4 * stride * width);
   const int64_t most = fit < kVectors ? fit : kVectors, vectors = columns / width;
@@ -132,8 +132,9 @@ int32_t launch_tiles_of(const TileTask& task, const TilePlan& plan, void* stream
   const unsigned blocks =
       static_cast<unsigned>(plan.tiles * ((plan.wide_rows + plan.chunk - 1) / plan.chunk));
   const int64_t shared = plan.staged + 4 * plan.copies * plan.vectors * plan.width * plan.stride;
-  const auto kernel = task.shape.even ? tile_kernel<Format, kEvenCells, TargetOf, ReadOf>
-                                      : tile_kernel<Format, kLookupCells, TargetOf, ReadOf>;
+  const auto kernel = task.keys.leaves  ? tile_kernel<Format, kKeyCells, TargetOf, ReadOf>
+                      : task.shape.even ? tile_kernel<Format, kEvenCells, TargetOf, ReadOf>
+                                        : tile_kernel<Format, kLookupCells, TargetOf, ReadOf>;
   const int32_t status = VALOR_LAUNCH(kernel, blocks, kThreads, shared, stream, task, plan);
   const int64_t counted = plan.wide_rows * plan.fold;
   if (status || counted == task.sweep.rows) return status;
@@ -169,7 +170,7 @@ bool launch_format(const TileTask& task, void* stream, int32_t* status) {
 // Counts scores as `task.reading`, which is that of ReadOf, says.
 template <template <class> class ReadOf>
 bool launch_reading(const TileTask& task, void* stream, int32_t* status) {
-  if (task.shape.cells == 0 || !is_aligned(task.sweep.scores)) return false;
+  if (!task.has_cells() || !is_aligned(task.sweep.scores)) return false;
   switch (task.sweep.type) {
     case kFloat16:
       return launch_format<F16, ReadOf>(task, stream, status);

@@ -32,11 +32,15 @@ __device__ __forceinline__ void note(const TileTask& task, int64_t row, int64_t 
   atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(task.error_of(row, column)));
 }
 
-// How a kernel finds cells: those of the lookup, even ones, or either as the task says.
-enum Cells { kLookupCells, kEvenCells, kAnyCells };
+// How a kernel finds cells: those of the lookup, even ones, leaves of keys, or any as the task says.
+enum Cells { kLookupCells, kEvenCells, kKeyCells, kAnyCells };
 
 template <Cells kCells>
 __device__ __forceinline__ const SweepCell& cell_of(const TileTask& task, const SweepCell* cells, float x) {
+  if (kCells == kKeyCells || (kCells == kAnyCells && task.keys.leaves)) {
+    const uint16_t* groups = reinterpret_cast<const uint16_t*>(cells + task.keys.leaves);
+    return cells[leaf_of(task.keys, groups, sweep_key(task.keys, x))];
+  }
   const bool even = kCells == kAnyCells ? task.shape.even != 0 : kCells == kEvenCells;
   return cells[even ? sweep_cell<true>(task.shape, task.lookup, x)
                     : sweep_cell<false>(task.shape, task.lookup, x)];
@@ -47,6 +51,7 @@ template <Cells kCells, class Count>
 __device__ __forceinline__ Count* place_of(const TileTask& task, const SweepCell* cells, float x,
                                            Count* counts) {
   const SweepCell cell = cell_of<kCells>(task, cells, x);
+  if (kCells == kKeyCells || kCells == kAnyCells) return counts + key_slot(cell, task.lookup.bounds, x);
   Count* place = counts + cell.slot;
   return x >= cell.bound ? place + 1 : place;
 }
@@ -261,14 +266,39 @@ class TileThread {
         found.left = true;
         continue;
       }
-      VALOR_UNROLLED
-      for (int i = 0; i < N; ++i) {
-        const float x = Format::value(scores[j].values[i]);
-        if (Read::kMayBeGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
-        atomicAdd(place_of<kCells>(task_, cells_, read_.value(shared[j], i, x), counts_[i]),
-                  target_.one(data[j], i));
+      if constexpr (kCells == kKeyCells) {
+        count_keys(scores[j], data[j], shared[j], found);
+      } else {
+        VALOR_UNROLLED
+        for (int i = 0; i < N; ++i) {
+          const float x = Format::value(scores[j].values[i]);
+          if (Read::kMayBeGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
+          atomicAdd(place_of<kCells>(task_, cells_, read_.value(shared[j], i, x), counts_[i]),
+                    target_.one(data[j], i));
+        }
       }
     }
+  }
+  // Counts the elements of a load; once for all of them asks whether a leaf has more than one threshold.
+  __device__ __forceinline__ void count_keys(const Vector<Raw, N>& scores, const typename Target::Data& data,
+                                             const typename Read::Data& shared, Found& found) const {
+    float values[N];
+    int32_t slots[N], more = 0;
+    SweepCell cells[N];
+    VALOR_UNROLLED
+    for (int i = 0; i < N; ++i) {
+      const float x = Format::value(scores.values[i]);
+      if (Read::kMayBeGuessed) found.most = bits_of(x) > found.most ? bits_of(x) : found.most;
+      values[i] = read_.value(shared, i, x);
+      cells[i] = cell_of<kKeyCells>(task_, cells_, values[i]);
+      slots[i] = sweep_slot(cells[i], values[i]), more |= cells[i].slot;
+    }
+    if (more < 0) {
+      VALOR_UNROLLED
+      for (int i = 0; i < N; ++i) slots[i] = shared_slot(cells[i], task_.lookup.bounds, values[i]);
+    }
+    VALOR_UNROLLED
+    for (int i = 0; i < N; ++i) atomicAdd(counts_[i] + slots[i], target_.one(data, i));
   }
   // Whether among so many loads one whose elements all count has a score outside [0, 1].
   __device__ __forceinline__ bool any_outside(uint32_t row, uint32_t step, int loads) const {

@@ -1,7 +1,7 @@
 // Histograms of scores of up to 32 bits, counted in shared memory.
 #pragma once
 #include "../core/activation32.h"
-#include "../core/sweep_cells.h"
+#include "../core/sweep_keys.h"
 
 namespace valor {
 
@@ -17,13 +17,21 @@ struct TileTask {
   SweepTask sweep;  // without weights
   Lookup<float> lookup;
   CellShape shape;
-  const SweepCell* cells;
-  uint8_t* flags;      // [rows] of scratch, of class indices alone
-  int64_t* histogram;  // [2, classes, thresholds + 1], zero before
+  KeyShape keys;
+  const SweepCell* cells;  // with keys their leaves and groups
+  uint8_t* flags;          // [rows] of scratch, of class indices alone
+  int64_t* histogram;      // [2, classes, thresholds + 1], zero before
   int64_t* error;
   int64_t reading;         // a Reading
   const RowShare* shares;  // of the softmax: [rows + 1], the last one is anything
   uint32_t* outside;  // written by kProbabilities; others count only where it is not 0, unless it is null
+
+  // Whether thresholds lie in cells or leaves, and the bytes of these, a multiple of 8.
+  VALOR_HD bool has_cells() const { return shape.cells || keys.leaves; }
+  VALOR_HD int64_t cell_bytes() const {
+    if (keys.leaves) return key_bytes(keys.leaves, keys.groups);
+    return (shape.cells + 1) * static_cast<int64_t>(sizeof(SweepCell));
+  }
 
   VALOR_HD float raw(int64_t row, int64_t column) const {
     return load_float32(sweep.scores, row * sweep.target.classes + column,

@@ -84,19 +84,52 @@ def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
           logits, truth, 7, True, True)  # fmt: skip
 
 
-@pytest.mark.parametrize("stripe", [16, 32, 128, 512])
-def test_stripes_as_wide_as_the_pixels_of_some_threads(run: Run, stripe: int) -> None:
-    """A thread of the CUDA kernel has 16 pixels; those of a warp all have one pair each, and not the same."""
-    target = torch.arange(4096).div(stripe, rounding_mode="floor").remainder(7).reshape(1, 8, 512)
-    args = target.remainder(3), target, 7, None, False, True
-    check(run("count_pixels", *args), "count_pixels", *args)
+@pytest.mark.parametrize("stripe", [1, 2, 4, 16, 32, 128, 512])
+@pytest.mark.parametrize("crop", [0, 1])
+def test_stripes_as_wide_as_the_pixels_of_some_threads(run: Run, stripe: int, crop: int) -> None:
+    """A thread of a CUDA kernel has 2 to 16 pixels; those of a warp all have one pair each, and not the same."""
+    target = torch.arange(4096).div(stripe, rounding_mode="floor").remainder(7).reshape(1, 8, 512)[..., crop:]
+    for dtype in (torch.int64, torch.uint8):
+        args = target.remainder(3).to(dtype), target.to(dtype), 7, None, False, True
+        check(run("count_pixels", *args), "count_pixels", *args)
 
 
-def test_a_block_takes_several_tiles_before_its_counts_overflow() -> None:
-    """4.4 million pixels make two tiles a block; one class fills 16-bit cells to 8,192."""
-    maps = torch.zeros(1100 * 4096, dtype=torch.uint8), torch.ones(1100 * 4096, dtype=torch.uint8)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+def test_maps_that_no_load_divides(run: Run, dtype: torch.dtype) -> None:
+    """Pixels before a load and after the last, bad ones among them; a map of each image at any address."""
+    rng = random(10)
+    for shape in ((1,), (15,), (17,), (2, 4099), (3, 1024), (3, 1023)):
+        maps = made.labels_of(rng, shape, 19, 7, dtype), made.labels_of(rng, shape, 20, 7, torch.int16)
+        for begin in (0, 1):
+            sides = tuple(side.flatten()[begin:] for side in maps)
+            for ignored in (19, None):  # without it 19 is bad
+                check(run("count_pixels", *sides, 19, ignored, False, True), "count_pixels", *sides, 19, ignored,
+                      False, True)  # fmt: skip
+        if len(shape) > 1:
+            check(run("count_pixels", *maps, 19, 3, True, False), "count_pixels", *maps, 19, 3, True, False)
+
+
+@pytest.mark.parametrize("dtype", made.INTS)
+def test_labels_at_the_ends_of_their_types(run: Run, dtype: torch.dtype) -> None:
+    """Ignored values that a type cannot hold ignore nothing; negative labels are no class of many."""
+    if dtype == torch.bool:
+        pytest.skip("its labels are 0 and 1")
+    limits = torch.iinfo(torch.int64 if dtype == torch.uint64 else dtype)
+    values = torch.tensor([0, 1, limits.max, limits.min, limits.max - 1, 127, 100] * 40)
+    values = values.clamp(limits.min, limits.max).to(dtype)
+    for classes, ignored in ((300, -1), (300, limits.max), (300, limits.min), (200, 255), (30_000, 2**32 - 1)):
+        for sides in ((values, values), (torch.zeros_like(values), values), (values, torch.ones_like(values))):
+            args = *sides, classes, ignored, False, False
+            check(run("count_pixels", *args), "count_pixels", *args)
+
+
+@pytest.mark.parametrize(("dtype", "crop"), [(torch.uint8, 0), (torch.int64, 0), (torch.uint8, 1)])
+def test_a_block_takes_several_tiles_before_its_counts_overflow(dtype: torch.dtype, crop: int) -> None:
+    """4.4 million pixels make two tiles a block, or more; one class fills 16-bit cells to 8,192, or further."""
+    pixels = 1100 * 4096
+    maps = torch.zeros(pixels + crop, dtype=dtype)[crop:], torch.ones(pixels + crop, dtype=dtype)[crop:]
     matrix, error = kernel("simulated", "count_pixels", CUDA["count_pixels"])(*maps, 2, None, False, True)
-    assert matrix.tolist() == [[0, 0], [1100 * 4096, 0]] and int(error) == NO_ERROR
+    assert matrix.tolist() == [[0, 0], [pixels, 0]] and int(error) == NO_ERROR
 
 
 @pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning:triton")  # of Triton 3.6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,7 @@ from torch import Tensor
 from testing import examples_histogram as made
 from testing.parity import differences
 from tests.fuzz import seeds
+from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
@@ -161,6 +163,48 @@ def test_rows_that_are_no_whole_number_of_loads(op: Op, classes: int, dtype: tor
         for grid in (GRIDS["even"], GRIDS["hit"]):
             arguments = (scores, target, grid, ignored, None)
             assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
+def edges(grid: Tensor) -> Tensor:
+    """The thresholds that float32 has, the numbers on both sides of each, and those at the ends of the order."""
+    bounds, ends = grid.float(), torch.tensor([torch.inf, -torch.inf])
+    near = [bounds.nextafter(end) for end in ends]
+    special = torch.tensor([0.0, -0.0, 1e-45, -1e-45, 3e38, -3e38, torch.inf, -torch.inf])
+    rng = np.random.default_rng(0)
+    return torch.cat((bounds, *near, special, made.probabilities(rng, 3000, 1).flatten()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("name", GRIDS)
+def test_scores_beside_every_threshold(op: Op, name: str, dtype: torch.dtype) -> None:
+    """Of class indices and of labels, by the loops that look four or eight scores up at once, and with NaN."""
+    scores = edges(GRIDS[name]).to(dtype)
+    scores = torch.cat((scores, scores.flip(0)))[: len(scores) * 2 // 16 * 16].reshape(-1, 16).contiguous()
+    for values in (scores, scores.index_put((torch.tensor(3), torch.tensor(5)), torch.tensor(torch.nan, dtype=dtype))):
+        rows = torch.arange(len(values))
+        for target in (rows % 16, (rows[:, None] + torch.arange(16)) % 3 == 0):
+            arguments = (values, target, GRIDS[name], None, None)
+            assert differences(op(*arguments), _library.reference("score_histogram")(*arguments)) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "leaves", "shared"),
+    [("even", False, False), ("squares", True, False), ("close", True, True), ("crowded", False, False)],
+)
+def test_uneven_thresholds_lie_in_leaves(name: str, leaves: bool, shared: bool) -> None:
+    """Even ones need none, and those that no table tells apart have none."""
+    look_up, words = simulated().valor_sweep_lookup_cuda, np.zeros(19, np.int64)
+    thresholds, count = GRIDS[name].numpy().tobytes(), ctypes.c_int64(len(GRIDS[name]))
+    look_up(thresholds, count, ctypes.c_int64(0), None, ctypes.c_void_p(words.ctypes.data))
+    tables = np.zeros(words[0], np.uint8)
+    look_up(
+        thresholds, count, ctypes.c_int64(0), ctypes.c_void_p(tables.ctypes.data), ctypes.c_void_p(words.ctypes.data)
+    )
+    found = int(words[13])
+    begin = 4 * (2 * count.value + 2 + int(words[2]) + 1) + 7 & -8
+    slots = tables[begin : begin + 8 * found].view(np.int32)[1::2]
+    assert (found > 0, bool((slots < 0).any())) == (leaves, shared)
+    assert found * 8 < 12 << 10
 
 
 @pytest.mark.parametrize("shift", [1, 4])

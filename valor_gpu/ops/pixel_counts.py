@@ -243,13 +243,16 @@ def _count_cuda(
     channels: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     with launching(target.device) as stream:
-        tables, error = _outputs(target, classes, per_image, pairs)
-        if target.numel():
-            words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
-            native.function("valor_cuda", "valor_count_pixels_cuda", "pppp")(
-                words, tables.data_ptr(), error.data_ptr(), stream
-            )
-            del kept
+        if not target.numel():
+            return _outputs(target, classes, per_image, pairs)
+        # The kernels clear both: two fills would take as long as a map of one image.
+        tables = target.new_empty(table_shape(target.shape, classes, per_image, pairs), dtype=torch.int64)
+        error = target.new_empty((), dtype=torch.int64)
+        words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
+        native.function("valor_cuda", "valor_count_pixels_cuda", "pppp")(
+            words, tables.data_ptr(), error.data_ptr(), stream
+        )
+        del kept
     return tables, error
 
 

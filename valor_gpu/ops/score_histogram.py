@@ -48,7 +48,7 @@ POSITIVES, ALL = 0, 1
 MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
-_TRAVEL = 13  # words of Travel in csrc/cuda/sweep.cu
+_TRAVEL = 19  # words of Travel in csrc/cuda/sweep.cu
 _READINGS = {"sigmoid": 2, "softmax": 3}  # Reading in csrc/cuda/sweep_tiles.h
 
 
@@ -233,7 +233,7 @@ def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[n
     look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
     words, count = np.empty(_TRAVEL, dtype=np.int64), len(thresholds) // 8
     look_up(thresholds, count, wide, 0, words.ctypes.data)
-    tables = np.empty(-(-int(words[0]) // 8), dtype=np.int64)
+    tables = np.zeros(-(-int(words[0]) // 8), dtype=np.int64)
     look_up(thresholds, count, wide, tables.ctypes.data, words.ctypes.data)
     return words, tables
 
