@@ -22,21 +22,33 @@ __device__ __forceinline__ void add_totals(const OrderTask& task, const int32_t 
               static_cast<unsigned long long>(sums[threadIdx.x]));
 }
 
-// Notes the label of each row; the first blocks take detections, the others ground truths.
+// Whether no thread of the block was asked for this label before. May say so twice where labels share a
+// place.
+__device__ __forceinline__ bool claim(unsigned long long* claims, int32_t label) {
+  const unsigned long long entry = LabelTable::entry(label);
+  unsigned long long* const place = claims + (mix(static_cast<uint32_t>(label)) & (kThreads - 1));
+  return *place != entry && atomicCAS(place, 0ull, entry) != entry;
+}
+
+// Notes the label of each row, once a block: thousands of rows that compare and swap in one slot would wait
+// for one another. The first blocks take detections, the others ground truths.
 __global__ void __launch_bounds__(kThreads)
     label_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table,
                  const int64_t detection_blocks) {
+  VALOR_SHARED(unsigned long long, claims, [kThreads]);
   const int64_t block = blockIdx.x;
   const bool found = block < detection_blocks;
-  const int64_t first = (found ? block : block - detection_blocks) * kBlockRows + threadIdx.x;
-  const int64_t rows = found ? task.num_detections : task.num_ground_truths;
+  const int64_t i = (found ? block : block - detection_blocks) * kThreads + threadIdx.x;
+  const bool there = i < (found ? task.num_detections : task.num_ground_truths);
+  const uint8_t* row = found ? task.detection(there ? i : 0) : task.ground_truth(there ? i : 0);
   int32_t counts[kTotals] = {};
-  for (int64_t i = first; i < rows && i < first + kBlockRows; i += kThreads) {
-    const uint8_t* row = found ? task.detection(i) : task.ground_truth(i);
-    if (found ? record_bucket(row) == kPaddingBucket : !OrderTask::bit(row, task.areas)) continue;
-    counts[found ? 0 : 1] += 1;
-    counts[2] += !found && OrderTask::bit(row, task.areas + 1);
-    if (!task.wanted) table.insert(found ? record_label(row) : ground_truth_label(row));
+  claims[threadIdx.x] = 0;
+  __syncthreads();
+  if (there && (found ? record_bucket(row) != kPaddingBucket : OrderTask::bit(row, task.areas))) {
+    counts[found ? 0 : 1] = 1;
+    counts[2] = !found && OrderTask::bit(row, task.areas + 1);
+    const int32_t label = found ? record_label(row) : ground_truth_label(row);
+    if (!task.wanted && claim(claims, label)) table.insert(label);
   }
   add_totals(task, counts);
 }

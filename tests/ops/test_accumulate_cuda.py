@@ -168,8 +168,18 @@ def test_the_order_of_threads_changes_nothing(
 
 
 def test_many_images(accumulate: Accumulate) -> None:
-    """More than one tile of images, whose sums are added up across blocks."""
-    check(accumulate, tables_of(2500, [4, 2], 5, most=4))
+    """Tiles whose sums are added up across blocks; images and detections that are merged twice."""
+    tables = tables_of(5000, [4, 2], 5, most=4)
+    assert len(tables[0]) > 4096
+    check(accumulate, tables)
+
+
+def test_many_detections(accumulate: Accumulate) -> None:
+    """Too many to be merged: they are sorted by radix."""
+    tables = tables_of(900, HUGE, 5, RecordShape(1, 1, 1), most=350)
+    assert len(tables[0]) > 1 << 17
+    choices = AccumulateChoices(RecordShape(1, 1, 1), np.linspace(0, 1, 11))
+    check(accumulate, tables, choices)
 
 
 @pytest.mark.parametrize("images", [0, 2])
