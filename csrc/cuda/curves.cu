@@ -2,6 +2,7 @@
 // cut into tiles, in which each setting has one word of true and one of false positives for every 32 records;
 // counts of tiles are summed over the class; then every true positive knows its precision and raises the
 // recall sample that it falls to.
+#include "accumulate_stages.h"
 #include "clear.h"
 #include "curve_group.h"
 #include "launch.h"
@@ -10,9 +11,10 @@ namespace valor {
 namespace {
 
 constexpr int kScanWarps = 16;
-constexpr int kBatch = 16;            // loads under way at once
+constexpr int kFew = 4;               // loads under way where most threads have no more
 constexpr int kShare = 16;            // settings that a block raises samples in
-constexpr int kFinish = 64;           // curves that a block finishes: enough blocks for all multiprocessors
+constexpr int kShares = 8;            // threads of a curve that is finished
+constexpr int kBatch = 13;            // samples of each in a turn: 101 of them take one turn
 constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
 
 // Bit i of the result of lane l is bit l of the word of lane i: halves of ever smaller squares change places.
@@ -111,10 +113,10 @@ __global__ void __launch_bounds__(kTile) collect_kernel(const __grid_constant__ 
 // Each count becomes the sum of those before it and of `before`.
 __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int64_t begin, int64_t end,
                                             int32_t before) {
-  for (int64_t i = begin; i < end; i += kBatch) {
-    int32_t own[kBatch];
-    for (int j = 0; j < kBatch; ++j) own[j] = i + j < end ? counts[(i + j) * stride] : 0;
-    for (int j = 0; j < kBatch; ++j) {
+  for (int64_t i = begin; i < end; i += kFew) {
+    int32_t own[kFew];
+    for (int j = 0; j < kFew; ++j) own[j] = i + j < end ? counts[(i + j) * stride] : 0;
+    for (int j = 0; j < kFew; ++j) {
       if (i + j < end) counts[(i + j) * stride] = before;
       before += own[j];
     }
@@ -122,7 +124,7 @@ __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int
 }
 
 // Blocks of 32 columns (slot, setting) of a class: counts become those of the tiles before.
-__global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_constant__ CurveTask task) {
+__global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_constant__ CurveTask task) {
   VALOR_SHARED(int32_t, sums, [kScanWarps][32]);
   const CurveShape& shape = task.run.shape;
   const int64_t k = blockIdx.x, tiles = task.tiles_of(k), share = (tiles + kScanWarps - 1) / kScanWarps;
@@ -147,6 +149,7 @@ __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_cons
   if (blockIdx.y > 0 || task.first > 0) return;
   for (int64_t i = warp * 32 + threadIdx.x; i < shape.areas * shape.recalls; i += 32 * kScanWarps) {
     const int64_t a = i / shape.recalls, r = i % shape.recalls, p = task.run.positives_of(k, a);
+    if (p == 0) continue;
     const int64_t rows = task.records_of(k);
     task.reach(k, a)[r] = reaching_index(p, p > rows ? p : rows, task.run.recall_grid[r]);
   }
@@ -208,30 +211,49 @@ __device__ __forceinline__ int64_t samples_reached(const CurveTask& task, int64_
   return first_score(task, k, m, score) && reached < task.unconditional ? task.unconditional : reached;
 }
 
-// Samples of one curve in place, from the last: each is the largest from it on, and 0 from the first place
-// that is not reached.
-__device__ __forceinline__ void finish_curve(const CurveTask& task, int64_t k, int64_t a, int64_t t,
-                                             int64_t curve) {
+struct Curve {
+  int64_t k, a, t, curve;
+};
+
+// Samples of one curve in place: each is the largest from it on, and 0 from the first place that is not
+// reached. The threads of a column share them, and `most` has the largest of each share: kBatch samples, the
+// last first, in turns where there are more.
+__device__ __forceinline__ void finish_curve(const CurveTask& task, const Curve& of, bool there,
+                                             double (&most)[kShares][32]) {
   const Accumulation& run = task.run;
-  const int64_t first = run.first_sample(t, k, a, curve), stride = run.sample_stride(),
-                m = task.limit_of(curve);
-  const bool absent = run.positives_of(k, a) == 0;
+  const int64_t first = run.first_sample(of.t, of.k, of.a, of.curve), stride = run.sample_stride();
+  const int64_t m = task.limit_of(of.curve);
+  const bool absent = run.positives_of(of.k, of.a) == 0;
+  const int share = static_cast<int>(threadIdx.y), lane = static_cast<int>(threadIdx.x);
   double score = 0.0, best = 0.0;
-  const int64_t tp = task.total(k, m, a * run.shape.thresholds + t);
-  const int64_t stop = task.stops[absent ? 0 : samples_reached(task, k, a, m, tp, score)];
-  for (int64_t last = run.shape.recalls - 1; last >= 0; last -= kBatch) {
+  const int64_t tp = task.total(of.k, m, of.a * run.shape.thresholds + of.t);
+  const int64_t stop = task.stops[absent ? 0 : samples_reached(task, of.k, of.a, m, tp, score)];
+  for (int64_t end = run.shape.recalls; end > 0; end -= kShares * kBatch) {
+    const int64_t last = end - 1 - share * kBatch;
+    const int held = !there || last < 0 ? 0 : last < kBatch ? static_cast<int>(last) + 1 : kBatch;
     double own[kBatch];
     VALOR_UNROLLED
     for (int j = 0; j < kBatch; ++j)
-      own[j] = absent || last < j ? 0.0 : run.precision[first + run.grid_places[last - j] * stride];
+      own[j] = j < held && !absent ? run.precision[first + run.grid_places[last - j] * stride] : 0.0;
+    VALOR_UNROLLED
+    for (int j = 1; j < kBatch; ++j) own[j] = own[j - 1] > own[j] ? own[j - 1] : own[j];
+    most[share][lane] = own[kBatch - 1];
+    __syncthreads();
+    double before = best;
+    VALOR_ROLLED
+    for (int s = 0; s < kShares; ++s) {
+      if (s == share) before = best;
+      best = most[s][lane] > best ? most[s][lane] : best;
+    }
+    __syncthreads();
     VALOR_UNROLLED
     for (int j = 0; j < kBatch; ++j) {
-      if (last < j) continue;
-      const int64_t r = last - j, place = run.grid_places[r], at = first + place * stride;
+      if (j >= held) continue;
+      const int64_t place = run.grid_places[last - j], at = first + place * stride;
       const bool filled = place < stop;
-      best = own[j] > best ? own[j] : best;
-      run.precision[at] = absent ? -1.0 : filled ? best : 0.0;
-      if (run.full && (absent || !filled || r < task.unconditional))
+      const double value = own[j] > before ? own[j] : before;
+      run.precision[at] = absent ? -1.0 : filled ? value : 0.0;
+      if (run.full && (absent || !filled || last - j < task.unconditional))
         run.scores[at] = absent ? -1.0 : filled ? score : 0.0;
     }
   }
@@ -245,26 +267,31 @@ __device__ __forceinline__ void write_recall(const CurveTask& task, int64_t k, i
       positives == 0 ? -1.0 : static_cast<double>(tp) / static_cast<double>(positives);
 }
 
-// One thread a curve, so that neighbours read and write neighbouring samples; recall has all limits whether
-// there are curves of them or not.
-__global__ void __launch_bounds__(kFinish) finish_kernel(const __grid_constant__ CurveTask task) {
+// One column of threads a curve, so that neighbours read and write neighbouring samples; recall has all
+// limits whether there are curves of them or not.
+__global__ void __launch_bounds__(32 * kShares, 3) finish_kernel(const __grid_constant__ CurveTask task) {
+  VALOR_SHARED(double, most, [kShares][32]);
   const CurveShape& shape = task.run.shape;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kFinish + threadIdx.x, curves = task.run.curves();
-  if (i >= shape.settings() * shape.classes * curves) return;
+  const int64_t all = shape.settings() * shape.classes * task.run.curves(), curves = task.run.curves();
+  const int64_t own = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x, i = own < all ? own : all - 1;
   const int64_t curve = i % curves, a = i / curves % shape.areas, row = i / curves / shape.areas;
   const int64_t k = row % shape.classes, t = row / shape.classes;
-  finish_curve(task, k, a, t, curve);
-  for (int64_t m = curve; m < shape.limits; m += curves) write_recall(task, k, a, t, m);
+  finish_curve(task, {k, a, t, curve}, own < all, most);
+  for (int64_t m = curve + threadIdx.y * curves; own < all && m < shape.limits; m += kShares * curves)
+    write_recall(task, k, a, t, m);
+}
+
+int32_t clear_samples(const SampleTables& samples, void* stream) {
+  const ClearTask zero{
+      {reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {samples.precision_samples, samples.score_samples}};
+  return clear(zero, stream);
 }
 
 // Settings are taken 64 at a time; what is left of a pass is in the samples and in the totals.
 int32_t launch_all(CurveTask& task, void* stream) {
   const int64_t settings = task.run.shape.settings(), K = task.run.shape.classes;
-  const int64_t samples = settings * task.run.shape.recalls * K * task.run.curves();
-  const ClearTask zero{{reinterpret_cast<int64_t*>(task.run.precision),
-                        reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
-                       {samples, task.run.full ? samples : 0, 0, 0}};
-  int32_t status = clear(zero, stream);
+  int32_t status = 0;
   for (int64_t first = 0; first < settings && status == 0; first += kPass) {
     task.first = static_cast<int32_t>(first);
     task.settings = static_cast<int32_t>(settings - first < kPass ? settings - first : kPass);
@@ -277,20 +304,37 @@ int32_t launch_all(CurveTask& task, void* stream) {
       status = task.run.ties == kGiven ? VALOR_LAUNCH(raise_kernel<false>, parts, kTile, 0, stream, task)
                                        : VALOR_LAUNCH(raise_kernel<true>, parts, kTile, 0, stream, task);
   }
-  const unsigned blocks = static_cast<unsigned>((settings * K * task.run.curves() + kFinish - 1) / kFinish);
-  return status ? status : VALOR_LAUNCH(finish_kernel, blocks, kFinish, 0, stream, task);
+  const unsigned blocks = static_cast<unsigned>((settings * K * task.run.curves() + 31) / 32);
+  return status ? status : VALOR_LAUNCH(finish_kernel, blocks, dim3(32, kShares), 0, stream, task);
 }
 
 }  // namespace
+
+int64_t curve_workspace(const CurveSizes& sizes, bool full, bool ties) {
+  CurveTables tables;
+  return place_tables(sizes, full, ties, nullptr, tables);
+}
+
+int32_t run_curves(const CurveRun& curves, void* workspace, void* stream) {
+  const CurveSizes& sizes = curves.sizes;
+  if (sizes.classes == 0 || sizes.shape().settings() == 0) return 0;
+  CurveTask task = {};
+  task.run = curves.run;
+  task.stops = curves.stops;
+  task.unconditional = curves.unconditional;
+  task.tiles = sizes.tiles();
+  place_tables(sizes, task.run.full, task.run.ties != kGiven, workspace, task.tables);
+  const int32_t status = curves.cleared ? 0 : clear_samples(curves.samples(), stream);
+  return status ? status : launch_all(task, stream);
+}
+
 }  // namespace valor
 
 // Bytes of workspace that valor_precision_recall_cuda needs for the same sizes: T, A, M, R, K, records.
 VALOR_API int32_t valor_precision_recall_workspace_cuda(const int64_t* sizes, int64_t full, int64_t ties,
                                                         int64_t* bytes) {
   using namespace valor;
-  CurveTables tables;
-  *bytes =
-      place_tables(*reinterpret_cast<const CurveSizes*>(sizes), full != 0, ties != kGiven, nullptr, tables);
+  *bytes = curve_workspace(*reinterpret_cast<const CurveSizes*>(sizes), full != 0, ties != kGiven);
   return 0;
 }
 
@@ -306,16 +350,10 @@ VALOR_API int32_t valor_precision_recall_cuda(const uint8_t* records, const int6
                                               void* workspace, void* stream) {
   using namespace valor;
   const CurveSizes& s = *reinterpret_cast<const CurveSizes*>(sizes);
-  if (s.classes == 0 || s.shape().settings() == 0) return 0;
   if (s.records > INT32_MAX) return kInvalidValue;
-  CurveTask task = {};
-  task.run = Accumulation{s.shape(),        records,   order,
-                          offsets,          positives, reinterpret_cast<const double*>(grid),
-                          grid + s.recalls, full != 0, static_cast<TieOrder>(ties),
-                          precision,        recall,    scores};
-  task.stops = grid + 2 * s.recalls;
-  task.unconditional = unconditional;
-  task.tiles = s.tiles();
-  place_tables(s, full != 0, ties != kGiven, workspace, task.tables);
-  return launch_all(task, stream);
+  const Accumulation run{s.shape(),        records,   order,
+                         offsets,          positives, reinterpret_cast<const double*>(grid),
+                         grid + s.recalls, full != 0, static_cast<TieOrder>(ties),
+                         precision,        recall,    scores};
+  return run_curves({run, s, grid + 2 * s.recalls, unconditional, false}, workspace, stream);
 }

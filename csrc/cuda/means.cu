@@ -1,13 +1,12 @@
 // Means of precision and recall over what counts, for a few numbers to leave the device in place of the
 // arrays.
 #include "../core/means.h"
+#include "accumulate_stages.h"
 #include "launch.h"
-#include "table_layout.h"
 
 namespace valor {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kParts = 8;                  // running sums of sum_block, each by a thread of its own
 constexpr int kPaths = kThreads / kParts;  // paths that a block takes
 constexpr int kPathBits = 5;               // their logarithm
@@ -35,32 +34,47 @@ struct MeansTask {
   VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top()); }
 };
 
-// Values of a pick in the order of the arrays, every kParts-th from one on.
+// Addresses of the values of a pick in the order of the arrays, every kParts-th from one on; those behind the
+// last one are addresses of others. No step has a branch, so that all values are under way at once.
 class Values {
  public:
   __device__ __forceinline__ Values(const MeansTask& task, const Pick& pick, int64_t at)
-      : task_(task), pick_(pick), present_(task.counts[pick.area]), at_(at % present_) {
-    sample_ = at / present_ % task.samples(pick);
-    threshold_ = at / present_ / task.samples(pick);
+      : task_(task),
+        pick_(pick),
+        present_(static_cast<int32_t>(task.counts[pick.area])),
+        samples_(static_cast<int32_t>(task.samples(pick))) {
+    at_ = static_cast<int32_t>(at % present_);
+    sample_ = static_cast<int32_t>(at / present_ % samples_);
+    threshold_ = at / present_ / samples_;
+    classes_a_step_ = kParts % present_;
+    samples_a_step_ = kParts / present_ % samples_;
+    thresholds_a_step_ = kParts / present_ / samples_;
   }
-  __device__ __forceinline__ double get() const {
+  __device__ __forceinline__ const double* get() const {
     const int64_t k = task_.present[pick_.area * task_.classes + at_];
-    const int64_t t = task_.thresholds[pick_.first + threshold_];
-    const int64_t row = (t * task_.samples(pick_) + sample_) * task_.classes + k;
+    const int64_t last = pick_.count - 1;
+    const int64_t t = task_.thresholds[pick_.first + (threshold_ < last ? threshold_ : last)];
+    const int64_t row = (t * samples_ + sample_) * task_.classes + k;
     const int64_t limits = pick_.of_recall ? task_.limits : task_.curves;
     const double* from = pick_.of_recall ? task_.recall : task_.precision;
-    return from[(row * task_.areas + pick_.area) * limits + pick_.limit];
+    return from + (row * task_.areas + pick_.area) * limits + pick_.limit;
   }
   __device__ __forceinline__ void step() {
-    for (at_ += kParts; at_ >= present_; at_ -= present_)
-      if (++sample_ == task_.samples(pick_)) sample_ = 0, ++threshold_;
+    at_ += classes_a_step_;
+    const int32_t wraps = at_ >= present_ ? 1 : 0;
+    at_ -= wraps ? present_ : 0;
+    sample_ += samples_a_step_ + wraps;
+    const int32_t ends = sample_ >= samples_ ? 1 : 0;
+    sample_ -= ends ? samples_ : 0;
+    threshold_ += thresholds_a_step_ + ends;
   }
 
  private:
   const MeansTask& task_;
   const Pick& pick_;
-  const int64_t present_;
-  int64_t at_, sample_, threshold_;
+  const int32_t present_, samples_;
+  int32_t at_, sample_, classes_a_step_, samples_a_step_, thresholds_a_step_;
+  int64_t threshold_;
 };
 
 // One block per area range: the classes that have recall there, in order.
@@ -89,20 +103,20 @@ __global__ void __launch_bounds__(kThreads) present_kernel(const __grid_constant
 // The sum of sum_block by kParts lanes, each with one of its running sums; all of them get it.
 __device__ __forceinline__ double sum_parts(const MeansTask& task, const Pick& pick, const SumNode& node) {
   const int64_t part = threadIdx.x % kParts, whole = node.size - node.size % kParts;
-  double sum = 0.0, last = 0.0;
-  if (part < node.size) {
-    Values values(task, pick, node.start + part);
-    double own[SumNode::kBlock / kParts];
-    VALOR_UNROLLED
-    for (int j = 0; j < SumNode::kBlock / kParts; ++j) {
-      own[j] = j * kParts < whole ? values.get() : 0.0;
-      if (j * kParts < whole) values.step();
-    }
-    sum = own[0];
-    VALOR_UNROLLED
-    for (int j = 1; j < SumNode::kBlock / kParts; ++j)
-      if (j * kParts < whole) sum += own[j];
-    if (whole + part < node.size) last = values.get();
+  if (Warp().ballot(node.size > 0) == 0) return 0.0;
+  constexpr int kMost = SumNode::kBlock / kParts;
+  Values values(task, pick, node.start + part);
+  const double* from[kMost];
+  double own[kMost];
+  VALOR_UNROLLED
+  for (int j = 0; j < kMost; ++j, values.step()) from[j] = values.get();
+  VALOR_UNROLLED
+  for (int j = 0; j < kMost; ++j) own[j] = *from[j];
+  double sum = own[0], last = whole == 0 ? own[0] : 0.0;
+  VALOR_UNROLLED
+  for (int j = 1; j < kMost; ++j) {
+    if (j * kParts < whole) sum += own[j];
+    if (j * kParts == whole) last = own[j];
   }
   for (int by = 1; by < kParts; by *= 2) sum += __shfl_xor_sync(Warp::kAll, sum, by);
   if (whole == 0) sum = 0.0;
@@ -133,7 +147,7 @@ __device__ __forceinline__ void add_halves(double* sums, SumNode root, int64_t p
 __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ MeansTask task) {
   VALOR_SHARED(double, sums, [kPaths]);
   const int64_t own = threadIdx.x / kParts, path = static_cast<int64_t>(blockIdx.x) * kPaths + own;
-  const Pick& pick = task.picks[blockIdx.y];
+  const Pick pick = task.picks[blockIdx.y];
   const int64_t size = task.size(pick);
   if (size == 0) return;
   SumNode top{0, size}, node{0, size};
@@ -165,11 +179,6 @@ __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ 
   if (threadIdx.x == 0 && size == 0) memcpy(task.out + blockIdx.x, &nan, sizeof nan);
 }
 
-// Host numbers of a call: R, K, A, C, M, how many picks there are, and the most thresholds of one.
-struct MeansSizes {
-  int64_t recalls, classes, areas, curves, limits, picks, most_thresholds;
-};
-
 // Places the tables of a call; returns the bytes that they take.
 int64_t place_tables(const MeansSizes& sizes, void* base, MeansTask& task) {
   task.steps = halvings(sizes.most_thresholds * sizes.recalls * sizes.classes);
@@ -181,14 +190,34 @@ int64_t place_tables(const MeansSizes& sizes, void* base, MeansTask& task) {
 }
 
 }  // namespace
+
+int64_t means_workspace(const MeansSizes& sizes) {
+  MeansTask task = {};
+  return place_tables(sizes, nullptr, task);
+}
+
+int32_t run_means(const double* precision, const double* recall, const MeansSizes& sizes,
+                  const int64_t* picks, const int64_t* thresholds, double* out, void* workspace,
+                  void* stream) {
+  if (sizes.picks == 0) return 0;
+  MeansTask task = {};
+  task.precision = precision, task.recall = recall, task.out = out;
+  task.recalls = sizes.recalls, task.classes = sizes.classes, task.areas = sizes.areas;
+  task.curves = sizes.curves, task.limits = sizes.limits;
+  task.picks = reinterpret_cast<const Pick*>(picks), task.thresholds = thresholds;
+  place_tables(sizes, workspace, task);
+  const unsigned count = static_cast<unsigned>(sizes.picks), areas = static_cast<unsigned>(sizes.areas);
+  int32_t status = VALOR_LAUNCH(present_kernel, areas, kThreads, 0, stream, task);
+  if (status == 0)
+    status = VALOR_LAUNCH(sum_kernel, dim3(1u << task.top(), count), kThreads, 0, stream, task);
+  return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
+}
+
 }  // namespace valor
 
 // Bytes of workspace that valor_present_means_cuda needs for the same sizes, those of MeansSizes.
 VALOR_API int32_t valor_present_means_workspace_cuda(const int64_t* sizes, int64_t* bytes) {
-  using namespace valor;
-  MeansTask task = {};
-  *bytes = place_tables(*reinterpret_cast<const MeansSizes*>(sizes), nullptr, task);
-  return 0;
+  return *bytes = valor::means_workspace(*reinterpret_cast<const valor::MeansSizes*>(sizes)), 0;
 }
 
 // Fills `out` [picks]. On the host: `sizes`. On the device: all else, of which `picks` are of Pick and
@@ -197,18 +226,6 @@ VALOR_API int32_t valor_present_means_cuda(const double* precision, const double
                                            const int64_t* sizes, const int64_t* picks,
                                            const int64_t* thresholds, double* out, void* workspace,
                                            void* stream) {
-  using namespace valor;
-  const MeansSizes& s = *reinterpret_cast<const MeansSizes*>(sizes);
-  if (s.picks == 0) return 0;
-  MeansTask task = {};
-  task.precision = precision, task.recall = recall, task.out = out;
-  task.recalls = s.recalls, task.classes = s.classes, task.areas = s.areas;
-  task.curves = s.curves, task.limits = s.limits;
-  task.picks = reinterpret_cast<const Pick*>(picks), task.thresholds = thresholds;
-  place_tables(s, workspace, task);
-  const unsigned count = static_cast<unsigned>(s.picks);
-  const unsigned blocks = 1u << task.top();
-  int32_t status = VALOR_LAUNCH(present_kernel, static_cast<unsigned>(s.areas), kThreads, 0, stream, task);
-  if (status == 0) status = VALOR_LAUNCH(sum_kernel, dim3(blocks, count), kThreads, 0, stream, task);
-  return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
+  return valor::run_means(precision, recall, *reinterpret_cast<const valor::MeansSizes*>(sizes), picks,
+                          thresholds, out, workspace, stream);
 }

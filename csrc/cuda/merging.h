@@ -11,8 +11,17 @@ namespace valor {
 struct alignas(16) SortKey {
   uint64_t high, low;
 
-  VALOR_HD bool operator<(const SortKey& other) const {
+  // 1 if it is the smaller one, else 0, without a branch: a search is to have many loads under way.
+  VALOR_HD uint32_t below(const SortKey& other) const {
+#if defined(__CUDA_ARCH__)
+    uint32_t borrowed;  // 0, or all bits, by the difference
+    asm("{ .reg .u64 t; sub.cc.u64 t, %1, %3; subc.cc.u64 t, %2, %4; subc.u32 %0, 0, 0; }"
+        : "=r"(borrowed)
+        : "l"(low), "l"(high), "l"(other.low), "l"(other.high));
+    return 0u - borrowed;
+#else
     return high != other.high ? high < other.high : low < other.low;
+#endif
   }
 };
 

@@ -1,21 +1,16 @@
 // Orders detection records by (class, score descending, place of the image, index in the image): rows are
 // laid out in the order of images, then sorted stably by class and score. Which images come again is found on
 // the way.
+#include "accumulate_stages.h"
 #include "clear.h"
-#include "order_task.h"
+#include "image_keys.h"
 
 namespace valor {
 namespace {
 
-constexpr int64_t kTile = kThreads;  // images of a tile
 constexpr int kScoreBits = 32;
-enum ImageColumn : int { kId = 0, kHasId = 1, kDetections = 4, kNegative = 6, kReach = 7 };
-
-VALOR_HD const int64_t* image_row(const OrderTask& task, int64_t image) {
-  return task.images + image * kImageColumns;
-}
-
-VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kTile - 1) / kTile; }
+constexpr int64_t kFewImages = 8192;  // each thread adds 32 of them at most
+VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kThreads - 1) / kThreads; }
 
 // As descending_key of a double, which float32 holds.
 VALOR_HD uint32_t descending_key32(float value) {
@@ -26,38 +21,6 @@ VALOR_HD uint32_t descending_key32(float value) {
 
 // -------------------------------------------------------------------------------------------------------
 // images
-
-// What orders an image among those of a run: images without an id come first, by their hash; copies by
-// arrival.
-VALOR_HD SortKey image_key(int64_t id, bool has_id, int64_t image) {
-  const uint64_t ascending = static_cast<uint64_t>(id) ^ 1ull << 63;
-  return {static_cast<uint64_t>(has_id) << 63 | ascending >> 1,
-          ascending << 63 | static_cast<uint64_t>(image)};
-}
-VALOR_HD int64_t image_of(const SortKey& key) { return static_cast<int64_t>(key.low & INT32_MAX); }
-VALOR_HD bool same_id(const SortKey& a, const SortKey& b) {
-  return a.high >> 63 && a.high == b.high && a.low >> 63 == b.low >> 63;
-}
-
-// Writes the key of each image, and sums up what its boxes look like.
-__global__ void __launch_bounds__(kThreads) image_kernel(const __grid_constant__ Ordering run) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool there = i < run.task.num_images;
-  const int64_t* row = image_row(run.task, there ? i : 0);
-  if (there) run.tables.images.now[i] = image_key(row[kId], row[kHasId] != 0, i);
-  const uint64_t negative = there ? static_cast<uint64_t>(row[kNegative]) : 0,
-                 reach = there ? static_cast<uint64_t>(row[kReach]) : 0;
-  for (int side = 0; side < 2; ++side) {
-    const uint64_t sum = Warp().sum(negative >> (32 * side) & 0xffffffffu);
-    const int32_t most = Warp().max(static_cast<int32_t>(reach >> (32 * side)));
-    if (Warp().lane() != 0) continue;
-    int64_t* words = run.task.words + side;
-    if (sum)
-      atomicAdd(reinterpret_cast<unsigned long long*>(words + kNegativeWord),
-                static_cast<unsigned long long>(sum));
-    if (most > 0) atomicMax(reinterpret_cast<long long*>(words + kReachWord), static_cast<long long>(most));
-  }
-}
 
 // Detections of the image at place i, by arrival or in the order of the keys.
 __device__ __forceinline__ int64_t detections_at(const Ordering& run, int64_t i, bool by_key) {
@@ -86,53 +49,48 @@ __device__ __forceinline__ int64_t sum_before(int64_t value, int64_t& total) {
   return before + upto - value;
 }
 
-// One block a tile of images, by arrival or by key: how many detections it has; and whether an id comes
-// again.
+// One block a tile of images, by arrival or by key: how many detections it has.
 __global__ void __launch_bounds__(kThreads) tile_kernel(const __grid_constant__ Ordering run) {
   const bool by_key = blockIdx.x % 2;
   const int64_t tile = blockIdx.x / 2;
-  int64_t sum = 0, total;
-  for (int64_t i = tile * kTile + threadIdx.x; i < (tile + 1) * kTile && i < run.task.num_images;
-       i += kThreads) {
-    sum += detections_at(run, i, by_key);
-    if (by_key && i > 0 && same_id(run.tables.images.now[i], run.tables.images.now[i - 1]))
-      run.task.words[kRepeatedWord] = 1;
-  }
-  sum_before(sum, total);
+  int64_t total;
+  sum_before(detections_at(run, tile * kThreads + threadIdx.x, by_key), total);
   if (threadIdx.x == 0) run.tables.sums[by_key * tiles_of(run.task) + tile] = total;
 }
 
-// Writes where the detections of each image begin, by arrival and by key.
-__global__ void __launch_bounds__(kThreads) start_kernel(const __grid_constant__ Ordering run) {
+// Writes where the detections of each image begin, by arrival and by key; and whether an id comes again. A
+// few images are added up anew by each tile, more of them by tile_kernel.
+__global__ void __launch_bounds__(kThreads)
+    start_kernel(const __grid_constant__ Ordering run, const bool few) {
   const bool by_key = blockIdx.x % 2;
   const int64_t tile = blockIdx.x / 2, tiles = tiles_of(run.task), images = run.task.num_images;
-  int64_t before = 0, total;
-  for (int64_t t = threadIdx.x; t < tile; t += kThreads) before += run.tables.sums[by_key * tiles + t];
-  sum_before(before, total);
-  int64_t base = total;
-  for (int64_t first = tile * kTile; first < (tile + 1) * kTile && first < images; first += kThreads) {
-    const int64_t i = first + threadIdx.x, own = detections_at(run, i, by_key);
-    const int64_t start = base + sum_before(own, total);
-    base += total;
-    if (i >= images) continue;
-    if (by_key)
-      run.tables.starts[image_of(run.tables.images.now[i])] = start;
-    else
-      run.tables.arrival[i] = start;
-    const int64_t end = start + own, rows = run.task.num_detections;
-    if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
-  }
+  const int64_t i = tile * kThreads + threadIdx.x, own = detections_at(run, i, by_key);
+  const SortKey* const keys = run.tables.images.now;
+  if (by_key && i > 0 && i < images && same_id(keys[i], keys[i - 1])) run.task.words[kRepeatedWord] = 1;
+  int64_t before = 0, base, total;
+  for (int64_t t = threadIdx.x; !few && t < tile; t += kThreads)
+    before += run.tables.sums[by_key * tiles + t];
+  for (int64_t j = threadIdx.x; few && j < tile * kThreads; j += kThreads)
+    before += detections_at(run, j, by_key);
+  sum_before(before, base);
+  const int64_t start = base + sum_before(own, total);
+  if (i >= images) return;
+  if (by_key)
+    run.tables.starts[image_of(keys[i])] = start;
+  else
+    run.tables.arrival[i] = start;
+  const int64_t end = start + own, rows = run.task.num_detections;
+  if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
 }
 
 int32_t order_images(Ordering& run, void* stream) {
   const int64_t images = run.task.num_images;
   if (images == 0) return 0;
-  const unsigned blocks = static_cast<unsigned>((images + kThreads - 1) / kThreads);
   const unsigned tiles = static_cast<unsigned>(2 * tiles_of(run.task));
-  int32_t status = VALOR_LAUNCH(image_kernel, blocks, kThreads, 0, stream, run);
-  if (status == 0) status = sort_keys(run.tables.images, images, stream);
-  if (status == 0) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
-  return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run);
+  int32_t status = sort_keys(run.tables.images, images, stream);
+  const bool few = images <= kFewImages;
+  if (status == 0 && !few) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
+  return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run, few);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -267,14 +225,17 @@ int32_t write_all_keys(const Ordering& run, void* stream) {
                       found, shared);
 }
 
-int32_t clear_tables(const Ordering& run, void* stream) {
+int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* stream) {
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots},
-                       {kWords - 1, classes * task.areas, classes + 1, task.slots},
-                       task.error,
-                       task.words + kErrorWord};
+  const ClearTask zero{
+      {task.words + kErrorWord + 1, task.positives, task.offsets, slots,
+       reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {kWords - 1, classes * task.areas, classes + 1, task.slots, samples.precision_samples,
+       samples.score_samples},
+      task.error,
+      task.words + kErrorWord};
   return clear(zero, stream);
 }
 
@@ -311,28 +272,24 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
 }
 
 }  // namespace
-}  // namespace valor
 
-// Bytes of workspace that valor_order_detections_cuda needs for the same task, of which it reads the sizes.
-VALOR_API int32_t valor_order_detections_workspace_cuda(const void* words, int64_t* bytes) {
-  using namespace valor;
+int32_t order_workspace(const OrderTask& task, int64_t* bytes) {
   OrderTables tables;
-  return place_tables(*static_cast<const OrderTask*>(words), nullptr, tables, bytes);
+  return place_tables(task, nullptr, tables, bytes);
 }
 
-// Fills all that an OrderTask puts out, of which `words` lie on the host. Nothing holds where a word says so:
-// repeated images, scores that float32 does not hold (unless wide), too many labels. Less than 2^31 rows.
-VALOR_API int32_t valor_order_detections_cuda(const void* words, void* workspace, void* stream) {
-  using namespace valor;
-  Ordering run{*static_cast<const OrderTask*>(words), {}};
+int32_t order_detections(const OrderTask& task, const SampleTables& samples, void* workspace, void* stream) {
+  Ordering run{task, {}};
   int64_t bytes;
-  int32_t status = place_tables(run.task, workspace, run.tables, &bytes);
-  if (status == 0) status = clear_tables(run, stream);
-  if (status == 0) status = order_images(run, stream);
+  int32_t status = place_tables(task, workspace, run.tables, &bytes);
+  if (status == 0) status = clear_tables(run, samples, stream);
   if (status == 0) status = count_labels(run, stream);
+  if (status == 0) status = order_images(run, stream);
   if (status == 0) status = write_all_keys(run, stream);
-  return status || run.task.num_detections == 0 ? status : sort_detections(run, stream);
+  return status || task.num_detections == 0 ? status : sort_detections(run, stream);
 }
+
+}  // namespace valor
 
 // Copies bytes to the host, in pinned memory, and waits until they are there.
 VALOR_API int32_t valor_read_back_cuda(void* host, const void* device, int64_t bytes, void* stream) {

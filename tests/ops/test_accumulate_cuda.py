@@ -167,10 +167,11 @@ def test_the_order_of_threads_changes_nothing(
         check(accumulate, tables_of(60, HUGE, int(seed), wide=wide), choices)
 
 
-def test_many_images(accumulate: Accumulate) -> None:
-    """Tiles whose sums are added up across blocks; images and detections that are merged twice."""
-    tables = tables_of(5000, [4, 2], 5, most=4)
-    assert len(tables[0]) > 4096
+@pytest.mark.parametrize("images", [4200, pytest.param(8200, marks=pytest.mark.slow)])
+def test_many_images(accumulate: Accumulate, images: int) -> None:
+    """Strips of images that are merged at once, by 8 threads each, and twice, by 4; so are detections."""
+    tables = tables_of(images, [4, 2], 5, most=6)
+    assert len(tables[0]) > 32 * 256
     check(accumulate, tables)
 
 
