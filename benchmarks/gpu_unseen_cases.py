@@ -157,7 +157,7 @@ def chains(extent: Extent) -> Iterator[Case]:
 
 
 def sorts(extent: Extent) -> Iterator[Case]:
-    """Sorts of CUB: ends of warps, blocks and tiles; 33 to 43 bits for float32 scores, 64 and few for others."""
+    """Sorts by merging, and by CUB of float64 scores and of many: ends of warps, blocks, strips and tiles."""
     rng = np.random.default_rng(74)
     for number, count in enumerate(extent.sorts):
         for classes, wide in ((1, False), (600, False), (4, True)):

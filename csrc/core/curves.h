@@ -31,9 +31,15 @@ VALOR_HD double precision_at(int64_t tp, int64_t fp) {
 // recall). `most` exceeds the positives only where a ground truth may be matched twice (DetectionFlag kFree).
 // Nothing reaches NaN, which numpy sorts last.
 VALOR_HD int64_t reaching_index(int64_t positives, int64_t most, double recall) {
-  return partition_point(most, [=](int64_t index) {
+  const auto below = [=](int64_t index) {
     return !(static_cast<double>(index + 1) / static_cast<double>(positives) >= recall);
-  });
+  };
+  // The quotient is right but for rounding, so that few steps remain.
+  const double near = recall * static_cast<double>(positives);  // NaN where all are below
+  int64_t index = near <= 0 ? 0 : near < static_cast<double>(most) ? static_cast<int64_t>(near) : most;
+  while (index > 0 && !below(index - 1)) --index;
+  while (index < most && below(index)) ++index;
+  return index;
 }
 
 VALOR_HD double record_score(const uint8_t* row) {
@@ -52,21 +58,30 @@ VALOR_HD int record_bucket(const uint8_t* row) { return row[12]; }
 
 // Bits of up to 64 settings from bit `first`, a multiple of 8, of a bit field of `bytes` bytes.
 VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) {
-#if !defined(__CUDA_ARCH__)
+  const uint8_t* from = field + first / 8;
   const int64_t left = bytes - first / 8;
+#if defined(__CUDA_ARCH__)
+  // The aligned words that hold a byte of the field. Up to three more bytes are read on either side, never
+  // beyond the words that an allocation begins and ends with.
+  const int held = left < 8 ? static_cast<int>(left) : 8, skipped = reinterpret_cast<uintptr_t>(from) & 3;
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(from - skipped);
+  const uint32_t first_word = words[0], second = skipped + held > 4 ? words[1] : 0,
+                 third = skipped + held > 8 ? words[2] : 0;
+  const uint64_t low = __funnelshift_r(first_word, second, 8 * skipped),
+                 high = __funnelshift_r(second, third, 8 * skipped);
+  return (high << 32 | low) & (~0ull >> (64 - 8 * held));
+#else
   if (left >= 4) {  // two loads that overlap
-    const uint8_t* from = field + first / 8;
     const int64_t last = left < 8 ? left - 4 : 4;
     uint32_t low, high;
     memcpy(&low, from, 4);
     memcpy(&high, from + last, 4);
     return low | static_cast<uint64_t>(high) << (8 * last);
   }
-#endif
   uint64_t word = 0;
-  for (int64_t i = 0; i < 8 && first / 8 + i < bytes; ++i)
-    word |= static_cast<uint64_t>(field[first / 8 + i]) << (8 * i);
+  for (int64_t i = 0; i < left; ++i) word |= static_cast<uint64_t>(from[i]) << (8 * i);
   return word;
+#endif
 }
 
 // What all curves share: records in order, where samples lie in the ascending recall grid, where results go.

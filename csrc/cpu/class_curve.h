@@ -66,23 +66,11 @@ class ClassCurve {
       int64_t* reach = reach_.data() + a * shape_.recalls;
       const int64_t most = std::max(positives(a), rows);
       for (int64_t r = 0; r < shape_.recalls; ++r)
-        reach[r] = reaching_near(positives(a), most, run_.recall_grid[r]);
+        reach[r] = reaching_index(positives(a), most, run_.recall_grid[r]);
       bucket_[a].resize(positives(a));
       int32_t r = -1;
       for (int64_t i = 0; i < positives(a); ++i) bucket_[a][i] = r = last_reached(a, r, i);
     }
-  }
-
-  // What reaching_index gives: the quotient is right but for rounding, so that few steps remain.
-  static int64_t reaching_near(int64_t positives, int64_t most, double recall) {
-    const auto below = [=](int64_t index) {
-      return !(static_cast<double>(index + 1) / static_cast<double>(positives) >= recall);
-    };
-    const double near = recall * static_cast<double>(positives);  // NaN where all are below
-    int64_t index = near <= 0 ? 0 : near < static_cast<double>(most) ? static_cast<int64_t>(near) : most;
-    while (index > 0 && !below(index - 1)) --index;
-    while (index < most && below(index)) ++index;
-    return index;
   }
 
   // The last recall sample, from sample r on, that the true positive with this index reaches.

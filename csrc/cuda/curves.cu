@@ -2,23 +2,20 @@
 // cut into tiles, in which each setting has one word of true and one of false positives for every 32 records;
 // counts of tiles are summed over the class; then every true positive knows its precision and raises the
 // recall sample that it falls to.
+#include "accumulate_stages.h"
 #include "clear.h"
-#include "curve_tables.h"
+#include "curve_group.h"
 #include "launch.h"
 
 namespace valor {
 namespace {
 
 constexpr int kScanWarps = 16;
-constexpr int kBatch = 8;             // loads under way at once
+constexpr int kFew = 4;               // loads under way where most threads have no more
+constexpr int kShare = 16;            // settings that a block raises samples in
+constexpr int kShares = 8;            // threads of a curve that is finished
+constexpr int kBatch = 13;            // samples of each in a turn: 101 of them take one turn
 constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
-
-enum Kind : int { kTrue = 0, kFalse = 1 };
-
-VALOR_HD uint32_t below(int bit) { return (1u << bit) - 1; }
-VALOR_HD uint32_t up_to(int bit) { return 0xffffffffu >> (31 - bit); }
-__device__ __forceinline__ int first_bit(uint32_t word) { return __ffs(static_cast<int>(word)) - 1; }
-__device__ __forceinline__ int last_bit(uint32_t word) { return 31 - __clz(static_cast<int>(word)); }
 
 // Bit i of the result of lane l is bit l of the word of lane i: halves of ever smaller squares change places.
 __device__ __forceinline__ uint32_t transpose_bits(uint32_t word) {
@@ -58,8 +55,9 @@ __device__ __forceinline__ void count_tile(const CurveTask& task, int64_t tile) 
     const int kind = slot < task.limits() ? kTrue : kFalse;
     const int64_t m = kind == kTrue ? slot : task.limit_of(slot - task.limits());
     int32_t sum = 0;
-    for (int64_t group = tile * kGroups; group < (tile + 1) * kGroups; ++group)
-      sum += __popc(task.mask(group, kind, setting) & task.kept(group, m));
+    VALOR_UNROLLED
+    for (int g = 0; g < kGroups; ++g)
+      sum += __popc(task.mask(tile * kGroups + g, kind, setting) & task.kept(tile * kGroups + g, m));
     task.count(tile, slot, setting) = sum;
   }
 }
@@ -77,11 +75,24 @@ __device__ __forceinline__ void write_words(const CurveTask& task, int64_t group
   }
 }
 
+// The class of a tile: a warp looks at 32 classes at a time, since each look waits for memory.
+__device__ __forceinline__ int64_t class_of(const CurveTask& task, int64_t tile) {
+  int64_t low = 0, count = task.run.shape.classes;  // those among which the first that begins later is
+  while (count > 0) {
+    const int64_t step = (count + 31) / 32, at = Warp().lane() * step;
+    const int passed = __popc(Warp().ballot(at < count && task.first_tile(low + at) <= tile));
+    if (passed == 0) break;
+    const int64_t left = count - (passed - 1) * step - 1;
+    low += (passed - 1) * step + 1;
+    count = left < step - 1 ? left : step - 1;
+  }
+  return low - 1;
+}
+
 // One block a tile, one thread a record.
 __global__ void __launch_bounds__(kTile) collect_kernel(const __grid_constant__ CurveTask task) {
   const int64_t tile = blockIdx.x;
-  const int64_t k =
-      partition_point(task.run.shape.classes, [&](int64_t c) { return task.first_tile(c) <= tile; }) - 1;
+  const int64_t k = class_of(task, tile);
   const bool used = tile < task.first_tile(k) + task.tiles_of(k);
   if (threadIdx.x == 0) task.tables.classes[tile] = used ? static_cast<int32_t>(k) : -1;
   if (!used) return;
@@ -102,10 +113,10 @@ __global__ void __launch_bounds__(kTile) collect_kernel(const __grid_constant__ 
 // Each count becomes the sum of those before it and of `before`.
 __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int64_t begin, int64_t end,
                                             int32_t before) {
-  for (int64_t i = begin; i < end; i += kBatch) {
-    int32_t own[kBatch];
-    for (int j = 0; j < kBatch; ++j) own[j] = i + j < end ? counts[(i + j) * stride] : 0;
-    for (int j = 0; j < kBatch; ++j) {
+  for (int64_t i = begin; i < end; i += kFew) {
+    int32_t own[kFew];
+    for (int j = 0; j < kFew; ++j) own[j] = i + j < end ? counts[(i + j) * stride] : 0;
+    for (int j = 0; j < kFew; ++j) {
       if (i + j < end) counts[(i + j) * stride] = before;
       before += own[j];
     }
@@ -113,7 +124,7 @@ __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int
 }
 
 // Blocks of 32 columns (slot, setting) of a class: counts become those of the tiles before.
-__global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_constant__ CurveTask task) {
+__global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_constant__ CurveTask task) {
   VALOR_SHARED(int32_t, sums, [kScanWarps][32]);
   const CurveShape& shape = task.run.shape;
   const int64_t k = blockIdx.x, tiles = task.tiles_of(k), share = (tiles + kScanWarps - 1) / kScanWarps;
@@ -138,126 +149,46 @@ __global__ void __launch_bounds__(32 * kScanWarps) scan_kernel(const __grid_cons
   if (blockIdx.y > 0 || task.first > 0) return;
   for (int64_t i = warp * 32 + threadIdx.x; i < shape.areas * shape.recalls; i += 32 * kScanWarps) {
     const int64_t a = i / shape.recalls, r = i % shape.recalls, p = task.run.positives_of(k, a);
+    if (p == 0) continue;
     const int64_t rows = task.records_of(k);
     task.reach(k, a)[r] = reaching_index(p, p > rows ? p : rows, task.run.recall_grid[r]);
   }
 }
 
-// The true positives among 32 records of a class, in one setting and curve; kTied if tied scores change
-// places.
+// One block a tile and kShare settings, one warp a group: samples become the largest precision of the true
+// positives that fall to them. A lane knows what the group has in one setting: half of the lanes true, half
+// false positives.
 template <bool kTied>
-class Walk {
- public:
-  __device__ __forceinline__ Walk(const CurveTask& task, int64_t k, int64_t group, int64_t setting,
-                                  int64_t curve)
-      : task_(task), k_(k), group_(group), setting_(setting), curve_(curve), m_(task.limit_of(curve)) {
-    falses_ = task.mask(group, kFalse, setting) & task.kept(group, m_);
-    const int32_t thresholds = static_cast<int32_t>(task.run.shape.thresholds);
-    a_ = (task.first + static_cast<int32_t>(setting)) / thresholds;
-    out_ = task.run.first_sample((task.first + setting) - a_ * thresholds, k, a_, curve);
-  }
-
-  __device__ __forceinline__ void run() {
-    uint32_t trues = task_.mask(group_, kTrue, setting_) & task_.kept(group_, m_);
-    if (trues == 0 || task_.run.positives_of(k_, a_) == 0) return;
-    const int64_t* reach = task_.reach(k_, a_);
-    const int64_t recalls = task_.run.shape.recalls;
-    int64_t index = before(kTrue, m_), r = -1;
-    fp_ = before(kFalse, task_.limits() + curve_);
-    double best = 0.0;
-    for (; trues; trues &= trues - 1, ++index) {
-      const int bit = first_bit(trues);
-      const int64_t old = r;
-      if (r < 0) r = partition_point(recalls, [=](int64_t i) { return reach[i] <= index; }) - 1;
-      while (r >= 0 && r + 1 < recalls && reach[r + 1] <= index) ++r;
-      if (r < 0) continue;
-      if (old >= 0 && r > old) raise(old, best), best = 0.0;
-      const double value = precision_at(index + 1, false_at(bit));
-      best = value > best ? value : best;
-      if (task_.run.full) note_score(reach, r, index, bit);
-    }
-    if (r >= 0) raise(r, best);
-  }
-
- private:
-  // Positives of the class before this group, from the count in `slot` of the tiles before.
-  __device__ __forceinline__ int64_t before(Kind kind, int64_t slot) const {
-    int64_t sum = task_.count(group_ / kGroups, slot, setting_);
-    for (int64_t g = group_ / kGroups * kGroups; g < group_; ++g)
-      sum += __popc(task_.mask(g, kind, setting_) & task_.kept(g, m_));
-    return sum;
-  }
-
-  // False positives before a true positive; those with its score come all after it, or all before it, where
-  // the run asks for the highest, or the lowest, precision.
-  __device__ __forceinline__ int64_t false_at(int bit) {
-    if (!kTied) return fp_ + __popc(falses_ & below(bit));
-    const bool highest = task_.run.ties == kHighest;
-    const uint32_t starts = task_.tables.starts[group_];
-    const uint32_t inside = starts & (highest ? up_to(bit) : ~up_to(bit));
-    if (inside) return fp_ + __popc(falses_ & below(highest ? last_bit(inside) : first_bit(inside)));
-    if (beyond_ < 0) beyond_ = highest ? false_before_tie() : false_after_tie();
-    return beyond_;
-  }
-
-  // The score that the first record here has begins in a group before.
-  __device__ __forceinline__ int64_t false_before_tie() const {
-    int64_t g = group_ - 1;
-    while (task_.tables.starts[g] == 0) --g;  // the first record of a class starts one
-    Walk other(task_, k_, g, setting_, curve_);
-    return other.before(kFalse, task_.limits() + curve_) +
-           __popc(other.falses_ & below(last_bit(task_.tables.starts[g])));
-  }
-
-  // The score that the last record here has ends in a group behind, or with the class.
-  __device__ __forceinline__ int64_t false_after_tie() const {
-    const int64_t last = task_.first_tile(k_) * kGroups + (task_.records_of(k_) - 1) / 32;
-    int64_t g = group_ + 1;
-    while (g <= last && task_.tables.starts[g] == 0) ++g;
-    const uint32_t ended = g <= last ? below(first_bit(task_.tables.starts[g])) : 0xffffffffu;
-    Walk other(task_, k_, g <= last ? g : last, setting_, curve_);
-    return other.before(kFalse, task_.limits() + curve_) + __popc(other.falses_ & ended);
-  }
-
-  // Bits of doubles that are not negative are in the order of their values.
-  __device__ __forceinline__ void raise(int64_t r, double value) const {
-    double* sample = task_.run.precision + out_ + task_.run.grid_places[r] * task_.run.sample_stride();
-    atomicMax(reinterpret_cast<unsigned long long*>(sample), static_cast<unsigned long long>(bits_of(value)));
-  }
-
-  // Samples that this very true positive reaches first carry its score.
-  __device__ __forceinline__ void note_score(const int64_t* reach, int64_t r, int64_t index, int bit) const {
-    if (reach[r] != index) return;
-    const int64_t at = (group_ - task_.first_tile(k_) * kGroups) * 32 + bit;
-    const double score = record_score(task_.run.record(task_.run.offsets[k_] + at));
-    for (; r >= 0 && reach[r] == index; --r)
-      task_.run.scores[out_ + task_.run.grid_places[r] * task_.run.sample_stride()] = score;
-  }
-
-  const CurveTask& task_;
-  const int64_t k_, group_, setting_, curve_, m_;
-  int64_t a_, out_, fp_ = 0, beyond_ = -1;
-  uint32_t falses_;
-};
-
-// One block a tile: samples become the largest precision of the true positives that fall to them.
-template <bool kTied>
-__global__ void __launch_bounds__(kTile, kTied ? 2 : 3) raise_kernel(const __grid_constant__ CurveTask task) {
+__global__ void __launch_bounds__(kTile) raise_kernel(const __grid_constant__ CurveTask task) {
+  VALOR_SHARED(uint32_t, words, [kGroups][2 * kShare]);
   const int64_t tile = blockIdx.x, k = task.tables.classes[tile];
   if (k < 0) return;
-  for (int i = threadIdx.x; i < kGroups * task.settings; i += kTile)
-    for (int64_t curve = 0; curve < task.run.curves(); ++curve)
-      Walk<kTied>(task, k, tile * kGroups + i / task.settings, i % task.settings, curve).run();
-}
-
-// The largest value of this lane and all below, and of `before`.
-__device__ __forceinline__ double largest_so_far(double value, double before) {
-  if (before > value) value = before;
-  for (int offset = 1; offset < 32; offset *= 2) {
-    const double other = __shfl_up_sync(Warp::kAll, value, offset);
-    if (other > value) value = other;
+  const Warp warp;
+  const int lane = warp.lane(), own = static_cast<int>(threadIdx.x) / 32, first = blockIdx.y * kShare;
+  const int kind = lane / kShare, setting = first + lane % kShare;
+  const int64_t group = tile * kGroups + own;
+  const bool there = setting < task.settings;
+  for (int64_t curve = 0; curve < task.run.curves(); ++curve) {
+    const int64_t m = task.limit_of(curve), slot = kind == kTrue ? m : task.limits() + curve;
+    int32_t before = there ? task.count(tile, slot, setting) : 0;
+    const uint32_t word = there ? task.mask(group, kind, setting) & task.kept(group, m) : 0;
+    __syncthreads();
+    words[own][lane] = word;
+    __syncthreads();
+    for (int g = 0; g < own; ++g) before += __popc(words[g][lane]);
+    for (int i = 0; i < kShare; ++i) {
+      const Group<kTied> found{task,
+                               k,
+                               group,
+                               first + i,
+                               curve,
+                               warp.from(word, i),
+                               warp.from(word, kShare + i),
+                               warp.from(before, i),
+                               warp.from(before, kShare + i)};
+      if (found.trues) found.run();
+    }
   }
-  return value;
 }
 
 // Score of the first record of a class within limit m; false when there is none.
@@ -280,26 +211,51 @@ __device__ __forceinline__ int64_t samples_reached(const CurveTask& task, int64_
   return first_score(task, k, m, score) && reached < task.unconditional ? task.unconditional : reached;
 }
 
-// Samples of one curve in place, 32 at a time from the last: each is the largest from it on, and 0 from the
-// first place that is not reached.
-__device__ __forceinline__ void finish_curve(const CurveTask& task, int64_t k, int64_t a, int64_t t,
-                                             int64_t curve) {
+struct Curve {
+  int64_t k, a, t, curve;
+};
+
+// Samples of one curve in place: each is the largest from it on, and 0 from the first place that is not
+// reached. The threads of a column share them, and `most` has the largest of each share: kBatch samples, the
+// last first, in turns where there are more.
+__device__ __forceinline__ void finish_curve(const CurveTask& task, const Curve& of, bool there,
+                                             double (&most)[kShares][32]) {
   const Accumulation& run = task.run;
-  const int64_t first = run.first_sample(t, k, a, curve), stride = run.sample_stride(),
-                m = task.limit_of(curve);
-  const bool absent = run.positives_of(k, a) == 0;
+  const int64_t first = run.first_sample(of.t, of.k, of.a, of.curve), stride = run.sample_stride();
+  const int64_t m = task.limit_of(of.curve);
+  const bool absent = run.positives_of(of.k, of.a) == 0;
+  const int share = static_cast<int>(threadIdx.y), lane = static_cast<int>(threadIdx.x);
   double score = 0.0, best = 0.0;
-  const int64_t tp = task.total(k, m, a * run.shape.thresholds + t);
-  const int64_t stop = task.stops[absent ? 0 : samples_reached(task, k, a, m, tp, score)];
-  for (int64_t base = run.shape.recalls - 1; base >= 0; base -= 32) {
-    const int64_t r = base - Warp().lane(), place = r >= 0 ? run.grid_places[r] : 0,
-                  at = first + place * stride;
-    best = largest_so_far(r >= 0 ? run.precision[at] : 0.0, best);
-    const bool filled = place < stop;
-    if (r >= 0) run.precision[at] = absent ? -1.0 : filled ? best : 0.0;
-    if (r >= 0 && run.full && (absent || !filled || r < task.unconditional))
-      run.scores[at] = absent ? -1.0 : filled ? score : 0.0;
-    best = __shfl_sync(Warp::kAll, best, 31);
+  const int64_t tp = task.total(of.k, m, of.a * run.shape.thresholds + of.t);
+  const int64_t stop = task.stops[absent ? 0 : samples_reached(task, of.k, of.a, m, tp, score)];
+  for (int64_t end = run.shape.recalls; end > 0; end -= kShares * kBatch) {
+    const int64_t last = end - 1 - share * kBatch;
+    const int held = !there || last < 0 ? 0 : last < kBatch ? static_cast<int>(last) + 1 : kBatch;
+    double own[kBatch];
+    VALOR_UNROLLED
+    for (int j = 0; j < kBatch; ++j)
+      own[j] = j < held && !absent ? run.precision[first + run.grid_places[last - j] * stride] : 0.0;
+    VALOR_UNROLLED
+    for (int j = 1; j < kBatch; ++j) own[j] = own[j - 1] > own[j] ? own[j - 1] : own[j];
+    most[share][lane] = own[kBatch - 1];
+    __syncthreads();
+    double before = best;
+    VALOR_ROLLED
+    for (int s = 0; s < kShares; ++s) {
+      if (s == share) before = best;
+      best = most[s][lane] > best ? most[s][lane] : best;
+    }
+    __syncthreads();
+    VALOR_UNROLLED
+    for (int j = 0; j < kBatch; ++j) {
+      if (j >= held) continue;
+      const int64_t place = run.grid_places[last - j], at = first + place * stride;
+      const bool filled = place < stop;
+      const double value = own[j] > before ? own[j] : before;
+      run.precision[at] = absent ? -1.0 : filled ? value : 0.0;
+      if (run.full && (absent || !filled || last - j < task.unconditional))
+        run.scores[at] = absent ? -1.0 : filled ? score : 0.0;
+    }
   }
 }
 
@@ -311,52 +267,74 @@ __device__ __forceinline__ void write_recall(const CurveTask& task, int64_t k, i
       positives == 0 ? -1.0 : static_cast<double>(tp) / static_cast<double>(positives);
 }
 
-// One warp a curve; recall has all limits whether there are curves of them or not.
-__global__ void __launch_bounds__(kTile) finish_kernel(const __grid_constant__ CurveTask task) {
+// One column of threads a curve, so that neighbours read and write neighbouring samples; recall has all
+// limits whether there are curves of them or not.
+__global__ void __launch_bounds__(32 * kShares, 3) finish_kernel(const __grid_constant__ CurveTask task) {
+  VALOR_SHARED(double, most, [kShares][32]);
   const CurveShape& shape = task.run.shape;
-  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kTile + threadIdx.x) / 32, curves = task.run.curves();
-  if (i >= shape.settings() * shape.classes * curves) return;
+  const int64_t all = shape.settings() * shape.classes * task.run.curves(), curves = task.run.curves();
+  const int64_t own = static_cast<int64_t>(blockIdx.x) * 32 + threadIdx.x, i = own < all ? own : all - 1;
   const int64_t curve = i % curves, a = i / curves % shape.areas, row = i / curves / shape.areas;
   const int64_t k = row % shape.classes, t = row / shape.classes;
-  finish_curve(task, k, a, t, curve);
-  for (int64_t m = curve + Warp().lane() * curves; m < shape.limits; m += 32 * curves)
+  finish_curve(task, {k, a, t, curve}, own < all, most);
+  for (int64_t m = curve + threadIdx.y * curves; own < all && m < shape.limits; m += kShares * curves)
     write_recall(task, k, a, t, m);
+}
+
+int32_t clear_samples(const SampleTables& samples, void* stream) {
+  const ClearTask zero{
+      {reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {samples.precision_samples, samples.score_samples}};
+  return clear(zero, stream);
 }
 
 // Settings are taken 64 at a time; what is left of a pass is in the samples and in the totals.
 int32_t launch_all(CurveTask& task, void* stream) {
   const int64_t settings = task.run.shape.settings(), K = task.run.shape.classes;
-  const int64_t samples = settings * task.run.shape.recalls * K * task.run.curves();
-  const ClearTask zero{{reinterpret_cast<int64_t*>(task.run.precision),
-                        reinterpret_cast<int64_t*>(task.run.scores), nullptr, nullptr},
-                       {samples, task.run.full ? samples : 0, 0, 0}};
-  int32_t status = clear(zero, stream);
+  int32_t status = 0;
   for (int64_t first = 0; first < settings && status == 0; first += kPass) {
     task.first = static_cast<int32_t>(first);
     task.settings = static_cast<int32_t>(settings - first < kPass ? settings - first : kPass);
     const unsigned tiles = static_cast<unsigned>(task.tiles), columns = task.slots() * task.settings;
+    const dim3 parts(tiles, (task.settings + kShare - 1) / kShare);
     status = VALOR_LAUNCH(collect_kernel, tiles, kTile, 0, stream, task);
     if (status == 0)
       status = VALOR_LAUNCH(scan_kernel, dim3(K, (columns + 31) / 32), dim3(32, kScanWarps), 0, stream, task);
     if (status == 0)
-      status = task.run.ties == kGiven ? VALOR_LAUNCH(raise_kernel<false>, tiles, kTile, 0, stream, task)
-                                       : VALOR_LAUNCH(raise_kernel<true>, tiles, kTile, 0, stream, task);
+      status = task.run.ties == kGiven ? VALOR_LAUNCH(raise_kernel<false>, parts, kTile, 0, stream, task)
+                                       : VALOR_LAUNCH(raise_kernel<true>, parts, kTile, 0, stream, task);
   }
-  const unsigned blocks =
-      static_cast<unsigned>((settings * K * task.run.curves() + kTile / 32 - 1) / (kTile / 32));
-  return status ? status : VALOR_LAUNCH(finish_kernel, blocks, kTile, 0, stream, task);
+  const unsigned blocks = static_cast<unsigned>((settings * K * task.run.curves() + 31) / 32);
+  return status ? status : VALOR_LAUNCH(finish_kernel, blocks, dim3(32, kShares), 0, stream, task);
 }
 
 }  // namespace
+
+int64_t curve_workspace(const CurveSizes& sizes, bool full, bool ties) {
+  CurveTables tables;
+  return place_tables(sizes, full, ties, nullptr, tables);
+}
+
+int32_t run_curves(const CurveRun& curves, void* workspace, void* stream) {
+  const CurveSizes& sizes = curves.sizes;
+  if (sizes.classes == 0 || sizes.shape().settings() == 0) return 0;
+  CurveTask task = {};
+  task.run = curves.run;
+  task.stops = curves.stops;
+  task.unconditional = curves.unconditional;
+  task.tiles = sizes.tiles();
+  place_tables(sizes, task.run.full, task.run.ties != kGiven, workspace, task.tables);
+  const int32_t status = curves.cleared ? 0 : clear_samples(curves.samples(), stream);
+  return status ? status : launch_all(task, stream);
+}
+
 }  // namespace valor
 
 // Bytes of workspace that valor_precision_recall_cuda needs for the same sizes: T, A, M, R, K, records.
 VALOR_API int32_t valor_precision_recall_workspace_cuda(const int64_t* sizes, int64_t full, int64_t ties,
                                                         int64_t* bytes) {
   using namespace valor;
-  CurveTables tables;
-  *bytes =
-      place_tables(*reinterpret_cast<const CurveSizes*>(sizes), full != 0, ties != kGiven, nullptr, tables);
+  *bytes = curve_workspace(*reinterpret_cast<const CurveSizes*>(sizes), full != 0, ties != kGiven);
   return 0;
 }
 
@@ -372,16 +350,10 @@ VALOR_API int32_t valor_precision_recall_cuda(const uint8_t* records, const int6
                                               void* workspace, void* stream) {
   using namespace valor;
   const CurveSizes& s = *reinterpret_cast<const CurveSizes*>(sizes);
-  if (s.classes == 0 || s.shape().settings() == 0) return 0;
   if (s.records > INT32_MAX) return kInvalidValue;
-  CurveTask task = {};
-  task.run = Accumulation{s.shape(),        records,   order,
-                          offsets,          positives, reinterpret_cast<const double*>(grid),
-                          grid + s.recalls, full != 0, static_cast<TieOrder>(ties),
-                          precision,        recall,    scores};
-  task.stops = grid + 2 * s.recalls;
-  task.unconditional = unconditional;
-  task.tiles = s.tiles();
-  place_tables(s, full != 0, ties != kGiven, workspace, task.tables);
-  return launch_all(task, stream);
+  const Accumulation run{s.shape(),        records,   order,
+                         offsets,          positives, reinterpret_cast<const double*>(grid),
+                         grid + s.recalls, full != 0, static_cast<TieOrder>(ties),
+                         precision,        recall,    scores};
+  return run_curves({run, s, grid + 2 * s.recalls, unconditional, false}, workspace, stream);
 }

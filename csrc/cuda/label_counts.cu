@@ -1,6 +1,6 @@
 // Which labels detection records hold, and how many rows count: a table of labels that all rows fill, then
-// the ascending place of each, which is its class.
-#include "order_task.h"
+// the ascending place of each, which is its class. Images are looked at by the same launch.
+#include "image_keys.h"
 
 namespace valor {
 namespace {
@@ -22,21 +22,38 @@ __device__ __forceinline__ void add_totals(const OrderTask& task, const int32_t 
               static_cast<unsigned long long>(sums[threadIdx.x]));
 }
 
-// Notes the label of each row; the first blocks take detections, the others ground truths.
+// Whether no thread of the block was asked for this label before. May say so twice where labels share a
+// place.
+__device__ __forceinline__ bool claim(unsigned long long* claims, int32_t label) {
+  const unsigned long long entry = LabelTable::entry(label);
+  unsigned long long* const place = claims + (mix(static_cast<uint32_t>(label)) & (kThreads - 1));
+  return *place != entry && atomicCAS(place, 0ull, entry) != entry;
+}
+
+// Notes the label of each row, once a block: thousands of rows that compare and swap in one slot would wait
+// for one another. The first blocks take detections, the next ground truths, the last images.
 __global__ void __launch_bounds__(kThreads)
-    label_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table,
-                 const int64_t detection_blocks) {
+    label_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks,
+                 const int64_t row_blocks) {
+  VALOR_SHARED(unsigned long long, claims, [kThreads]);
+  const OrderTask& task = run.task;
   const int64_t block = blockIdx.x;
+  if (block >= row_blocks) {
+    note_image(run, (block - row_blocks) * kThreads + threadIdx.x);
+    return;
+  }
   const bool found = block < detection_blocks;
-  const int64_t first = (found ? block : block - detection_blocks) * kBlockRows + threadIdx.x;
-  const int64_t rows = found ? task.num_detections : task.num_ground_truths;
+  const int64_t i = (found ? block : block - detection_blocks) * kThreads + threadIdx.x;
+  const bool there = i < (found ? task.num_detections : task.num_ground_truths);
+  const uint8_t* row = found ? task.detection(there ? i : 0) : task.ground_truth(there ? i : 0);
   int32_t counts[kTotals] = {};
-  for (int64_t i = first; i < rows && i < first + kBlockRows; i += kThreads) {
-    const uint8_t* row = found ? task.detection(i) : task.ground_truth(i);
-    if (found ? record_bucket(row) == kPaddingBucket : !OrderTask::bit(row, task.areas)) continue;
-    counts[found ? 0 : 1] += 1;
-    counts[2] += !found && OrderTask::bit(row, task.areas + 1);
-    if (!task.wanted) table.insert(found ? record_label(row) : ground_truth_label(row));
+  claims[threadIdx.x] = 0;
+  __syncthreads();
+  if (there && (found ? record_bucket(row) != kPaddingBucket : OrderTask::bit(row, task.areas))) {
+    counts[found ? 0 : 1] = 1;
+    counts[2] = !found && OrderTask::bit(row, task.areas + 1);
+    const int32_t label = found ? record_label(row) : ground_truth_label(row);
+    if (!task.wanted && claim(claims, label)) run.tables.labels.insert(label);
   }
   add_totals(task, counts);
 }
@@ -81,12 +98,13 @@ __global__ void __launch_bounds__(kThreads)
 int32_t count_labels(const Ordering& run, void* stream) {
   const OrderTask& task = run.task;
   const LabelTable& table = run.tables.labels;
-  const int64_t found = task.detection_blocks(), blocks = found + task.ground_truth_blocks();
+  const int64_t found = task.detection_blocks(), rows = found + task.ground_truth_blocks();
+  const int64_t blocks = rows + (task.num_images + kThreads - 1) / kThreads;
   const unsigned labels = static_cast<unsigned>((task.capacity + kThreads - 1) / kThreads);
   int32_t status = 0;
   if (task.wanted && labels) status = VALOR_LAUNCH(wanted_kernel, labels, kThreads, 0, stream, task, table);
   if (status || blocks == 0) return status;
-  status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, task, table, found);
+  status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, run, found, rows);
   if (status || task.wanted || labels == 0) return status;
   return VALOR_LAUNCH(rank_kernel, labels, kThreads, 0, stream, task, table);
 }

@@ -1,13 +1,15 @@
 // Means of precision and recall over what counts, for a few numbers to leave the device in place of the
 // arrays.
 #include "../core/means.h"
+#include "accumulate_stages.h"
 #include "launch.h"
-#include "table_layout.h"
 
 namespace valor {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kParts = 8;                  // running sums of sum_block, each by a thread of its own
+constexpr int kPaths = kThreads / kParts;  // paths that a block takes
+constexpr int kPathBits = 5;               // their logarithm
 
 // One mean; all are places. `first` and `count` are those of its IoU thresholds in a list.
 struct Pick {
@@ -21,73 +23,150 @@ struct MeansTask {
   const int64_t* thresholds;  // places, by Pick
   int64_t* counts;            // [A] classes that count
   int32_t* present;           // [A, K] these classes, ascending
-  double* sums;               // [picks, 2^steps]
+  double* sums;               // [picks, 2^top()]
   int steps;
   double* out;  // [picks]
 
   VALOR_HD int64_t samples(const Pick& pick) const { return pick.of_recall ? 1 : recalls; }
   VALOR_HD int64_t size(const Pick& pick) const { return pick.count * samples(pick) * counts[pick.area]; }
-  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << steps); }
+  // Levels of the tree whose nodes are left when blocks have added up what they took.
+  VALOR_HD int top() const { return steps > kPathBits ? steps - kPathBits : 0; }
+  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top()); }
 };
 
-// Walks over the values of a pick in the order of the arrays.
+// Addresses of the values of a pick in the order of the arrays, every kParts-th from one on; those behind the
+// last one are addresses of others. No step has a branch, so that all values are under way at once.
 class Values {
  public:
   __device__ __forceinline__ Values(const MeansTask& task, const Pick& pick, int64_t at)
-      : task_(task), pick_(pick), present_(task.counts[pick.area]), at_(at % present_) {
-    sample_ = at / present_ % task.samples(pick);
-    threshold_ = at / present_ / task.samples(pick);
+      : task_(task),
+        pick_(pick),
+        present_(static_cast<int32_t>(task.counts[pick.area])),
+        samples_(static_cast<int32_t>(task.samples(pick))) {
+    at_ = static_cast<int32_t>(at % present_);
+    sample_ = static_cast<int32_t>(at / present_ % samples_);
+    threshold_ = at / present_ / samples_;
+    classes_a_step_ = kParts % present_;
+    samples_a_step_ = kParts / present_ % samples_;
+    thresholds_a_step_ = kParts / present_ / samples_;
   }
-  __device__ __forceinline__ double next() {
+  __device__ __forceinline__ const double* get() const {
     const int64_t k = task_.present[pick_.area * task_.classes + at_];
-    const int64_t t = task_.thresholds[pick_.first + threshold_];
-    const int64_t row = (t * task_.samples(pick_) + sample_) * task_.classes + k;
+    const int64_t last = pick_.count - 1;
+    const int64_t t = task_.thresholds[pick_.first + (threshold_ < last ? threshold_ : last)];
+    const int64_t row = (t * samples_ + sample_) * task_.classes + k;
     const int64_t limits = pick_.of_recall ? task_.limits : task_.curves;
     const double* from = pick_.of_recall ? task_.recall : task_.precision;
-    if (++at_ == present_) at_ = 0, ++sample_;
-    if (sample_ == task_.samples(pick_)) sample_ = 0, ++threshold_;
-    return from[(row * task_.areas + pick_.area) * limits + pick_.limit];
+    return from + (row * task_.areas + pick_.area) * limits + pick_.limit;
+  }
+  __device__ __forceinline__ void step() {
+    at_ += classes_a_step_;
+    const int32_t wraps = at_ >= present_ ? 1 : 0;
+    at_ -= wraps ? present_ : 0;
+    sample_ += samples_a_step_ + wraps;
+    const int32_t ends = sample_ >= samples_ ? 1 : 0;
+    sample_ -= ends ? samples_ : 0;
+    threshold_ += thresholds_a_step_ + ends;
   }
 
  private:
   const MeansTask& task_;
   const Pick& pick_;
-  const int64_t present_;
-  int64_t at_, sample_, threshold_;
+  const int32_t present_, samples_;
+  int32_t at_, sample_, classes_a_step_, samples_a_step_, thresholds_a_step_;
+  int64_t threshold_;
 };
 
-// One block per area range: the classes that have recall there, by ballots of 32.
-__global__ void __launch_bounds__(32) present_kernel(const __grid_constant__ MeansTask task) {
+// One block per area range: the classes that have recall there, in order.
+__global__ void __launch_bounds__(kThreads) present_kernel(const __grid_constant__ MeansTask task) {
+  VALOR_SHARED(int32_t, found, [kThreads / 32]);
   const int64_t a = blockIdx.x;
   const Warp warp;
-  int64_t count = 0;
-  for (int64_t base = 0; base < task.classes; base += 32) {
-    const int64_t k = base + warp.lane();
+  int64_t before = 0;
+  for (int64_t base = 0; base < task.classes; base += kThreads) {
+    const int64_t k = base + threadIdx.x;
     const bool counts = k < task.classes && task.recall[(k * task.areas + a) * task.limits] > -1.0;
     const uint32_t votes = warp.ballot(counts);
-    if (counts)
-      task.present[a * task.classes + count + __popc(votes & ((1u << warp.lane()) - 1))] =
-          static_cast<int32_t>(k);
-    count += __popc(votes);
+    __syncthreads();
+    if (warp.lane() == 0) found[threadIdx.x / 32] = __popc(votes);
+    __syncthreads();
+    int64_t place = before + __popc(votes & ((1u << warp.lane()) - 1));
+    for (int w = 0; w < kThreads / 32; ++w) {
+      if (w < static_cast<int>(threadIdx.x) / 32) place += found[w];
+      before += found[w];
+    }
+    if (counts) task.present[a * task.classes + place] = static_cast<int32_t>(k);
   }
-  if (warp.lane() == 0) task.counts[a] = count;
+  if (threadIdx.x == 0) task.counts[a] = before;
 }
 
-// One thread a block of values.
+// The sum of sum_block by kParts lanes, each with one of its running sums; all of them get it.
+__device__ __forceinline__ double sum_parts(const MeansTask& task, const Pick& pick, const SumNode& node) {
+  const int64_t part = threadIdx.x % kParts, whole = node.size - node.size % kParts;
+  if (Warp().ballot(node.size > 0) == 0) return 0.0;
+  constexpr int kMost = SumNode::kBlock / kParts;
+  Values values(task, pick, node.start + part);
+  const double* from[kMost];
+  double own[kMost];
+  VALOR_UNROLLED
+  for (int j = 0; j < kMost; ++j, values.step()) from[j] = values.get();
+  VALOR_UNROLLED
+  for (int j = 0; j < kMost; ++j) own[j] = *from[j];
+  double sum = own[0], last = whole == 0 ? own[0] : 0.0;
+  VALOR_UNROLLED
+  for (int j = 1; j < kMost; ++j) {
+    if (j * kParts < whole) sum += own[j];
+    if (j * kParts == whole) last = own[j];
+  }
+  for (int by = 1; by < kParts; by *= 2) sum += __shfl_xor_sync(Warp::kAll, sum, by);
+  if (whole == 0) sum = 0.0;
+  for (int i = 0; i < kParts - 1; ++i) {
+    const double next = __shfl_sync(Warp::kAll, last, i, kParts);
+    if (whole + i < node.size) sum += next;
+  }
+  return sum;
+}
+
+// Adds the halves of 2^levels sums whose paths begin with the bits of `path`, from the last level on: threads
+// of a block, each with a path. `sums` holds those of a block alone.
+__device__ __forceinline__ void add_halves(double* sums, SumNode root, int64_t path, int levels, bool there) {
+  uint32_t splits = 0;  // bit i: i levels above the last, the path leads through a node with halves
+  for (int bit = levels - 1; there && bit >= 0; --bit) {
+    if (!root.splits()) break;
+    splits |= 1u << bit;
+    root = (path >> bit & 1) ? root.right() : root.left();
+  }
+  for (int bit = 0; bit < levels; ++bit) {
+    __syncthreads();
+    if (there && (splits >> bit & 1) && (path & ((int64_t{2} << bit) - 1)) == 0)
+      sums[path] += sums[path + (int64_t{1} << bit)];
+  }
+}
+
+// kParts threads a path of the tree, whose last levels a block adds up.
 __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ MeansTask task) {
-  const int64_t path = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const Pick& pick = task.picks[blockIdx.y];
-  SumNode node{0, task.size(pick)};
-  if (node.size == 0 || path >> task.steps || !node.follow(path, task.steps)) return;
-  task.sums_of(blockIdx.y)[path] = sum_block(Values(task, pick, node.start), node.size);
+  VALOR_SHARED(double, sums, [kPaths]);
+  const int64_t own = threadIdx.x / kParts, path = static_cast<int64_t>(blockIdx.x) * kPaths + own;
+  const Pick pick = task.picks[blockIdx.y];
+  const int64_t size = task.size(pick);
+  if (size == 0) return;
+  SumNode top{0, size}, node{0, size};
+  const bool inside = (path >> task.steps) == 0;
+  if (!top.follow(blockIdx.x, task.top()) || !inside) top.size = 0;
+  if (!inside || !node.follow(path, task.steps)) node.size = 0;
+  const double sum = sum_parts(task, pick, node);
+  if (threadIdx.x % kParts == 0) sums[own] = sum;
+  add_halves(sums, top, own, task.steps - task.top(), threadIdx.x % kParts == 0 && top.size > 0);
+  __syncthreads();
+  if (threadIdx.x == 0 && top.size > 0) task.sums_of(blockIdx.y)[blockIdx.x] = sums[0];
 }
 
 // One block per mean: sums of halves become those of the whole, level by level.
 __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ MeansTask task) {
   const int64_t size = task.size(task.picks[blockIdx.x]);
   double* sums = task.sums_of(blockIdx.x);
-  for (int level = task.steps - 1; level >= 0 && size > 0; --level) {
-    const int below = task.steps - level;  // the last bits of a path that this level has left behind
+  for (int level = task.top() - 1; level >= 0 && size > 0; --level) {
+    const int below = task.top() - level;  // the last bits of a path that this level has left behind
     for (int64_t path = threadIdx.x; path < int64_t{1} << level; path += kThreads) {
       SumNode node{0, size};
       if (node.follow(path, level) && node.splits())
@@ -100,30 +179,45 @@ __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ 
   if (threadIdx.x == 0 && size == 0) memcpy(task.out + blockIdx.x, &nan, sizeof nan);
 }
 
-// Host numbers of a call: R, K, A, C, M, how many picks there are, and the most thresholds of one.
-struct MeansSizes {
-  int64_t recalls, classes, areas, curves, limits, picks, most_thresholds;
-};
-
 // Places the tables of a call; returns the bytes that they take.
 int64_t place_tables(const MeansSizes& sizes, void* base, MeansTask& task) {
   task.steps = halvings(sizes.most_thresholds * sizes.recalls * sizes.classes);
   TableLayout layout(base);
   layout.place(task.counts, sizes.areas);
-  layout.place(task.sums, sizes.picks << task.steps);
+  layout.place(task.sums, sizes.picks << task.top());
   layout.place(task.present, sizes.areas * sizes.classes);
   return layout.bytes();
 }
 
 }  // namespace
+
+int64_t means_workspace(const MeansSizes& sizes) {
+  MeansTask task = {};
+  return place_tables(sizes, nullptr, task);
+}
+
+int32_t run_means(const double* precision, const double* recall, const MeansSizes& sizes,
+                  const int64_t* picks, const int64_t* thresholds, double* out, void* workspace,
+                  void* stream) {
+  if (sizes.picks == 0) return 0;
+  MeansTask task = {};
+  task.precision = precision, task.recall = recall, task.out = out;
+  task.recalls = sizes.recalls, task.classes = sizes.classes, task.areas = sizes.areas;
+  task.curves = sizes.curves, task.limits = sizes.limits;
+  task.picks = reinterpret_cast<const Pick*>(picks), task.thresholds = thresholds;
+  place_tables(sizes, workspace, task);
+  const unsigned count = static_cast<unsigned>(sizes.picks), areas = static_cast<unsigned>(sizes.areas);
+  int32_t status = VALOR_LAUNCH(present_kernel, areas, kThreads, 0, stream, task);
+  if (status == 0)
+    status = VALOR_LAUNCH(sum_kernel, dim3(1u << task.top(), count), kThreads, 0, stream, task);
+  return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
+}
+
 }  // namespace valor
 
 // Bytes of workspace that valor_present_means_cuda needs for the same sizes, those of MeansSizes.
 VALOR_API int32_t valor_present_means_workspace_cuda(const int64_t* sizes, int64_t* bytes) {
-  using namespace valor;
-  MeansTask task = {};
-  *bytes = place_tables(*reinterpret_cast<const MeansSizes*>(sizes), nullptr, task);
-  return 0;
+  return *bytes = valor::means_workspace(*reinterpret_cast<const valor::MeansSizes*>(sizes)), 0;
 }
 
 // Fills `out` [picks]. On the host: `sizes`. On the device: all else, of which `picks` are of Pick and
@@ -132,18 +226,6 @@ VALOR_API int32_t valor_present_means_cuda(const double* precision, const double
                                            const int64_t* sizes, const int64_t* picks,
                                            const int64_t* thresholds, double* out, void* workspace,
                                            void* stream) {
-  using namespace valor;
-  const MeansSizes& s = *reinterpret_cast<const MeansSizes*>(sizes);
-  if (s.picks == 0) return 0;
-  MeansTask task = {};
-  task.precision = precision, task.recall = recall, task.out = out;
-  task.recalls = s.recalls, task.classes = s.classes, task.areas = s.areas;
-  task.curves = s.curves, task.limits = s.limits;
-  task.picks = reinterpret_cast<const Pick*>(picks), task.thresholds = thresholds;
-  place_tables(s, workspace, task);
-  const unsigned count = static_cast<unsigned>(s.picks);
-  const unsigned blocks = static_cast<unsigned>(((int64_t{1} << task.steps) + kThreads - 1) / kThreads);
-  int32_t status = VALOR_LAUNCH(present_kernel, static_cast<unsigned>(s.areas), 32, 0, stream, task);
-  if (status == 0) status = VALOR_LAUNCH(sum_kernel, dim3(blocks, count), kThreads, 0, stream, task);
-  return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
+  return valor::run_means(precision, recall, *reinterpret_cast<const valor::MeansSizes*>(sizes), picks,
+                          thresholds, out, workspace, stream);
 }

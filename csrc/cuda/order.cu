@@ -1,21 +1,16 @@
 // Orders detection records by (class, score descending, place of the image, index in the image): rows are
 // laid out in the order of images, then sorted stably by class and score. Which images come again is found on
 // the way.
+#include "accumulate_stages.h"
 #include "clear.h"
-#include "order_task.h"
+#include "image_keys.h"
 
 namespace valor {
 namespace {
 
-constexpr int64_t kTile = kBlockRows;  // images of a tile
 constexpr int kScoreBits = 32;
-enum ImageColumn : int { kId = 0, kHasId = 1, kDetections = 4, kNegative = 6, kReach = 7 };
-
-VALOR_HD const int64_t* image_row(const OrderTask& task, int64_t image) {
-  return task.images + image * kImageColumns;
-}
-
-VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kTile - 1) / kTile; }
+constexpr int64_t kFewImages = 8192;  // each thread adds 32 of them at most
+VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kThreads - 1) / kThreads; }
 
 // As descending_key of a double, which float32 holds.
 VALOR_HD uint32_t descending_key32(float value) {
@@ -27,30 +22,10 @@ VALOR_HD uint32_t descending_key32(float value) {
 // -------------------------------------------------------------------------------------------------------
 // images
 
-// Writes the key of each image, and sums up what its boxes look like.
-__global__ void __launch_bounds__(kThreads) image_kernel(const __grid_constant__ Ordering run) {
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const bool there = i < run.task.num_images;
-  const int64_t* row = image_row(run.task, there ? i : 0);
-  if (there) run.tables.images[i] = {row[kId], row[kHasId] != 0, static_cast<int32_t>(i)};
-  const uint64_t negative = there ? static_cast<uint64_t>(row[kNegative]) : 0,
-                 reach = there ? static_cast<uint64_t>(row[kReach]) : 0;
-  for (int side = 0; side < 2; ++side) {
-    const uint64_t sum = Warp().sum(negative >> (32 * side) & 0xffffffffu);
-    const int32_t most = Warp().max(static_cast<int32_t>(reach >> (32 * side)));
-    if (Warp().lane() != 0) continue;
-    int64_t* words = run.task.words + side;
-    if (sum)
-      atomicAdd(reinterpret_cast<unsigned long long*>(words + kNegativeWord),
-                static_cast<unsigned long long>(sum));
-    if (most > 0) atomicMax(reinterpret_cast<long long*>(words + kReachWord), static_cast<long long>(most));
-  }
-}
-
 // Detections of the image at place i, by arrival or in the order of the keys.
 __device__ __forceinline__ int64_t detections_at(const Ordering& run, int64_t i, bool by_key) {
   if (i >= run.task.num_images) return 0;
-  return image_row(run.task, by_key ? run.tables.images[i].image : i)[kDetections];
+  return image_row(run.task, by_key ? image_of(run.tables.images.now[i]) : i)[kDetections];
 }
 
 // Sum over the block of what the threads before this one bring; the sum of all is in `total`.
@@ -74,54 +49,48 @@ __device__ __forceinline__ int64_t sum_before(int64_t value, int64_t& total) {
   return before + upto - value;
 }
 
-// One block a tile of images, by arrival or by key: how many detections it has; and whether an id comes
-// again.
+// One block a tile of images, by arrival or by key: how many detections it has.
 __global__ void __launch_bounds__(kThreads) tile_kernel(const __grid_constant__ Ordering run) {
   const bool by_key = blockIdx.x % 2;
   const int64_t tile = blockIdx.x / 2;
-  int64_t sum = 0, total;
-  for (int64_t i = tile * kTile + threadIdx.x; i < (tile + 1) * kTile && i < run.task.num_images;
-       i += kThreads) {
-    sum += detections_at(run, i, by_key);
-    if (by_key && i > 0 && run.tables.images[i].same_id(run.tables.images[i - 1]))
-      run.task.words[kRepeatedWord] = 1;
-  }
-  sum_before(sum, total);
+  int64_t total;
+  sum_before(detections_at(run, tile * kThreads + threadIdx.x, by_key), total);
   if (threadIdx.x == 0) run.tables.sums[by_key * tiles_of(run.task) + tile] = total;
 }
 
-// Writes where the detections of each image begin, by arrival and by key.
-__global__ void __launch_bounds__(kThreads) start_kernel(const __grid_constant__ Ordering run) {
+// Writes where the detections of each image begin, by arrival and by key; and whether an id comes again. A
+// few images are added up anew by each tile, more of them by tile_kernel.
+__global__ void __launch_bounds__(kThreads)
+    start_kernel(const __grid_constant__ Ordering run, const bool few) {
   const bool by_key = blockIdx.x % 2;
   const int64_t tile = blockIdx.x / 2, tiles = tiles_of(run.task), images = run.task.num_images;
-  int64_t before = 0, total;
-  for (int64_t t = threadIdx.x; t < tile; t += kThreads) before += run.tables.sums[by_key * tiles + t];
-  sum_before(before, total);
-  int64_t base = total;
-  for (int64_t first = tile * kTile; first < (tile + 1) * kTile && first < images; first += kThreads) {
-    const int64_t i = first + threadIdx.x, own = detections_at(run, i, by_key);
-    const int64_t start = base + sum_before(own, total);
-    base += total;
-    if (i >= images) continue;
-    if (by_key)
-      run.tables.starts[run.tables.images[i].image] = start;
-    else
-      run.tables.arrival[i] = start;
-    const int64_t end = start + own, rows = run.task.num_detections;
-    if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
-  }
+  const int64_t i = tile * kThreads + threadIdx.x, own = detections_at(run, i, by_key);
+  const SortKey* const keys = run.tables.images.now;
+  if (by_key && i > 0 && i < images && same_id(keys[i], keys[i - 1])) run.task.words[kRepeatedWord] = 1;
+  int64_t before = 0, base, total;
+  for (int64_t t = threadIdx.x; !few && t < tile; t += kThreads)
+    before += run.tables.sums[by_key * tiles + t];
+  for (int64_t j = threadIdx.x; few && j < tile * kThreads; j += kThreads)
+    before += detections_at(run, j, by_key);
+  sum_before(before, base);
+  const int64_t start = base + sum_before(own, total);
+  if (i >= images) return;
+  if (by_key)
+    run.tables.starts[image_of(keys[i])] = start;
+  else
+    run.tables.arrival[i] = start;
+  const int64_t end = start + own, rows = run.task.num_detections;
+  if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
 }
 
-int32_t order_images(const Ordering& run, void* stream) {
+int32_t order_images(Ordering& run, void* stream) {
   const int64_t images = run.task.num_images;
   if (images == 0) return 0;
-  const unsigned blocks = static_cast<unsigned>((images + kThreads - 1) / kThreads);
   const unsigned tiles = static_cast<unsigned>(2 * tiles_of(run.task));
-  int32_t status = VALOR_LAUNCH(image_kernel, blocks, kThreads, 0, stream, run);
-  if (status == 0)
-    status = sort_images(run.tables.images, images, run.tables.scratch, run.tables.scratch_bytes, stream);
-  if (status == 0) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
-  return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run);
+  int32_t status = sort_keys(run.tables.images, images, stream);
+  const bool few = images <= kFewImages;
+  if (status == 0 && !few) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
+  return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run, few);
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -147,31 +116,29 @@ __device__ __forceinline__ int64_t place_of(const Ordering& run, int64_t row) {
   return static_cast<uint64_t>(place) < static_cast<uint64_t>(run.task.num_detections) ? place : -1;
 }
 
-__device__ __forceinline__ void write_keys(const Ordering& run, int64_t first, bool labelled) {
-  const SortPairs& pairs = run.tables.pairs;
-  bool wide = false;
-  for (int64_t i = first; i < run.task.num_detections && i < first + kBlockRows; i += kThreads) {
-    const uint8_t* row = run.task.detection(i);
-    const double score = record_score(row);
-    const int64_t place = place_of(run, i), k = class_of(run, row, labelled);
-    const float narrow = static_cast<float>(score);
-    wide |= k < run.task.classes() && score == score && static_cast<double>(narrow) != score;
-    if (place < 0) continue;
-    const uint64_t narrow_key = static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
-    pairs.keys[place] = run.task.wide ? descending_key(score) : narrow_key;
-    pairs.rows[place] = static_cast<uint32_t>(i);
-  }
-  if (wide && !run.task.wide) run.task.words[kWideWord] = 1;
+__device__ __forceinline__ void write_key(const Ordering& run, int64_t i, bool labelled) {
+  const uint8_t* row = run.task.detection(i);
+  const double score = record_score(row);
+  const int64_t place = place_of(run, i), k = class_of(run, row, labelled);
+  const float narrow = static_cast<float>(score);
+  if (k < run.task.classes() && score == score && static_cast<double>(narrow) != score && !run.task.wide)
+    run.task.words[kWideWord] = 1;
+  const uint64_t narrow_key = static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
+  if (run.merged())
+    run.tables.keys.now[i] = {narrow_key, static_cast<uint64_t>(place) << 32 | static_cast<uint64_t>(i)};
+  if (run.merged() || place < 0) return;
+  run.tables.pairs.keys[place] = run.task.wide ? descending_key(score) : narrow_key;
+  run.tables.pairs.rows[place] = static_cast<uint32_t>(i);
 }
 
 // Adds the ground truths of this block that count, in shared memory where all classes have room there.
-__device__ __forceinline__ void count_ground_truths(const Ordering& run, int64_t first, bool labelled,
-                                                    uint32_t* shared) {
+__device__ __forceinline__ void count_ground_truth(const Ordering& run, int64_t i, bool labelled,
+                                                   uint32_t* shared) {
   const int64_t areas = run.task.areas, cells = run.task.classes() * areas;
   unsigned long long* const counts = reinterpret_cast<unsigned long long*>(run.task.positives);
   for (int64_t cell = threadIdx.x; shared && cell < cells; cell += kThreads) shared[cell] = 0;
   __syncthreads();
-  for (int64_t i = first; i < run.task.num_ground_truths && i < first + kBlockRows; i += kThreads) {
+  if (i < run.task.num_ground_truths) {
     const uint8_t* row = run.task.ground_truth(i);
     const int32_t found = labelled ? run.tables.labels.find(ground_truth_label(row)) : -1;
     const int64_t k = run.task.agnostic ? 0 : found;
@@ -194,11 +161,11 @@ __global__ void __launch_bounds__(kThreads)
   VALOR_DYNAMIC_SHARED(uint32_t, counts);
   const bool labelled = run.tables.labels.holds();
   const int64_t block = blockIdx.x;
-  if (block < detection_blocks)
-    write_keys(run, block * kBlockRows + threadIdx.x, labelled);
-  else
-    count_ground_truths(run, (block - detection_blocks) * kBlockRows + threadIdx.x, labelled,
-                        shared ? counts : nullptr);
+  const int64_t i = (block < detection_blocks ? block : block - detection_blocks) * kThreads + threadIdx.x;
+  if (block >= detection_blocks)
+    count_ground_truth(run, i, labelled, shared ? counts : nullptr);
+  else if (i < run.task.num_detections)
+    write_key(run, i, labelled);
 }
 
 // After a sort by float64 scores the keys become classes.
@@ -216,11 +183,14 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   const int64_t rows = run.task.num_detections, classes = run.task.classes();
   if (i >= rows) return;
+  const bool merged = run.merged();
   const auto class_at = [&](int64_t at) {
-    const int64_t k = static_cast<int64_t>(run.tables.pairs.keys[at] >> shift);
+    const uint64_t key = merged ? run.tables.keys.now[at].high : run.tables.pairs.keys[at];
+    const int64_t k = static_cast<int64_t>(key >> shift);
     return k < classes ? k : classes;
   };
-  const int64_t row = run.tables.pairs.rows[i], k = class_at(i);
+  const int64_t row = merged ? static_cast<uint32_t>(run.tables.keys.now[i].low) : run.tables.pairs.rows[i];
+  const int64_t k = class_at(i);
   run.task.order[i] = row < rows ? row : rows - 1;
   for (int64_t c = i == 0 ? 0 : class_at(i - 1) + 1; c <= k; ++c) run.task.offsets[c] = i;
   if (k == classes && (i == 0 || class_at(i - 1) < classes)) run.task.words[kRankedWord] = i;
@@ -237,7 +207,8 @@ int32_t sort_detections(Ordering& run, void* stream) {
   const auto sort = [&](int end) {
     return sort_pairs(run.tables.pairs, rows, 0, end, run.tables.scratch, run.tables.scratch_bytes, stream);
   };
-  int32_t status = sort(run.task.wide ? 64 : kScoreBits + class_bits);
+  int32_t status = run.merged() ? sort_keys(run.tables.keys, rows, stream)
+                                : sort(run.task.wide ? 64 : kScoreBits + class_bits);
   if (status == 0 && run.task.wide) status = VALOR_LAUNCH(class_kernel, blocks, kThreads, 0, stream, run);
   if (status == 0 && run.task.wide) status = sort(class_bits);
   const int shift = run.task.wide ? 0 : kScoreBits;
@@ -254,38 +225,45 @@ int32_t write_all_keys(const Ordering& run, void* stream) {
                       found, shared);
 }
 
-int32_t clear_tables(const Ordering& run, void* stream) {
+int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* stream) {
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots},
-                       {kWords - 1, classes * task.areas, classes + 1, task.slots},
-                       task.error,
-                       task.words + kErrorWord};
+  const ClearTask zero{
+      {task.words + kErrorWord + 1, task.positives, task.offsets, slots,
+       reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {kWords - 1, classes * task.areas, classes + 1, task.slots, samples.precision_samples,
+       samples.score_samples},
+      task.error,
+      task.words + kErrorWord};
   return clear(zero, stream);
 }
 
 // Places the tables of a call; returns the bytes that they take, a status below 0 for none.
 int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int64_t* bytes) {
   const int64_t images = task.num_images, rows = task.num_detections;
-  int64_t for_pairs = 0, for_images = 0;
-  if (const int32_t status = sort_pairs_scratch(rows, &for_pairs)) return status;
-  if (const int32_t status = sort_images_scratch(images, &for_images)) return status;
-  tables.scratch_bytes = for_pairs > for_images ? for_pairs : for_images;
+  const bool merged = Ordering{task, {}}.merged();
+  const int64_t by_merging = merged ? rows : 0, by_radix = merged ? 0 : rows;
+  tables.scratch_bytes = 0;
+  if (!merged)
+    if (const int32_t status = sort_pairs_scratch(rows, &tables.scratch_bytes)) return status;
   TableLayout layout(base);
+  layout.place(tables.images.now, images);  // aligned to 16 bytes, as the tables of keys that follow
+  layout.place(tables.images.spare, images);
+  layout.place(tables.keys.now, by_merging);
+  layout.place(tables.keys.spare, by_merging);
   LabelTable& labels = tables.labels;
   labels.size = task.slots, labels.capacity = task.capacity, labels.words = task.words;
   layout.place(labels.slots, task.slots);
   layout.place(labels.classes, task.slots);
   layout.place(labels.used, task.capacity);
-  layout.place(tables.images, images);
   layout.place(tables.arrival, images);
   layout.place(tables.starts, images);
   layout.place(tables.sums, 2 * tiles_of(task));
-  layout.place(tables.pairs.keys, rows);
-  layout.place(tables.pairs.spare_keys, rows);
-  layout.place(tables.pairs.rows, rows);
-  layout.place(tables.pairs.spare_rows, rows);
+  layout.place(tables.pairs.keys, by_radix);
+  layout.place(tables.pairs.spare_keys, by_radix);
+  layout.place(tables.pairs.rows, by_radix);
+  layout.place(tables.pairs.spare_rows, by_radix);
   unsigned char* scratch = nullptr;
   layout.place(scratch, tables.scratch_bytes);
   tables.scratch = scratch;
@@ -294,28 +272,24 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
 }
 
 }  // namespace
-}  // namespace valor
 
-// Bytes of workspace that valor_order_detections_cuda needs for the same task, of which it reads the sizes.
-VALOR_API int32_t valor_order_detections_workspace_cuda(const void* words, int64_t* bytes) {
-  using namespace valor;
+int32_t order_workspace(const OrderTask& task, int64_t* bytes) {
   OrderTables tables;
-  return place_tables(*static_cast<const OrderTask*>(words), nullptr, tables, bytes);
+  return place_tables(task, nullptr, tables, bytes);
 }
 
-// Fills all that an OrderTask puts out, of which `words` lie on the host. Nothing holds where a word says so:
-// repeated images, scores that float32 does not hold (unless wide), too many labels. Less than 2^31 rows.
-VALOR_API int32_t valor_order_detections_cuda(const void* words, void* workspace, void* stream) {
-  using namespace valor;
-  Ordering run{*static_cast<const OrderTask*>(words), {}};
+int32_t order_detections(const OrderTask& task, const SampleTables& samples, void* workspace, void* stream) {
+  Ordering run{task, {}};
   int64_t bytes;
-  int32_t status = place_tables(run.task, workspace, run.tables, &bytes);
-  if (status == 0) status = clear_tables(run, stream);
-  if (status == 0) status = order_images(run, stream);
+  int32_t status = place_tables(task, workspace, run.tables, &bytes);
+  if (status == 0) status = clear_tables(run, samples, stream);
   if (status == 0) status = count_labels(run, stream);
+  if (status == 0) status = order_images(run, stream);
   if (status == 0) status = write_all_keys(run, stream);
-  return status || run.task.num_detections == 0 ? status : sort_detections(run, stream);
+  return status || task.num_detections == 0 ? status : sort_detections(run, stream);
 }
+
+}  // namespace valor
 
 // Copies bytes to the host, in pinned memory, and waits until they are there.
 VALOR_API int32_t valor_read_back_cuda(void* host, const void* device, int64_t bytes, void* stream) {

@@ -4,14 +4,14 @@
 #include "../core/curves.h"
 #include "../core/match_batch.h"
 #include "launch.h"
+#include "merging.h"
 #include "sorting.h"
 #include "table_layout.h"
 
 namespace valor {
 
 constexpr int kThreads = 256;
-constexpr int kRowsEach = 4;  // rows that one thread takes
-constexpr int64_t kBlockRows = kThreads * kRowsEach;
+constexpr int64_t kMostMerged = 1 << 17;  // rows that are sorted by merging, more of them by radix
 
 // Words that the host reads in the end; valor_gpu/ops/_accumulate_cuda.py lists the same.
 enum Word : int {
@@ -56,8 +56,8 @@ struct OrderTask {
   VALOR_HD static bool bit(const uint8_t* ground_truth, int64_t b) {
     return ground_truth[4 + b / 8] >> (b % 8) & 1;
   }
-  int64_t detection_blocks() const { return (num_detections + kBlockRows - 1) / kBlockRows; }
-  int64_t ground_truth_blocks() const { return (num_ground_truths + kBlockRows - 1) / kBlockRows; }
+  int64_t detection_blocks() const { return (num_detections + kThreads - 1) / kThreads; }
+  int64_t ground_truth_blocks() const { return (num_ground_truths + kThreads - 1) / kThreads; }
 };
 
 VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
@@ -116,11 +116,12 @@ struct LabelTable {
 
 struct OrderTables {
   LabelTable labels;
-  ImageKey* images;  // [I]
+  SortKeys images;   // [I]
   int64_t* arrival;  // [I] detections before each image, in the order of arrival
   int64_t* starts;   // [I] and in the order of the keys
   int64_t* sums;     // [2, tiles] detections of each tile of images
-  SortPairs pairs;   // [D]
+  SortKeys keys;     // [D] class and score, then place and row: where rows are merged
+  SortPairs pairs;   // [D] where they are not
   void* scratch;
   int64_t scratch_bytes;
 };
@@ -128,6 +129,8 @@ struct OrderTables {
 struct Ordering {
   OrderTask task;
   OrderTables tables;
+
+  VALOR_HD bool merged() const { return !task.wide && task.num_detections <= kMostMerged; }
 };
 
 int32_t count_labels(const Ordering& run, void* stream);

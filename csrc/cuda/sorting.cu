@@ -10,7 +10,6 @@
 namespace valor {
 
 int32_t sort_pairs_scratch(int64_t, int64_t* bytes) { return *bytes = 8, 0; }
-int32_t sort_images_scratch(int64_t, int64_t* bytes) { return *bytes = 8, 0; }
 
 int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void*, int64_t, void*) {
   const uint64_t mask = end - begin == 64 ? ~0ull : (1ull << (end - begin)) - 1;
@@ -28,23 +27,13 @@ int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void*, i
   return 0;
 }
 
-int32_t sort_images(ImageKey* images, int64_t count, void*, int64_t, void*) {
-  std::sort(images, images + count);
-  return 0;
-}
-
 }  // namespace valor
 
 #else
-#include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_radix_sort.cuh>
 
 namespace valor {
 namespace {
-
-struct Before {
-  __device__ __forceinline__ bool operator()(const ImageKey& a, const ImageKey& b) const { return a < b; }
-};
 
 int32_t cleared(cudaError_t status) {
   if (status != cudaSuccess) cudaGetLastError();  // reported here: the next launch must not find it again
@@ -71,24 +60,10 @@ int32_t sort_pairs_scratch(int64_t count, int64_t* bytes) {
   return cleared(status);
 }
 
-int32_t sort_images_scratch(int64_t count, int64_t* bytes) {
-  size_t found = 0;
-  const cudaError_t status = cub::DeviceMergeSort::SortKeys(nullptr, found, static_cast<ImageKey*>(nullptr),
-                                                            static_cast<uint32_t>(count), Before());
-  *bytes = static_cast<int64_t>(found);
-  return cleared(status);
-}
-
 int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void* scratch, int64_t scratch_bytes,
                    void* stream) {
   size_t bytes = static_cast<size_t>(scratch_bytes);
   return cleared(radix_sort(scratch, bytes, pairs, count, begin, end, static_cast<cudaStream_t>(stream)));
-}
-
-int32_t sort_images(ImageKey* images, int64_t count, void* scratch, int64_t scratch_bytes, void* stream) {
-  size_t bytes = static_cast<size_t>(scratch_bytes);
-  return cleared(cub::DeviceMergeSort::SortKeys(scratch, bytes, images, static_cast<uint32_t>(count),
-                                                Before(), static_cast<cudaStream_t>(stream)));
 }
 
 }  // namespace valor

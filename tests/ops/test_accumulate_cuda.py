@@ -167,9 +167,20 @@ def test_the_order_of_threads_changes_nothing(
         check(accumulate, tables_of(60, HUGE, int(seed), wide=wide), choices)
 
 
-def test_many_images(accumulate: Accumulate) -> None:
-    """More than one tile of images, whose sums are added up across blocks."""
-    check(accumulate, tables_of(2500, [4, 2], 5, most=4))
+@pytest.mark.parametrize("images", [4200, pytest.param(8200, marks=pytest.mark.slow)])
+def test_many_images(accumulate: Accumulate, images: int) -> None:
+    """Strips of images that are merged at once, by 8 threads each, and twice, by 4; so are detections."""
+    tables = tables_of(images, [4, 2], 5, most=6)
+    assert len(tables[0]) > 32 * 256
+    check(accumulate, tables)
+
+
+def test_many_detections(accumulate: Accumulate) -> None:
+    """Too many to be merged: they are sorted by radix."""
+    tables = tables_of(900, HUGE, 5, RecordShape(1, 1, 1), most=350)
+    assert len(tables[0]) > 1 << 17
+    choices = AccumulateChoices(RecordShape(1, 1, 1), np.linspace(0, 1, 11))
+    check(accumulate, tables, choices)
 
 
 @pytest.mark.parametrize("images", [0, 2])

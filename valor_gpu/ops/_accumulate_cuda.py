@@ -19,7 +19,7 @@ from valor_gpu.checks import check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_run import Enqueued, Guess, Records, Rows, Words, classes_seen, enqueue
 from valor_gpu.ops._launch import check_not_capturing, launching
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, Curves, Ordered, Totals
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, Ordered, Totals
 from valor_gpu.ops.dtypes import to_device
 
 MOST_ROWS = 2**31 - 1
@@ -92,11 +92,11 @@ def _rows_error() -> InputError:
 
 def _read(run: Enqueued) -> tuple[Words, Rows]:
     """What the kernels report, and all that the host reads: the one place that waits."""
-    on_device = run.head.is_cuda
-    host = torch.empty(len(run.head), dtype=torch.int64, pin_memory=on_device)
-    with launching(run.head.device) as stream:
+    size = run.layout.positives  # what lies before them
+    host = torch.empty(size, dtype=torch.int64, pin_memory=run.out.is_cuda)
+    with launching(run.out.device) as stream:
         native.function("valor_cuda", "valor_read_back_cuda", "ppqp")(
-            host.data_ptr(), run.head.data_ptr(), 8 * len(host), stream
+            host.data_ptr(), run.out.data_ptr(), 8 * size, stream
         )
     head: Rows = host.numpy()
     return Words(*head[: len(Words._fields)].tolist()), head
@@ -107,28 +107,23 @@ def _result(
 ) -> Accumulated:
     start = len(Words._fields)
     found = words.labels if choices.labels is None else run.guess.labels
-    device = run.order.device
+    device = run.out.device
     classes_seen[device] = max(found, classes_seen.get(device, 0))
     classes = min(1, found) if choices.agnostic else found
     means = head[start : start + run.means].view(np.float64).reshape(len(choices.ties), -1)
     labels = head[start + run.means : start + run.means + found].copy()
-    curves = Curves(
-        run.curves.precision[:, :, :classes],
-        run.curves.recall[:, :classes],
-        run.curves.scores[:, :, :classes] if choices.full else run.curves.scores,
-    )
-    order = run.order[: words.within_limits]
+    order = run.order_of(words.within_limits)
     kept = images if chosen is None else len(chosen.records.images)
     reach = np.array([words.detections_reach, words.ground_truths_reach], np.int32).view(np.float32)
     return Accumulated(
         labels=torch.from_numpy(labels),
-        positives=run.positives[:classes],
+        positives=run.positives_of(classes),
         totals=Totals(
             kept, images - kept, words.detections, words.ground_truths, words.ignored, words.within_limits,
             words.negative_detections, words.negative_ground_truths, *reach.tolist(),
         ),
-        ordered=Ordered(order if chosen is None else chosen.rows[order], run.offsets[: classes + 1]),
-        curves=curves,
+        ordered=Ordered(order if chosen is None else chosen.rows[order], run.offsets_of(classes)),
+        curves=run.curves_of(classes),
         means=torch.from_numpy(means.copy()),
     )  # fmt: skip
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import math
 from array import array
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -19,7 +21,7 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import launching
-from valor_gpu.ops.accumulate_types import TIE_ORDERS, AccumulateChoices, Curves, Pick, PickTable, RecordShape
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Curves, Pick, PickTable, RecordShape
 
 FIRST_CLASSES = 255
 """Classes that the first run on a device has room for."""
@@ -104,28 +106,105 @@ class Guess:
         return replace(self, wide=True) if words.wide and not self.wide else None
 
 
-class Enqueued(NamedTuple):
+@dataclass(frozen=True)
+class Enqueued:
     """A run under way on the current stream.
 
     Attributes:
-        head: int64, what the host reads: words, means (float64 bits), labels.
-        order: int64 ``[D]``; rows beyond the last offset have no meaning.
-        offsets: int64 ``[K + 1]``, K the classes that the run has room for.
-        positives: int64 ``[K, A]``.
-        curves: arrays with room for K classes.
+        out: int64, all that the run writes, one table after another.
         guess: what the run takes for granted.
+        choices: what is accumulated.
+        rows: D, detections.
         means: how many.
         tables: what the run reads; they live as long as a graph that captured it needs them.
     """
 
-    head: Tensor
-    order: Tensor
-    offsets: Tensor
-    positives: Tensor
-    curves: Curves
+    out: Tensor
     guess: Guess
+    choices: AccumulateChoices
+    rows: int
     means: int
     tables: tuple[Tensor | None, ...]
+
+    @functools.cached_property
+    def layout(self) -> _Layout:
+        """Where each table begins in ``out``."""
+        return _Layout.of(self.choices, self.guess, self.rows, self.means)
+
+    @property
+    def head(self) -> Tensor:
+        """int64, what the host reads: words, means (float64 bits), labels."""
+        return self.out[: self.layout.positives]
+
+    @property
+    def positives(self) -> Tensor:
+        """int64 ``[K, A]``, K the classes that the run has room for."""
+        return self.positives_of(self.layout.classes)
+
+    @property
+    def offsets(self) -> Tensor:
+        """int64 ``[K + 1]``."""
+        return self.offsets_of(self.layout.classes)
+
+    @property
+    def curves(self) -> Curves:
+        """Arrays with room for K classes."""
+        return self.curves_of(self.layout.classes)
+
+    def positives_of(self, classes: int) -> Tensor:
+        """:attr:`positives` of the first classes."""
+        areas = self.choices.shape.areas
+        return self.out.as_strided((classes, areas), (areas, 1), self.layout.positives)
+
+    def offsets_of(self, classes: int) -> Tensor:
+        """:attr:`offsets` of the first classes."""
+        return self.out.as_strided((classes + 1,), (1,), self.layout.offsets)
+
+    def order_of(self, rows: int) -> Tensor:
+        """int64, the first rows in order; those beyond the last offset have no meaning."""
+        return self.out.as_strided((rows,), (1,), self.layout.order)
+
+    def curves_of(self, classes: int) -> Curves:
+        """:attr:`curves` of the first classes."""
+        floats, room = self.out.view(torch.float64), self.choices.curve_shapes(self.layout.classes)
+        wanted = self.choices.curve_shapes(classes)
+        return Curves(*(
+            floats.as_strided(wanted[name], _strides(room[name]), getattr(self.layout, name)) for name in room
+        ))  # fmt: skip
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Of a contiguous array."""
+    return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+class _Layout(NamedTuple):
+    """Where each table begins in the words that a run writes; before them is what the host reads.
+
+    Attributes:
+        classes: K, for which there is room.
+        labels: where they begin in what the host reads.
+        words: of all tables.
+    """
+
+    classes: int
+    labels: int
+    positives: int
+    offsets: int
+    order: int
+    precision: int
+    recall: int
+    scores: int
+    words: int
+
+    @classmethod
+    def of(cls, choices: AccumulateChoices, guess: Guess, rows: int, means: int) -> _Layout:
+        """That of a run over so many detections."""
+        classes = min(1, guess.labels) if choices.agnostic else guess.labels
+        labels = len(Words._fields) + means
+        curves = map(math.prod, choices.curve_shapes(classes).values())
+        sizes = (labels, guess.labels, classes * choices.shape.areas, classes + 1, rows, *curves)
+        return cls(classes, *itertools.accumulate(sizes))
 
 
 class _Constants(NamedTuple):
@@ -133,14 +212,12 @@ class _Constants(NamedTuple):
 
     Attributes:
         words: int64 on the host: the recall grid, the pick rows, their thresholds.
-        grid: how many words the grid takes.
         unconditional: recall thresholds that are not above 0.
         picks: P.
         most: thresholds of the longest pick.
     """
 
     words: Rows
-    grid: int
     unconditional: int
     picks: int
     most: int
@@ -162,7 +239,7 @@ def _constants(recalls: bytes, picks: tuple[Pick, ...], shape: RecordShape, curv
     grid, table = grid_table(thresholds), PickTable.of(picks, shape, curves)
     words = np.concatenate((grid, table.rows.reshape(-1), table.thresholds))
     most = int(table.rows[:, 4].max(initial=0))
-    return _Constants(words, len(grid), int((thresholds <= 0).sum()), len(picks), most)
+    return _Constants(words, int((thresholds <= 0).sum()), len(picks), most)
 
 
 def _wanted(labels: NDArray[np.int64] | None, device: torch.device) -> Tensor | None:
@@ -193,85 +270,28 @@ def enqueue(
         error: int64 ``[]`` to be read with the numbers.
     """
     constants, shape, device = _Constants.of(choices), choices.shape, records.detections.device
-    classes = min(1, guess.labels) if choices.agnostic else guess.labels
     means = len(choices.ties) * constants.picks
-    head = len(Words._fields) + means + guess.labels
+    layout = _Layout.of(choices, guess, len(records.detections), means)
     with launching(device) as stream:
         words, wanted = constant(constants.words, device), _wanted(choices.labels, device)
-        out = records.images.new_empty(head + classes * shape.areas + classes + 1)
-        positives = out[head : head + classes * shape.areas].view(classes, shape.areas)
-        offsets = out[head + classes * shape.areas :]
-        order = records.images.new_empty(len(records.detections))
+        out = records.images.new_empty(layout.words)
+        at = functools.partial(_word, out.data_ptr())
+        # AccumulateTask in csrc/cuda/accumulate.cu
         task = array("q", (
             *(table.data_ptr() for table in records), 0 if error is None else error.data_ptr(), *map(len, records),
             shape.thresholds, shape.areas, shape.limits, choices.agnostic, by_key, guess.wide, guess.labels,
-            guess.slots, 0 if wanted is None else wanted.data_ptr(),
-            0 if wanted is None else guess.labels, out.data_ptr(), out.data_ptr() + 8 * (head - guess.labels),
-            positives.data_ptr(), offsets.data_ptr(), order.data_ptr(),
+            guess.slots, 0 if wanted is None else wanted.data_ptr(), 0 if wanted is None else guess.labels,
+            at(0), *map(at, layout[1:5]),
+            len(choices.recall_thresholds), constants.unconditional, choices.full, constants.picks, constants.most,
+            words.data_ptr(), *map(at, layout[5:8]), at(len(Words._fields)), len(choices.ties), *choices.tie_codes,
         ))  # fmt: skip
-        sizes = array("q", (
-            shape.thresholds, shape.areas, shape.limits, len(choices.recall_thresholds), classes, len(order),
-        ))  # fmt: skip
-        stages = _Stages(task, sizes, constants, words.data_ptr(), choices, records, stream)
-        stages.order()
-        first: Curves | None = None
-        for index, ties in enumerate(choices.ties):
-            curves = stages.curves(TIE_ORDERS.index(ties), order, offsets, positives, classes)
-            stages.means(curves, out.data_ptr() + 8 * (len(Words._fields) + index * constants.picks))
-            first = curves if first is None else first
-    assert first is not None
-    return Enqueued(out[:head], order, offsets, positives, first, guess, means, (words, wanted, *records))
+        address, bytes_ = task.buffer_info()[0], ctypes.c_int64()
+        native.function("valor_cuda", "valor_accumulate_workspace_cuda", "pp")(address, ctypes.addressof(bytes_))
+        workspace = records.detections.new_empty(bytes_.value)
+        native.function("valor_cuda", "valor_accumulate_cuda", "ppp")(address, workspace.data_ptr(), stream)
+    return Enqueued(out, guess, choices, len(records.detections), means, (words, wanted, *records))
 
 
-class _Stages:
-    """The native calls of one run, which share one workspace: each is done with it before the next begins."""
-
-    def __init__(
-        self, task: array[int], sizes: array[int], constants: _Constants, words: int, choices: AccumulateChoices,
-        records: Records, stream: int,
-    ) -> None:  # fmt: skip
-        self._task, self._sizes, self._constants, self._words, self._choices = task, sizes, constants, words, choices
-        self._records, self._stream = records, stream
-        shape, recalls, classes = choices.shape, sizes[3], sizes[4]
-        self._means_sizes = array(
-            "q", (recalls, classes, shape.areas, choices.curves, shape.limits, constants.picks, constants.most)
-        )
-        ties = max(TIE_ORDERS.index(order) for order in choices.ties)
-        found = [ctypes.c_int64() for _ in range(3)]
-        to = [ctypes.addressof(number) for number in found]
-        native.function("valor_cuda", "valor_order_detections_workspace_cuda", "pp")(_address(task), to[0])
-        native.function("valor_cuda", "valor_precision_recall_workspace_cuda", "pqqp")(
-            _address(sizes), choices.full, ties, to[1]
-        )
-        native.function("valor_cuda", "valor_present_means_workspace_cuda", "pp")(_address(self._means_sizes), to[2])
-        self._workspace = records.detections.new_empty(max(number.value for number in found))
-
-    def order(self) -> None:
-        """Labels, counts, order, offsets."""
-        native.function("valor_cuda", "valor_order_detections_cuda", "ppp")(
-            _address(self._task), self._workspace.data_ptr(), self._stream
-        )
-
-    def curves(self, ties: int, order: Tensor, offsets: Tensor, positives: Tensor, classes: int) -> Curves:
-        """Precision and recall with ties in one order."""
-        choices = self._choices
-        new = functools.partial(torch.empty, dtype=torch.float64, device=order.device)
-        curves = Curves(**{name: new(shape) for name, shape in choices.curve_shapes(classes).items()})
-        native.function("valor_cuda", "valor_precision_recall_cuda", "ppppppqqqppppp")(
-            self._records.detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(),
-            _address(self._sizes), self._words, self._constants.unconditional, choices.full, ties,
-            *(table.data_ptr() for table in curves), self._workspace.data_ptr(), self._stream,
-        )  # fmt: skip
-        return curves
-
-    def means(self, curves: Curves, out: int) -> None:
-        """The mean of each pick, written to ``out``."""
-        picks = self._words + 8 * self._constants.grid
-        native.function("valor_cuda", "valor_present_means_cuda", "pppppppp")(
-            curves.precision.data_ptr(), curves.recall.data_ptr(), _address(self._means_sizes), picks,
-            picks + 40 * self._constants.picks, out, self._workspace.data_ptr(), self._stream,
-        )  # fmt: skip
-
-
-def _address(words: array[int]) -> int:
-    return words.buffer_info()[0]
+def _word(base: int, place: int) -> int:
+    """The address of a word."""
+    return base + 8 * place
