@@ -101,6 +101,9 @@ def test_states_are_those_of_the_checked_path(
         plain, draw, served = drawn(kind, task, generator)
         del steps[:]
         with pretending():
+            preds, target = draw()
+            sound = preds.nan_to_num() if preds.is_floating_point() else torch.zeros_like(preds)
+            plain.update(sound, target.clamp(0, 1), torch.rand(len(target), generator=generator))  # no whole numbers
             metric, checked = on_device(plain), on_device(plain)
             for _ in range(3):
                 batch = there(draw())
@@ -219,3 +222,13 @@ def test_forward_adds_the_batch_and_gives_its_value(name: str, steps: list[plans
     assert all(bits(value) == bits(once[part]) for part, value in values[3].items() if part != "signature")
     expected.update(*batch)
     check_same(metric, expected)
+
+
+def test_a_batch_of_ignored_targets_decides_nothing(steps: list[plans.Step]) -> None:
+    plain = classification.ROCAUC(thresholds=10, ignore_index=-1)
+    with pretending():
+        metric = on_device(plain)
+        metric.update(*there((BINARY[0] * 5, torch.full((20,), -1))))
+    plain.update(BINARY[0] * 5, torch.full((20,), -1))
+    assert len(steps) == 2  # one of them on the CPU
+    assert here(metric.seen).tolist() == plain.seen.tolist() == [20, 20, 0, 0]
