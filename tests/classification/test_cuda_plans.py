@@ -59,13 +59,16 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> tuple[Metric[Any]
         dtype = torch.float32  # no kernel makes probabilities of float64, and the checked path rounds
     target_dtype = one_of(generator, (torch.int64, torch.uint8, torch.int8) if activates else INT_TYPES)
     shape = (rows, classes) if task == "multilabel" else (rows,)
+    maps = kind != "ROCAUC" and task == "multiclass" and choices.get("top_k", 1) == 1 and one_of(generator, (0, 0, 1))
+    if maps:  # of 12 pixels, or of 4 by 3
+        shape = one_of(generator, ((3, 12), (3, 4, 3)))
 
     def batch() -> tuple[Tensor, Tensor]:
         values = classes if task == "multiclass" else 2
         target = torch.randint(values, shape, generator=generator)
         preds = torch.randint(values, shape, generator=generator) if hard else None
         if preds is None:
-            preds = scores((rows, classes) if task == "multiclass" else shape, generator)
+            preds = scores((shape[0], classes, *shape[1:]) if task == "multiclass" else shape, generator)
         if torch.rand((), generator=generator) < 0.2:
             spoil(preds, target, generator)
         if ignore is not None:
@@ -123,10 +126,12 @@ def test_states_are_those_of_the_checked_path(
 
 SCORES, TARGET = torch.rand(20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 5
 BINARY = SCORES[:, 0].contiguous(), TARGET % 2
+MAPS = SCORES.T.contiguous().reshape(1, 5, 20), TARGET.reshape(1, 20)
 WORK: dict[str, tuple[Metric[Any], tuple[Tensor, Tensor], int, int]] = {
     "class counts": (classification.Accuracy(num_classes=5), (SCORES, TARGET), 3, 4),
     "class indices": (classification.F1Score(num_classes=5), (TARGET, TARGET), 3, 3),
     "ignored": (classification.Recall(num_classes=5, ignore_index=0), (SCORES, TARGET), 3, 5),
+    "maps": (classification.JaccardIndex(5), MAPS, 3, 4),
     "confusions": (classification.ConfusionMatrix(5), (SCORES, TARGET), 3, 3),
     "elements": (classification.Accuracy(activation="none"), BINARY, 3, 3),
     "histogram": (classification.ROC(activation="none", thresholds=10), BINARY, 4, 3),
