@@ -106,10 +106,11 @@ class PairMetric(TaskMetric[PairCounts]):
     _plan_methods = (*TaskMetric._plan_methods, "_count_classes", "_count_elements")
 
     def _planner(self) -> Planner:
-        return pair_planner(self.__dict__, ("task", "threshold", "max_examples"), self._plan)
+        return pair_planner(self.__dict__, ("task", "threshold", "max_examples"), self._plan, cuda=self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
-        if self.max_examples or self._pends(form.target_shape.numel()):
+        few = _FEW_CELLS if form.on_cpu else _FEW_CELLS_ON_CUDA
+        if self.max_examples or self._pends(form.target_shape.numel(), few):
             return None
         return pairs_plan(form, self.task, partial(next_above, self.threshold))
 

@@ -144,7 +144,8 @@ class ScoreMetric(TaskMetric[Any]):
     _plan_methods = (*TaskMetric._plan_methods, "_keep", "_count")
 
     def _planner(self) -> Planner:
-        return pair_planner(self.__dict__, ("task", "score_dtype", "thresholds", "hardmax"), self._plan)
+        choices = ("task", "score_dtype", "thresholds", "hardmax")
+        return pair_planner(self.__dict__, choices, self._plan, cuda=self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
         if form.preds not in FLOAT_TYPES or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:

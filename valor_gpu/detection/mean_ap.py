@@ -352,7 +352,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             values["map_per_class"] = peer_number(classes.average_precision())
             values[per_class] = peer_number(classes.average_recall())
         if self.extended_summary:
-            values.update(found.curves._asdict())
+            values.update({name: curve.clone() for name, curve in found.curves._asdict().items()})
             limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
             overlaps = self._overlaps(state)
             cells = cell_ious(state, overlaps, found.labels.tolist(), limit, pooled)
