@@ -2,6 +2,7 @@
 #include "../core/one_hot.h"
 #include "divisor.h"
 #include "launch.h"
+#include "region_counts.h"
 
 namespace valor {
 namespace {
@@ -92,13 +93,9 @@ __global__ void __launch_bounds__(kThreads) count_one_hot_kernel(const __grid_co
 }
 
 }  // namespace
-}  // namespace valor
 
-// Adds to tables [tables, 3, C] and to `ignored`, and lowers `error`. On the host: task_words, a OneHotTask.
-VALOR_API int32_t valor_count_one_hot_cuda(const void* task_words, int64_t* tables, int64_t* ignored,
-                                           int64_t* error, void* stream) {
-  using namespace valor;
-  const OneHotTask& task = *static_cast<const OneHotTask*>(task_words);
+int32_t count_one_hot(const OneHotTask& task, int64_t* tables, int64_t* ignored, int64_t* error,
+                      void* stream) {
   const PixelTask& pixels = task.pixels;
   if (pixels.table_pixels() * pixels.tables() == 0) return 0;
   const int64_t chunks = (pixels.table_pixels() + kChunk - 1) / kChunk;
@@ -116,3 +113,5 @@ VALOR_API int32_t valor_count_one_hot_cuda(const void* task_words, int64_t* tabl
                           error};
   return VALOR_LAUNCH(count_one_hot_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, count);
 }
+
+}  // namespace valor

@@ -3,6 +3,7 @@
 #include "../core/pixel_counts.h"
 #include "divisor.h"
 #include "launch.h"
+#include "region_counts.h"
 
 #if defined(VALOR_SIM)
 #define VALOR_UNROLLED
@@ -314,13 +315,8 @@ __global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_con
 }
 
 }  // namespace
-}  // namespace valor
 
-// Adds to tables [tables, 3 or C, C] and lowers `error`. On the host: task_words, a PixelTask.
-VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* tables, int64_t* error,
-                                          void* stream) {
-  using namespace valor;
-  const PixelTask& pixels = *static_cast<const PixelTask*>(task_words);
+int32_t count_pixels(const PixelTask& pixels, int64_t* tables, int64_t* error, void* stream) {
   const int64_t table_pixels = pixels.table_pixels();
   if (table_pixels * pixels.tables() == 0) return 0;
   const int64_t tile = kThreads * (pixels.channel_stride ? kLogitPixels : kLabelPixels);
@@ -345,3 +341,5 @@ VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* table
     return VALOR_LAUNCH(count_logits_kernel<decltype(bits)>, grid, kThreads, shared, stream, task);
   });
 }
+
+}  // namespace valor
