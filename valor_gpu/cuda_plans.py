@@ -30,17 +30,20 @@ def cuda_plan(call: Call | None, words: bytes, fields: Sequence[Field], scratch:
 
     Args:
         call: see :func:`valor_gpu.native.update_function`; takes the words, and the addresses of predictions, target,
-            old fields, old error, new fields, new error and scratch memory, and the stream. None gives no plan.
+            old fields, old error, new fields, new error and scratch memory, and the stream.
         words: what the function has to know.
         fields: of the state, read and written anew.
         scratch: words of 8 bytes that the function needs for itself.
     """
-    if call is None:
-        return None
     every = (*fields, _ERROR)
     names, pack = tuple(field.name for field in every), struct.Struct(f"{4 + 2 * len(every)}Q").pack
 
+    refused = 0
+
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
+        nonlocal refused
+        if refused == _PATIENCE:
+            return None
         device, old = preds.device, [base[name] for name in names]
         for tensor, field in zip(old, every):
             if not _fits_on_cuda(tensor, field, device):
@@ -51,13 +54,18 @@ def cuda_plan(call: Call | None, words: bytes, fields: Sequence[Field], scratch:
                 addresses = [*map(_address, (preds, target, *old, *new, room))]
             except RuntimeError:  # a tensor of torch.func without memory of its own
                 return None
-            if not all(addresses) or call(words, pack(*addresses, stream)):
+            if not all(addresses):
                 return None
+            if call(words, pack(*addresses, stream)):
+                refused += 1
+                return None
+        refused = 0
         return Step(dict(zip(names, new)))
 
     return plan
 
 
+_PATIENCE = 3  # refusals in succession after which a function is called no more: of one, an odd address may be to blame
 _ERROR = Field("error", torch.int64, ())
 
 

@@ -6,8 +6,6 @@
 namespace valor {
 namespace {
 
-constexpr int64_t kRefused = 1;  // status: nothing was launched
-
 struct ClassBatch {
   UpdateBatch batch;
   int64_t top_k;
@@ -54,6 +52,35 @@ VALOR_API int32_t valor_add_class_counts_cuda(const void* words, const void* add
   const MergeTask merged = {{
       {update.old_table, update.counts(), update.table, counts, kAddCounts},
       {update.old_table + counts, true_rows, update.table + counts, classes, kAddTotal, classes},
+      update.seen_piece(batch.rows),
+      update.error_piece(),
+  }};
+  return status ? status : merge(merged, update.stream);
+}
+
+// Likewise with a table float64 [C, C], rows are true classes; top_k is 1.
+VALOR_API int32_t valor_add_class_pairs_cuda(const void* words, const void* addresses) {
+  using namespace valor;
+  const ClassBatch& task = *static_cast<const ClassBatch*>(words);
+  const TableUpdate& update = *static_cast<const TableUpdate*>(addresses);
+  const UpdateBatch& batch = task.batch;
+  const Target target = batch.target_at(update.target);
+  const int64_t cells = target.classes * target.classes;
+  int64_t* const matrix = update.counts();
+  int64_t* const error = &update.words()->error;
+  if (!fits(task, cells)) return kRefused;
+  int32_t status = start(task, update, target, cells);
+  if (status) return status;
+  if (batch.hard) {
+    const PairRows pairs = {update.preds, batch.type, 0, nullptr, batch.rows, target};
+    status = valor_count_pairs_cuda(&pairs, batch.rows, nullptr, matrix, error, update.stream);
+  } else {
+    status =
+        valor_confuse_scores_cuda(update.preds, batch.type, batch.rows, &target, batch.rows,
+                                  reinterpret_cast<int32_t*>(matrix + cells), matrix, error, update.stream);
+  }
+  const MergeTask merged = {{
+      {update.old_table, matrix, update.table, cells, kAddCounts},
       update.seen_piece(batch.rows),
       update.error_piece(),
   }};

@@ -13,4 +13,11 @@ int32_t valor_count_pairs_cuda(const void* pair_words, int64_t block_rows, doubl
 int32_t valor_confuse_scores_cuda(const void* scores, int64_t type, int64_t rows, const void* target_words,
                                   int64_t block_rows, int32_t* predicted, int64_t* matrix, int64_t* error,
                                   void* stream);
+int32_t valor_sweep_cuda(const void* scores, int64_t type, int64_t rows, const void* target,
+                         const void* tables, const int64_t* words, const double* weight, int64_t block,
+                         void* workspace, void* histogram, int64_t* error, void* stream);
+int32_t valor_sweep_activated_cuda(const void* scores, int64_t type, int64_t rows, const void* target,
+                                   const void* tables, const int64_t* words, int64_t reading, void* flags,
+                                   void* shares, void* outside, void* histogram, int64_t* error,
+                                   int64_t* served, void* stream);
 }

@@ -1,6 +1,7 @@
 // Histograms of scores on CUDA. Blocks take tiles of columns and chunks of rows and count in shared memory by
 // integer atomics, two counts of 16 bits a word; sums of weights run in row order, one thread a column and
 // block of rows.
+#include "entries.h"
 #include "launch.h"
 #include "sweep_tiles.h"
 

@@ -84,6 +84,16 @@ __device__ __forceinline__ void merge_one(const Piece& piece, int64_t i, int64_t
     case kLeastInteger:
       now_integer[i] = integer[i] < batch[i] ? integer[i] : batch[i];
       break;
+    case kLeastError: {
+      const int64_t code = batch[i], kind = code & ((1 << kKindBits) - 1);
+      const bool label = code != kNoError && kind == kNanScore;
+      const int64_t found = label ? code + (kPrediction - kNanScore) : code;
+      now_integer[i] = integer[i] < found ? integer[i] : found;
+      break;
+    }
+    case kAtMostOne:
+      now[i] = number[i] > 1.0 ? 1.0 : number[i];  // NaN stays
+      break;
     case kAddSeen:
       now_integer[i] = integer[i] + (i >= 2 && batch[1] >= piece.extent ? 0 : batch[i]);
       break;

@@ -5,6 +5,9 @@
 
 namespace valor {
 
+constexpr int32_t kRefused =
+    1;  // status of an update that counted nothing: the checked path serves the batch
+
 // The first words of scratch memory; tables follow.
 struct BatchWords {
   static constexpr int64_t kSize = 8;  // words, of which the last ones are free
@@ -24,6 +27,8 @@ enum Merging : int64_t {
   kAddTotal = 5,       // float64 + the sum of `extent` int64
   kAddOutcomes = 6,    // float64 [4, L] + an int64 histogram [2, L, 2]; `extent`: L
   kAddConfusions = 7,  // float64 [L, 2, 2] + the same
+  kAtMostOne = 8,      // float64, or 1 if that is less
+  kLeastError = 9,     // as kLeastInteger, of error codes, for labels that were counted as scores
 };
 
 struct Piece {

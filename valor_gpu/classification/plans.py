@@ -19,6 +19,7 @@ from valor_gpu.reduce.reliability import bin_edges
 
 _ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
 SEEN = Field("seen", torch.int64, (4,))
+LIGHTEST = Field("lightest", torch.float64, ())
 _Call = Callable[[bytes, bytes], int]
 
 
@@ -52,7 +53,7 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
     """The plan of samples all of whose elements are right; arguments as above."""
     call = native.update_function("valor_cpu", "valor_add_exact_match_cpu", "pp")
     multiclass = task.kind == "multiclass"
-    if call is None or not (has_scores(form, task) or (has_labels(form) and (multiclass or _columns(form, task)))):
+    if call is None or not (has_scores(form, task) or (has_labels(form) and (multiclass or has_columns(form, task)))):
         return None
     bound = 1.0 if multiclass or form.preds in INT_TYPES else least(form.preds)
     words = batch_words(form, task, activates=not multiclass) + struct.pack("dq", bound, form.target_shape[0])
@@ -103,7 +104,7 @@ def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     bounds = thresholds.contiguous()
     words = batch_words(form, task) + struct.pack("2q", bounds.data_ptr(), len(bounds))
     shape = (2, task.classes, len(bounds) + 1)
-    fields = (Field("counts", torch.float64, shape), SEEN, Field("lightest", torch.float64, ()))
+    fields = (Field("counts", torch.float64, shape), SEEN, LIGHTEST)
     return _keeping(bounds, native_plan(call, words, fields, activate=_activation(task)))
 
 
@@ -130,7 +131,7 @@ def _element_plan(
     form: Form, task: Task, least: Callable[[torch.dtype], float], matrix: bool, fields: tuple[Field, ...]
 ) -> Plan | None:
     call = native.update_function("valor_cpu", "valor_add_element_counts_cpu", "pp")
-    if call is None or not (has_scores(form, task) or (has_labels(form) and _columns(form, task))):
+    if call is None or not (has_scores(form, task) or (has_labels(form) and has_columns(form, task))):
         return None
     bound = 1.0 if form.preds in INT_TYPES else least(form.preds)
     return native_plan(
@@ -153,7 +154,7 @@ def has_scores(form: Form, task: Task) -> bool:
         return False
     if task.kind == "multiclass":
         return len(form.target_shape) == 1 and form.preds_shape == (*form.target_shape, task.classes)
-    return form.preds_shape == form.target_shape and _columns(form, task)
+    return form.preds_shape == form.target_shape and has_columns(form, task)
 
 
 def has_labels(form: Form) -> bool:
@@ -162,7 +163,7 @@ def has_labels(form: Form) -> bool:
     return same and form.preds in INT_TYPES and form.target in INT_TYPES
 
 
-def _columns(form: Form, task: Task) -> bool:
+def has_columns(form: Form, task: Task) -> bool:
     """Whether the target has a column for each label, or in the binary task any shape."""
     shape = form.target_shape
     return len(shape) > 0 if task.kind == "binary" else len(shape) == 2 and shape[1] == task.classes

@@ -108,7 +108,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         return class_counts_plan(form, self.task, self.top_k, partial(next_above, self.threshold))
 
     def _cuda_plan(self, form: Form) -> Plan | None:
-        return cuda_plans.class_counts_plan(form, self.task, self.top_k)
+        return cuda_plans.class_counts_plan(form, self.task, self.top_k, partial(next_above, self.threshold))
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""

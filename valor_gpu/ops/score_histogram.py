@@ -49,7 +49,8 @@ MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
 _TRAVEL = 13  # words of Travel in csrc/cuda/sweep.cu
-_READINGS = {"sigmoid": 2, "softmax": 3}  # Reading in csrc/cuda/sweep_tiles.h
+READINGS = {"none": 0, "sigmoid": 2, "softmax": 3}
+"""Reading in csrc/cuda/sweep_tiles.h."""
 
 
 class ScoreHistogram(NamedTuple):
@@ -238,6 +239,12 @@ def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[n
     return words, tables
 
 
+def tables_on(thresholds: Tensor, wide: bool, device: torch.device) -> tuple[NDArray[np.int64], Tensor]:
+    """The numbers of thresholds, for the host of a kernel, and their tables on its device. The first use waits."""
+    words, tables = _lookup(thresholds.contiguous().numpy().tobytes(), wide)
+    return words, constant(tables, device)
+
+
 def _score_histogram_cuda(
     scores: Tensor, target: Tensor, thresholds: Tensor, ignore_index: int | None, weight: Tensor | None,
     activation: str = "none",
@@ -292,7 +299,7 @@ def _count_activated_cuda(
     outside.zero_()
     flags, served = _flags(scores, target), ctypes.c_int64()
     native.function("valor_cuda", "valor_sweep_activated_cuda", "pqqpppqppppppp")(
-        scores.data_ptr(), *task, _READINGS[how], flags.data_ptr(), shares.data_ptr(),
+        scores.data_ptr(), *task, READINGS[how], flags.data_ptr(), shares.data_ptr(),
         outside.data_ptr() if activation == "auto" else 0, *(part.data_ptr() for part in counted),
         ctypes.addressof(served), stream,
     )  # fmt: skip
