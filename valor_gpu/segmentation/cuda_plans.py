@@ -71,7 +71,9 @@ def added_plan(
     """
     if not batch.pixels or not native.available("valor_cuda") or disabled(_OPS[batch.form]):
         return None
-    if (task := task_of(batch, per_image, pairs, preds, target)) is None:
+    reduced = preds.is_floating_point() and batch.form != "logits", target.is_floating_point()
+    counted = batch.preds if reduced[0] else preds, batch.target if reduced[1] else target
+    if (task := task_of(batch, per_image, pairs, *counted)) is None:
         return None
     if batch.form == "one-hot":
         run = native.update_function("valor_cuda", "valor_add_one_hot_cuda", "pp")
@@ -81,7 +83,18 @@ def added_plan(
         return None
     call = _Call(run, task, batch.images, batch.pixels, preds.device)
     shape = table_shape(batch.shape, batch.classes, per_image, pairs)
-    return _plan_of_rows(call, name, shape) if per_image else _plan_of_sums(call, Field(name, torch.int64, shape))
+    plan = _plan_of_rows(call, name, shape) if per_image else _plan_of_sums(call, Field(name, torch.int64, shape))
+    return _after_argmax(plan, reduced, [side.stride() for side in counted]) if any(reduced) else plan
+
+
+def _after_argmax(plan: Plan, reduced: tuple[bool, ...], strides: list[tuple[int, ...]]) -> Plan:
+    """A plan that gets the argmax over the channels of a side, where ``reduced``, in the layout of ``strides``."""
+
+    def wider(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
+        sides = [side.argmax(1) if taken else side for taken, side in zip(reduced, (preds, target))]
+        return plan(base, *sides) if [side.stride() for side in sides] == strides else None
+
+    return wider
 
 
 def _plan_of_sums(call: _Call, field: Field) -> Plan:

@@ -90,9 +90,9 @@ def form_planner(cuda_plans: Forms[Plan], on_cpu: Plan | None = None) -> Planner
     """
 
     def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
-        if kwargs or len(args) != 2 or not all(type(side) in plans._TYPES for side in args):
+        preds, target = plans._named(args, kwargs) if kwargs or len(args) != 2 else args
+        if type(preds) not in plans._TYPES or type(target) not in plans._TYPES:
             return None
-        preds, target = args
         if preds.is_cuda and target.is_cuda:
             plan = None if capturing() else cuda_plans.find(preds, target)
             return None if plan is None else plan(base, preds, target)
