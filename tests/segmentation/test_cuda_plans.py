@@ -132,6 +132,27 @@ def test_an_update_is_one_call_of_c_and_allocations(case: str) -> None:
     assert torch.equal(here(metric.state().seen), plain.state().seen)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+@pytest.mark.parametrize("case", CASES)
+def test_plans_on_a_gpu(case: str) -> None:
+    make, sides, *_ = CASES[case]
+    plain, metric = make(), make().to("cuda")
+    batch = tuple(side.to("cuda") for side in sides)
+    assert planned(metric, batch)
+    for _ in range(3):
+        metric.update(*batch)
+        plain.update(*sides)
+    assert torch.equal(metric.compute().cpu(), plain.compute())
+    assert state_of(metric.to("cpu")) == state_of(plain)
+    if case not in ("one-hot", "scores"):
+        bad = batch[1].clone()
+        bad[1, 0, 2] = 9
+        metric.to("cuda").update(batch[0], bad)
+        with pytest.raises(InputError, match=r"target\[1\] must hold a class index from 0 to 2 but element 2 of that"):
+            metric.compute()
+
+
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("form", ["scores", "both", "target"])
 def test_scores_beside_one_hot_maps_stand_for_their_largest(form: str, layout: torch.memory_format) -> None:
