@@ -22,7 +22,7 @@ _address = Tensor.data_ptr
 _new = torch.empty_like
 
 
-def cuda_plan(call: Call | None, words: bytes, fields: Sequence[Field], scratch: int) -> Plan | None:
+def cuda_plan(call: Call, words: bytes, fields: Sequence[Field], scratch: int) -> Plan:
     """A plan that is one call of a function of csrc/cuda: from the old state and a batch to new memory.
 
     The error of the state is one of its fields: the new one is the smaller of the old one and that of the batch, which
@@ -37,7 +37,6 @@ def cuda_plan(call: Call | None, words: bytes, fields: Sequence[Field], scratch:
     """
     every = (*fields, _ERROR)
     names, pack = tuple(field.name for field in every), struct.Struct(f"{4 + 2 * len(every)}Q").pack
-
     refused = 0
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:

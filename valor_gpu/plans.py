@@ -57,7 +57,13 @@ class Form(NamedTuple):
     preds_shape: torch.Size
     target: torch.dtype
     target_shape: torch.Size
-    device: torch.device = torch.device("cpu")
+    device: torch.device | None = None
+    """Of CUDA; None for the CPU."""
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the tensors lie on the CPU."""
+        return self.device is None
 
 
 class _Switch:

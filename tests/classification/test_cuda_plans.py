@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from tests.native import sim
 from tests.native.pretend import DeviceTensor, here, on_device, pretending, there
 from tests.test_plans import steps as steps
 from valor_gpu import classification, plans
+from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.ops import score_histogram
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
@@ -99,6 +101,9 @@ def test_states_are_those_of_the_checked_path(
         plain, draw, served = drawn(kind, task, generator)
         del steps[:]
         with pretending():
+            preds, target = draw()
+            sound = preds.nan_to_num() if preds.is_floating_point() else torch.zeros_like(preds)
+            plain.update(sound, target.clamp(0, 1), torch.rand(len(target), generator=generator))  # no whole numbers
             metric, checked = on_device(plain), on_device(plain)
             for _ in range(3):
                 batch = there(draw())
@@ -114,3 +119,116 @@ def test_states_are_those_of_the_checked_path(
         failed += int(here(metric.error)) != torch.iinfo(torch.int64).max
         planned += served
     assert failed and planned > ROUNDS / 2
+
+
+SCORES, TARGET = torch.rand(20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 5
+BINARY = SCORES[:, 0].contiguous(), TARGET % 2
+WORK: dict[str, tuple[Metric[Any], tuple[Tensor, Tensor], int, int]] = {
+    "class counts": (classification.Accuracy(num_classes=5), (SCORES, TARGET), 3, 4),
+    "class indices": (classification.F1Score(num_classes=5), (TARGET, TARGET), 3, 3),
+    "ignored": (classification.Recall(num_classes=5, ignore_index=0), (SCORES, TARGET), 3, 5),
+    "confusions": (classification.ConfusionMatrix(5), (SCORES, TARGET), 3, 3),
+    "elements": (classification.Accuracy(activation="none"), BINARY, 3, 3),
+    "histogram": (classification.ROC(activation="none", thresholds=10), BINARY, 4, 3),
+    "logits or not": (classification.ROCAUC(5, thresholds=10), (SCORES, TARGET), 4, 8),
+}
+"""A metric, a batch, the fields of its state that are written anew, and kernels."""
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_an_update_is_one_call_and_some_allocations(name: str) -> None:
+    """A torch operation takes the host of an H100 10 us, an allocation 4, a call 2 and each kernel of it 3 to 5."""
+    plain, batch, fields, kernels = WORK[name]
+    with pretending() as called:
+        metric, given = on_device(plain), there(batch)
+        metric.update(*given)
+        del called[:]
+        sim.launches()
+        with torch.autograd.profiler.profile() as profile:
+            metric.update(*given)
+        launched = sim.launches()
+    assert len(called) == 1 and called[0].startswith("valor_add_"), called
+    assert len(launched) == kernels, launched
+    made = [event.name for event in profile.function_events if event.name not in _OF_PRETENDING]
+    assert sorted(set(made)) == ["aten::empty", "aten::empty_like", "aten::empty_strided"], made
+    assert (made.count("aten::empty"), made.count("aten::empty_like")) == (1, fields)
+
+
+_OF_PRETENDING = ("aten::alias", "detach", "aten::detach", "aten::fill_")  # the last one by tests, of new memory
+
+
+def test_bad_values_raise_in_compute(steps: list[plans.Step]) -> None:
+    with pretending():
+        metric = on_device(classification.Accuracy(num_classes=5))
+        metric.update(*there((SCORES, TARGET)))
+        metric.update(*there((SCORES.index_fill(0, torch.tensor(7), torch.nan), TARGET)))
+        metric.update(*there((SCORES, torch.full_like(TARGET, 9))))
+    assert len(steps) == 3
+    for name, value in state_of(metric).items():
+        setattr(metric, name, value)
+    with pytest.raises(InputError, match=r"target\[0\] must be"):
+        metric.compute()
+
+
+def test_captures_and_other_devices_take_the_checked_path(steps: list[plans.Step]) -> None:
+    plain = classification.Accuracy(num_classes=5)
+    with pretending(capturing=True):
+        on_device(plain).update(*there((SCORES, TARGET)))
+    with pretending():
+        on_device(plain).update(SCORES, there(TARGET))
+        on_device(plain).update(SCORES, TARGET)
+        plain.clone().update(*there((SCORES, TARGET)))
+        on_device(plain).update(*there((SCORES, TARGET)), there(torch.ones(20)))
+        on_device(plain).update(*there((SCORES.T.contiguous().T, TARGET)))
+    assert steps == []
+
+
+def test_a_replaced_state_is_looked_at(steps: list[plans.Step]) -> None:
+    with pretending():
+        metric = on_device(classification.Accuracy(num_classes=5))
+        metric.counts = there(torch.zeros((5, 4), dtype=torch.float64).T)
+        metric.update(*there((SCORES, TARGET)))
+        assert steps == []
+        metric.counts = metric.counts.contiguous()
+        metric.update(*there((SCORES, TARGET)))
+    assert len(steps) == 1 and here(metric.counts)[3, 0] == 40
+
+
+def test_a_form_that_no_kernel_serves_is_given_up() -> None:
+    """Two classes are too few for the softmax in the kernel: torch makes the probabilities."""
+    with pretending() as called:
+        metric = on_device(classification.ROCAUC(2, thresholds=5))
+        for _ in range(5):
+            metric.update(*there((SCORES[:, :2].contiguous(), TARGET % 2)))
+    assert called.count("valor_add_histogram_cuda") == 3
+    assert metric.update_count == 5 and here(metric.counts)[1].sum() == 5 * 40
+
+
+@pytest.mark.parametrize("name", ["class counts", "confusions", "histogram"])
+def test_forward_adds_the_batch_and_gives_its_value(name: str, steps: list[plans.Step]) -> None:
+    plain, batch, *_ = WORK[name]
+    expected = plain.clone()
+    with pretending():
+        metric, values = on_device(plain), []
+        with (
+            mock.patch.object(type(metric), "_check_error", lambda self: values.append(here(self.error))),
+            mock.patch.object(plans, "finished_compute", lambda self: values.append(state_of(self))),
+        ):
+            metric.forward(*there(batch))
+            metric.forward(*there(batch))
+    assert len(steps) == 2 and len(values) == 4
+    expected.update(*batch)
+    once = state_of(expected)
+    assert all(bits(value) == bits(once[part]) for part, value in values[3].items() if part != "signature")
+    expected.update(*batch)
+    check_same(metric, expected)
+
+
+def test_a_batch_of_ignored_targets_decides_nothing(steps: list[plans.Step]) -> None:
+    plain = classification.ROCAUC(thresholds=10, ignore_index=-1)
+    with pretending():
+        metric = on_device(plain)
+        metric.update(*there((BINARY[0] * 5, torch.full((20,), -1))))
+    plain.update(BINARY[0] * 5, torch.full((20,), -1))
+    assert len(steps) == 2  # one of them on the CPU
+    assert here(metric.seen).tolist() == plain.seen.tolist() == [20, 20, 0, 0]

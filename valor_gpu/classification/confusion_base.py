@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
-from valor_gpu.classification import cuda_plans
 from valor_gpu.classification.class_counts import (
     count_classes,
     decided,
@@ -107,18 +106,13 @@ class PairMetric(TaskMetric[PairCounts]):
     _plan_methods = (*TaskMetric._plan_methods, "_count_classes", "_count_elements")
 
     def _planner(self) -> Planner:
-        choices = ("task", "threshold", "max_examples")
-        return pair_planner(self.__dict__, choices, self._plan, cuda=self._cuda_plan)
+        return pair_planner(self.__dict__, ("task", "threshold", "max_examples"), self._plan, cuda=self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
-        if self.max_examples or self._pends(form.target_shape.numel()):
+        few = _FEW_CELLS if form.on_cpu else _FEW_CELLS_ON_CUDA
+        if self.max_examples or self._pends(form.target_shape.numel(), few):
             return None
         return pairs_plan(form, self.task, partial(next_above, self.threshold))
-
-    def _cuda_plan(self, form: Form) -> Plan | None:
-        if self.max_examples or self._pends(form.target_shape.numel(), _FEW_CELLS_ON_CUDA):
-            return None
-        return cuda_plans.pairs_plan(form, self.task, partial(next_above, self.threshold))
 
     def update(
         self, preds: Values, target: Values, sample_weight: Values | None = None, sample_ids: Values | None = None

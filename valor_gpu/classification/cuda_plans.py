@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.classification.plans import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores
+from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores
 from valor_gpu.cuda_plans import Call, cuda_plan
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.dtypes import INT_TYPES
@@ -86,6 +86,7 @@ def _threshold_plan(
     how = "none" if hard else usual if task.activation == "auto" else task.activation
     if how != "none" and (form.preds == torch.float64 or how != usual):
         return None
+    assert form.device is not None
     numbers, tables = tables_on(thresholds, form.preds == torch.float64, form.device)
     rows = form.target_shape.numel() // (1 if per_class else task.classes)
     scratch = _BATCH_WORDS + 2 * task.classes * (len(thresholds) + 1)

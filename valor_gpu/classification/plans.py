@@ -11,15 +11,14 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.classification import cuda_plans
+from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.activation import activated
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges
 
-_ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
-SEEN = Field("seen", torch.int64, (4,))
-LIGHTEST = Field("lightest", torch.float64, ())
 _Call = Callable[[bytes, bytes], int]
 
 
@@ -32,6 +31,8 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
         top_k: multiclass: a target among so many largest scores is predicted.
         least: binary and multilabel: the number from which on scores of a dtype are positive.
     """
+    if not form.on_cpu:
+        return cuda_plans.class_counts_plan(form, task, top_k, least)
     call = native.update_function("valor_cpu", "valor_add_class_counts_cpu", "pp")
     fields = (Field("counts", torch.float64, (4, task.classes)), SEEN)
     if task.kind == "multiclass":
@@ -41,6 +42,8 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
 
 def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
     """The plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
+    if not form.on_cpu:
+        return cuda_plans.pairs_plan(form, task, least)
     call = native.update_function("valor_cpu", "valor_add_class_pairs_cpu", "pp")
     shape = (task.classes,) * 2 if task.kind == "multiclass" else (task.classes, 2, 2)
     fields = (Field("matrix", torch.float64, shape), SEEN)
@@ -76,7 +79,7 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
     Scores have ``score_dtype`` or a narrower dtype, none of whose numbers it changes.
     """
     call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")
-    if call is None or not has_scores(form, task):
+    if call is None or not form.on_cpu or not has_scores(form, task):
         return None
     words = batch_words(form, task, activates=False) + struct.pack(
         "2q", INT_TYPES[target_dtype], FLOAT_TYPES[score_dtype]
@@ -98,6 +101,8 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
 
 def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
+    if not form.on_cpu:
+        return cuda_plans.histogram_plan(form, task, thresholds)
     call = native.update_function("valor_cpu", "valor_add_histogram_cpu", "pp")
     if call is None or not has_scores(form, task):
         return None
@@ -148,41 +153,7 @@ def _keeping(held: Tensor, plan: Plan) -> Plan:
     return kept
 
 
-def has_scores(form: Form, task: Task) -> bool:
-    """Whether the form is one of scores, without dimensions behind the classes."""
-    if form.preds not in FLOAT_TYPES or form.target not in INT_TYPES:
-        return False
-    if task.kind == "multiclass":
-        return len(form.target_shape) == 1 and form.preds_shape == (*form.target_shape, task.classes)
-    return form.preds_shape == form.target_shape and has_columns(form, task)
-
-
-def has_labels(form: Form) -> bool:
-    """Whether the form is one of hard labels, of any shape."""
-    same = form.preds_shape == form.target_shape and len(form.target_shape) > 0
-    return same and form.preds in INT_TYPES and form.target in INT_TYPES
-
-
-def has_columns(form: Form, task: Task) -> bool:
-    """Whether the target has a column for each label, or in the binary task any shape."""
-    shape = form.target_shape
-    return len(shape) > 0 if task.kind == "binary" else len(shape) == 2 and shape[1] == task.classes
-
-
 def _activation(task: Task) -> Callable[[Tensor], Tensor]:
     sigmoid = task.activation == "sigmoid" or (task.activation == "auto" and task.kind != "multiclass")
     how, columns = "sigmoid" if sigmoid else "softmax", (-1, task.classes)
     return lambda scores: activated(scores.reshape(columns), how)  # of the binary task, in one column
-
-
-def batch_words(form: Form, task: Task, activates: bool = True) -> bytes:
-    """The SmallBatch of csrc/cpu/small_batch.h."""
-    hard, ignores, per_element = form.preds in INT_TYPES, task.ignore_index is not None, task.kind != "multiclass"
-    elements = form.target_shape.numel()
-    return struct.pack(
-        "10q",
-        INT_TYPES[form.preds] if hard else FLOAT_TYPES[form.preds], hard,
-        elements // task.classes if per_element else elements,
-        _ACTIVATIONS[task.activation] if activates else 0,
-        0, INT_TYPES[form.target], per_element, task.classes, ignores, task.ignore_index or 0,
-    )  # fmt: skip

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification import cuda_plans
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.task_metric import TaskMetric
@@ -102,13 +101,10 @@ class RatioMetric(TaskMetric[ClassCounts]):
     def _planner(self) -> Planner | None:
         if self.multidim_average != "global":
             return None
-        return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan, cuda=self._cuda_plan)
+        return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan, cuda=self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
         return class_counts_plan(form, self.task, self.top_k, partial(next_above, self.threshold))
-
-    def _cuda_plan(self, form: Form) -> Plan | None:
-        return cuda_plans.class_counts_plan(form, self.task, self.top_k, partial(next_above, self.threshold))
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification import cuda_plans
 from valor_gpu.classification.class_counts import check_seen, probability_histogram, samples_seen
 from valor_gpu.classification.plans import histogram_plan, records_plan
 from valor_gpu.classification.softmax_errors import softmax_need
@@ -145,16 +144,15 @@ class ScoreMetric(TaskMetric[Any]):
     _plan_methods = (*TaskMetric._plan_methods, "_keep", "_count")
 
     def _planner(self) -> Planner:
-        choices, on_cuda = ("task", "score_dtype", "thresholds", "hardmax"), functools.partial(self._plan, on_cuda=True)
-        return pair_planner(self.__dict__, choices, self._plan, cuda=on_cuda)
+        choices = ("task", "score_dtype", "thresholds", "hardmax")
+        return pair_planner(self.__dict__, choices, self._plan, cuda=self._plan)
 
-    def _plan(self, form: Form, on_cuda: bool = False) -> Plan | None:
+    def _plan(self, form: Form) -> Plan | None:
         if form.preds not in FLOAT_TYPES or torch.promote_types(form.preds, self.score_dtype) != self.score_dtype:
             return None
-        if self.exact and not on_cuda:
+        if self.exact:
             return records_plan(form, self.task, self.score_dtype, _target_dtype(self.task))
-        make = cuda_plans.histogram_plan if on_cuda else histogram_plan
-        return None if self.exact or self.hardmax else make(form, self.task, self.thresholds)
+        return None if self.hardmax else histogram_plan(form, self.task, self.thresholds)
 
     @property
     def exact(self) -> bool:
