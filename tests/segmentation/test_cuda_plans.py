@@ -214,6 +214,15 @@ def test_an_error_stays_the_first_and_the_state_before_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("name", ["matrix", "seen", "error"])
+def test_a_state_of_another_dtype_or_shape_has_no_plan(name: str) -> None:
+    metric = moved(PixelConfusionMatrix(3))
+    for other in (metric.__dict__[name].int(), metric.__dict__[name][None]):
+        with cuda_kernels():
+            assert metric.update.step(metric.__dict__, there(MAPS), {}) is not None
+            assert metric.update.step({**metric.__dict__, name: other}, there(MAPS), {}) is None
+
+
+@pytest.mark.parametrize("name", ["matrix", "seen", "error"])
 def test_a_state_that_no_kernel_can_read_takes_the_checked_path(name: str) -> None:
     metric, plain = moved(PixelConfusionMatrix(3)), PixelConfusionMatrix(3)
     old = metric.__dict__[name]
