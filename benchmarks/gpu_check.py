@@ -40,7 +40,7 @@ NEEDED = {
     "xdist": "tests run in one process",
     "pycocotools": "tests that compare with it skip themselves, and torchmetrics' average precision is not timed",
     "torchmetrics": "valor_gpu needs it",
-    "triton": "count_logits is served by CUDA C++",
+    "triton": "the Triton kernel of count_logits is not checked",
 }
 """Module to the consequence if it is not installed."""
 SECTIONS = (

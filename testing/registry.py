@@ -40,6 +40,7 @@ from testing.pairs import random_pairs, to_tensors
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.ops import backends, pixel_counts
+from valor_gpu.ops._launch import has_triton
 from valor_gpu.ops._library import NAMESPACE, Op
 from valor_gpu.ops.match_batch import (
     AGNOSTIC,
@@ -352,7 +353,7 @@ ROWS = {
         Row("count_pixels", _named(pixels.pixel_examples), pixels.pixel_load),
         Row(
             *("count_logits", _named(pixels.logit_examples), pixels.logit_load),
-            others=(("CUDA", pixel_counts._count_logits_cuda),),
+            others=(("Triton", pixel_counts._count_logits_triton),) if has_triton() else (),
         ),
         Row("rank_overlaps", _named(overlaps.rank_examples), overlaps.rank_load),
         Row("confuse_overlaps", _named(overlaps.confuse_examples), overlaps.confuse_load, frozenset({"thresholds"})),

@@ -6,6 +6,7 @@
 #include "../core/one_hot.h"
 #include "divisor.h"
 #include "launch.h"
+#include "region_counts.h"
 
 namespace valor {
 namespace {
@@ -361,13 +362,9 @@ int32_t with_size(int64_t type, Visit visit) {
 }
 
 }  // namespace
-}  // namespace valor
 
-// Adds to tables [tables, 3, C] and to `ignored`, and lowers `error`. On the host: task_words, a OneHotTask.
-VALOR_API int32_t valor_count_one_hot_cuda(const void* task_words, int64_t* tables, int64_t* ignored,
-                                           int64_t* error, void* stream) {
-  using namespace valor;
-  const OneHotTask& task = *static_cast<const OneHotTask*>(task_words);
+int32_t count_one_hot(const OneHotTask& task, int64_t* tables, int64_t* ignored, int64_t* error,
+                      void* stream) {
   const PixelTask& pixels = task.pixels;
   if (pixels.table_pixels() * pixels.tables() == 0) return 0;
   const int64_t chunks = (pixels.table_pixels() + kChunk - 1) / kChunk;
@@ -390,3 +387,5 @@ VALOR_API int32_t valor_count_one_hot_cuda(const void* task_words, int64_t* tabl
     });
   });
 }
+
+}  // namespace valor

@@ -2,6 +2,7 @@
 // pair of classes and adds each run once. Label maps that lie one pixel after another are those of
 // label_maps.cu.
 #include "pixel_tables.h"
+#include "region_counts.h"
 
 #if defined(VALOR_SIM)
 #define VALOR_UNROLLED
@@ -214,40 +215,10 @@ __global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_con
   counter.fold();
 }
 
-// ----------------------------------------------------------------------------------------------------- start
-
-constexpr int64_t kStartBlocks = 1056,
-                  kStartWords = 4;  // at most; words of a thread, if there are fewer blocks
-
-// One for each of the two ops: where one is switched off, the other goes on.
-template <bool kOfLogits>
-__global__ void __launch_bounds__(kThreads)
-    start_kernel(const __grid_constant__ CountTask task, int64_t words) {
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
-                step = static_cast<int64_t>(gridDim.x) * kThreads;
-  if (first == 0) *task.error = kNoError;
-  for (int64_t i = first; i < words; i += step) task.tables[i] = 0;
-}
-
-// Clears tables and error by one launch.
-int32_t launch_start(const CountTask& task, void* stream) {
-  const int64_t words = task.pixels.tables() * task.pixels.table_size(), each = kStartWords * kThreads;
-  const int64_t blocks = (words + each - 1) / each;
-  const unsigned grid = static_cast<unsigned>(blocks < kStartBlocks ? blocks : kStartBlocks);
-  if (task.pixels.channel_stride)
-    return VALOR_LAUNCH(start_kernel<true>, grid, kThreads, 0, stream, task, words);
-  return VALOR_LAUNCH(start_kernel<false>, grid, kThreads, 0, stream, task, words);
-}
-
 }  // namespace
-}  // namespace valor
 
-// Fills tables [tables, 3 or C, C] and `error`, of anything before. On the host: task_words, a PixelTask of
-// one pixel or more.
-VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* tables, int64_t* error,
-                                          void* stream) {
-  using namespace valor;
-  const PixelTask& pixels = *static_cast<const PixelTask*>(task_words);
+int32_t count_pixels(const PixelTask& pixels, int64_t* tables, int64_t* error, void* stream) {
+  if (pixels.table_pixels() * pixels.tables() == 0) return 0;
   CountTask task{pixels,
                  Divisor(pixels.rows),
                  Divisor(pixels.columns),
@@ -257,8 +228,8 @@ VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* table
                  1,
                  reinterpret_cast<unsigned long long*>(tables),
                  error};
-  int32_t status = launch_start(task, stream);
-  if (status || launch_label_maps(task, stream, &status)) return status;
+  int32_t status = 0;
+  if (launch_label_maps(task, stream, &status)) return status;
   const int64_t tile = kThreads * (pixels.channel_stride ? kLogitPixels : kLabelPixels);
   const int64_t blocks = task.plan(tile, kWantedBlocks), shared = shared_bytes(pixels, task.room);
   if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
@@ -268,3 +239,5 @@ VALOR_API int32_t valor_count_pixels_cuda(const void* task_words, int64_t* table
     return VALOR_LAUNCH(count_logits_kernel<decltype(bits)>, grid, kThreads, shared, stream, task);
   });
 }
+
+}  // namespace valor

@@ -152,15 +152,16 @@ def test_triton_is_named_only_where_it_served(monkeypatch: pytest.MonkeyPatch) -
         gpu_unseen.check_triton(CPU)
     op = next(op for op in backends() if op.name == "count_logits")
     row = ROWS["count_logits"]
-    monkeypatch.setitem(ROWS, "count_logits", replace(row, others=(("CUDA", call("count_logits")),)))
     monkeypatch.setattr(gpu_unseen, "place", lambda row, example, _: place(row, example, CPU))
-    kind = "reference"
-    monkeypatch.setattr(gpu_unseen, "backends", lambda: [replace(op, cuda=replace(op.cuda, kind=kind))])
-    for kind in ("reference", "CUDA"):
-        with pytest.raises(Unavailable, match=f"Triton is not installed: {kind} served"):
-            gpu_unseen.check_triton(torch.device("cuda"))
-    kind = "Triton"
+    monkeypatch.setattr(gpu_unseen, "backends", lambda: [replace(op, cuda=replace(op.cuda, kind="CUDA"))])
+    monkeypatch.setitem(ROWS, "count_logits", replace(row, others=()))
+    with pytest.raises(Unavailable, match="Triton is not installed: CUDA served"):
+        gpu_unseen.check_triton(torch.device("cuda"))
+    monkeypatch.setitem(ROWS, "count_logits", replace(row, others=(("Triton", call("count_logits")),)))
     gpu_unseen.check_triton(torch.device("cuda"))
+    monkeypatch.setitem(ROWS, "count_logits", replace(row, others=(("Triton", wrong_in_call(5)("count_logits")),)))
+    with pytest.raises(Disagreement, match=r"^Triton, torch.float32, 2 classes, 64 columns.*: output 0"):
+        gpu_unseen.check_triton(torch.device("cuda"))
 
 
 def test_a_wrong_count_of_logits_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ there already, so that the dispatcher holds their CUDA kernels, as on a machine 
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -68,11 +67,7 @@ def one_op(name: str, called: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Prints a row for each op."""
-    from valor_gpu.ops import _launch
-
-    # Triton kernels need a GPU: without Triton, CUDA C++ serves where both can.
-    without = mock.patch.object(_launch, "has_triton", lambda: "--with-triton" in sys.argv)
-    with without, sim.serving("valor_cuda", sim.simulated()), noted() as called:
+    with sim.serving("valor_cuda", sim.simulated()), noted() as called:
         from valor_gpu.ops import backends
 
         print(json.dumps({op.name: one_op(op.name, called) for op in backends()}))

@@ -33,12 +33,12 @@ def run(request: pytest.FixtureRequest) -> Run:
     return lambda name, *args: kernel(request.param, name, CUDA[name])(*args)
 
 
-def interpreted(*args: Any) -> Any:
-    """``count_logits`` by the Triton kernel."""
+def by_triton(*args: Any) -> Any:
+    """``count_logits`` by the Triton kernel: on a CUDA device, or in Triton's interpreter where there is none."""
     pytest.importorskip("triton", reason="triton is not installed")
-    if torch.cuda.is_available():
-        pytest.skip("Triton runs on the CUDA device, not in its interpreter")
-    return pixel_counts._count_logits_triton(*args)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    placed = (each.to(device) if isinstance(each, Tensor) else each for each in args)
+    return tuple(output.cpu() for output in pixel_counts._count_logits_triton(*placed))
 
 
 def check(got: Any, name: str, *args: Any) -> None:
@@ -137,15 +137,15 @@ def test_triton_equals_the_reference() -> None:
     rng = random(3)
     for name, args in made.logit_examples(True):
         if "many" not in name:  # that would be for others, see below
-            check(interpreted(*args), "count_logits", *args)
+            check(by_triton(*args), "count_logits", *args)
     for pairs in (False, True):
         args = made.logits_of(rng, (1, 3, 2, 2100)), made.labels_of(rng, (1, 2, 2100), 3, 50), None, False, pairs
-        check(interpreted(*args), "count_logits", *args)
+        check(by_triton(*args), "count_logits", *args)
 
 
 def test_triton_leaves_many_classes_to_others() -> None:
     logits, truth = made.logits_of(random(4), (1, 1400, 2, 3)), made.labels_of(random(5), (1, 2, 3), 1400)
-    check(interpreted(logits, truth, None, False, False), "count_logits", logits, truth, None, False, False)
+    check(by_triton(logits, truth, None, False, False), "count_logits", logits, truth, None, False, False)
 
 
 @pytest.mark.parametrize("dtype", made.FLOATS)

@@ -55,7 +55,7 @@ def _laid_out(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     return moved if kind == 2 else wide[..., ::2].copy_(values)
 
 
-def _region_batch(
+def region_batch(
     generator: torch.Generator, classes: int, form: str, ignore: int | None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Maps of 1 to 3 images, of any layout and dtype; one in ten has a value out of range."""
@@ -94,7 +94,7 @@ def test_plans_of_random_maps_do_what_the_checked_path_does(form: str, per_image
         metrics: list[Any] = [IOU(classes, ignore_index=ignore, input_format=form) for _ in range(2)]
         if per_image:
             metrics = [mIOU(classes, ignore_index=ignore, input_format=form) for _ in range(2)]
-        batch = _region_batch(generator, classes, form, ignore)
+        batch = region_batch(generator, classes, form, ignore)
         for _ in range(2):  # a plan is made, then found
             said = _outcome(metrics[0], batch)
             with checked_only():

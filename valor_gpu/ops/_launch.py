@@ -38,12 +38,14 @@ def has_triton() -> bool:
     return importlib.util.find_spec("triton") is not None
 
 
-def triton(kernel: Kernel) -> Implementation:
-    """``kernel`` serves CUDA tensors if Triton is installed, else the reference. Does not import Triton."""
-    if not has_triton():
-        reason = "triton is not installed: pip install 'valor_gpu[triton]'"
-        return by_reference(reason, f"plain PyTorch serves CUDA tensors, slowly: {reason}")
-    return Implementation("Triton", kernel, "triton is installed")
+def cuda_or_triton(kernel: Kernel, by_triton: Kernel) -> Implementation:
+    """``kernel`` serves CUDA tensors if the CUDA library is there, else ``by_triton`` if Triton is installed.
+
+    Without both the reference serves. Does not import Triton.
+    """
+    if native.available("valor_cuda") or not has_triton():
+        return cuda(kernel)
+    return Implementation("Triton", by_triton, f"{native.reason('valor_cuda')}; triton is installed")
 
 
 class _Launching:

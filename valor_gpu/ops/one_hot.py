@@ -23,7 +23,7 @@ from valor_gpu.ops._library import register
 from valor_gpu.ops._one_hot_reference import Output, is_one_hot
 from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, Map, check_choices, table_shape, task_words
 from valor_gpu.ops.error_codes import NO_ERROR, TARGET, Names, describe_pixel, value_kind
-from valor_gpu.ops.pixel_counts import PIXEL_TYPES, ignored_label
+from valor_gpu.ops.pixel_counts import PIXEL_TYPES, ignored_label, sums_words
 
 
 class OneHotCounts(NamedTuple):
@@ -170,15 +170,17 @@ def _count_one_hot_cpu(
 def _count_one_hot_cuda(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, per_image: bool
 ) -> Output:
+    if not _pixels(preds, target):
+        return _outputs(target, num_classes, per_image)
     with launching(target.device) as stream:
-        outputs = _outputs(target, num_classes, per_image)
-        if _pixels(preds, target):
-            words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
-            native.function("valor_cuda", "valor_count_one_hot_cuda", "ppppp")(
-                words, *(output.data_ptr() for output in outputs), stream
-            )
-            del kept
-    return outputs
+        counts = target.new_empty(table_shape(target.shape, num_classes, per_image, False), dtype=torch.int64)
+        ignored, error = (target.new_empty((), dtype=torch.int64) for _ in range(2))
+        words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
+        native.function("valor_cuda", "valor_add_one_hot_cuda", "pp")(
+            words, sums_words(counts.data_ptr(), error.data_ptr(), stream, ignored=ignored.data_ptr())
+        )
+        del kept
+    return counts, ignored, error
 
 
 _COUNT_ONE_HOT = register(

@@ -154,8 +154,8 @@ def _advice(facts: Mapping[str, Any]) -> list[str]:
         advice.append(f"plain torch serves CPU tensors, slowly: {native.remedy('valor_cpu')}")
     if has_cuda and not libraries["valor_cuda"]["available"]:
         advice.append(f"plain torch serves CUDA tensors, slowly: {native.remedy('valor_cuda')}")
-    if has_cuda and facts["packages"]["triton"] is None:
-        advice.append("install the Triton kernels' compiler: pip install 'valor_gpu[triton]'")
+        if facts["packages"]["triton"] is None:
+            advice.append("Triton can serve logits of label maps without it: pip install 'valor_gpu[triton]'")
     if off := [op["name"] for op in facts["ops"] if op["cuda"]["disabled"]]:
         advice.append(f"{VARIABLE} is set: plain PyTorch serves {', '.join(off)} on CUDA, slowly")
     return advice

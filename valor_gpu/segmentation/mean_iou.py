@@ -16,7 +16,6 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch, PixelTask
 from valor_gpu.inputs.values import Values, as_values
-from valor_gpu.ops.dtypes import to_device
 from valor_gpu.reduce.region_tables import mean_of_values, table_iou
 from valor_gpu.reduce.regions import mean_of_images, region_value
 from valor_gpu.result import Result
@@ -29,6 +28,7 @@ from valor_gpu.segmentation.region_base import (
     pixel_sums,
     pixel_task,
     seen_counts,
+    words_on,
 )
 from valor_gpu.state import joined, least, summed
 
@@ -150,10 +150,11 @@ class MeanIoU(RegionState):
     def _batch_state(self, batch: PixelBatch, counts: Tensor, seen: Tensor) -> Regions:
         if self.num_classes is not None:
             return super()._batch_state(batch, counts, seen)
-        classes = torch.tensor([batch.classes, -batch.classes] if batch.images else [_UNKNOWN] * 2)
+        size = (batch.classes, -batch.classes) if batch.images else (_UNKNOWN,) * 2
+        classes = words_on(batch.target, *size)
         if not batch.target.is_cuda:  # reading it does not synchronise
             _one_size(classes, self.classes.cpu())
-        return SizedRegions(narrowed(batch, counts).flatten(), to_device(classes, batch.target.device), seen)
+        return SizedRegions(narrowed(batch, counts).flatten(), classes, seen)
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
         """Refuses what has other channels before it is part of the state, where telling does not synchronise."""

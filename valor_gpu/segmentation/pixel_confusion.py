@@ -14,10 +14,13 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelTask
 from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.plans import Plan, Planner
 from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.ratios import Ratio, normalized
 from valor_gpu.result import Result
-from valor_gpu.segmentation.region_base import PixelMetric, pixel_task
+from valor_gpu.segmentation.cuda_plans import added_plan
+from valor_gpu.segmentation.plans import Forms, form_planner
+from valor_gpu.segmentation.region_base import PixelMetric, ours, pixel_task
 from valor_gpu.state import State, check_sums, summed
 
 if TYPE_CHECKING:
@@ -134,6 +137,13 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         matrix, ignored, error = batch.count_pairs()
         deferred = raise_or_defer(error, batch.describe)
         self._add(PixelPairs(matrix, self._seen(batch, ignored)), deferred)
+
+    def _planner(self) -> Planner:
+        return form_planner(Forms(lambda: self.task, self._cuda_plan_of))
+
+    def _cuda_plan_of(self, preds: Tensor, target: Tensor) -> Plan | None:
+        batch = self._batch(preds, target)
+        return added_plan(batch, preds, target, "matrix", pairs=True) if ours(type(self)._batch) else None
 
     def compute(self) -> Tensor:
         """Returns int64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``."""

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu import native
+from valor_gpu import native, plans
 from valor_gpu.inputs.pixels import PixelBatch
+from valor_gpu.ops._launch import capturing
 from valor_gpu.ops._pixel_counts_cpu import table_shape
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.labels import TRUE
 from valor_gpu.ops.one_hot import one_hot_words
 from valor_gpu.ops.pixel_counts import pixel_words
+from valor_gpu.plans import Plan, Planner, Step
 
-_PREDS, _TARGET = slice(0, 8), slice(40, 48)
-"""Bytes of a PixelTask of csrc/core/pixel_counts.h where the addresses of both maps stand."""
+P = TypeVar("P")
 
+_MAX_FORMS = 64  # plans that a metric keeps
+_PREDS, _TARGET = slice(0, 8), slice(40, 48)  # bytes of a PixelTask of csrc/core/pixel_counts.h: addresses of both maps
 _ADDRESS = struct.Struct("Q")
 
 
@@ -47,7 +50,82 @@ def form_of(preds: Tensor, target: Tensor) -> tuple[Any, ...] | None:
     for side in (preds, target):
         if side.layout is not torch.strided or side.is_neg():
             return None
-    return preds.dtype, preds.shape, preds.stride(), target.dtype, target.shape, target.stride()
+    return (
+        preds.dtype, preds.shape, preds.stride(), preds.get_device(),
+        target.dtype, target.shape, target.stride(), target.get_device(),
+    )  # fmt: skip
+
+
+class Forms(Generic[P]):
+    """The plans of a metric, one for each form of predictions and target.
+
+    Args:
+        choices: gives what plans depend on beside the form: they are made again when it is another.
+        make: gives the plan of tensors, or None.
+    """
+
+    def __init__(self, choices: Callable[[], Any], make: Callable[[Tensor, Tensor], P | None]) -> None:
+        self._choices, self._make = choices, make
+        self._held = choices()
+        self._plans: dict[Any, P | None] = {}
+
+    def find(self, preds: Tensor, target: Tensor) -> P | None:
+        """The plan of tensors of this form, or None."""
+        if self._held != (now := self._choices()):
+            self._plans.clear()
+            self._held = now
+        if (form := form_of(preds, target)) not in self._plans:
+            if len(self._plans) >= _MAX_FORMS:
+                self._plans.clear()
+            self._plans[form] = None if form is None else self._make(preds, target)
+        return self._plans[form]
+
+
+def form_planner(cuda_plans: Forms[Plan], on_cpu: Plan | None = None) -> Planner:
+    """A planner for ``update(preds, target)`` of tensors.
+
+    Args:
+        cuda_plans: plans of CUDA tensors.
+        on_cpu: the step of CPU tensors, whatever their form.
+    """
+
+    def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+        preds, target = plans._named(args, kwargs) if kwargs or len(args) != 2 else args
+        if type(preds) not in plans._TYPES or type(target) not in plans._TYPES:
+            return None
+        if preds.is_cuda and target.is_cuda:
+            plan = None if capturing() else cuda_plans.find(preds, target)
+            return None if plan is None else plan(base, preds, target)
+        if on_cpu is None or not (preds.is_cpu and target.is_cpu and base["error"].is_cpu):
+            return None
+        return on_cpu(base, preds, target)
+
+    step.on_cuda = True  # type: ignore[attr-defined]
+    return step
+
+
+def task_of(batch: PixelBatch, per_image: bool, pairs: bool, preds: Tensor, target: Tensor) -> bytes | None:
+    """The task of a kernel for tensors that ``batch`` was read of; None where it would read a copy of them.
+
+    That of one-hot maps is a OneHotTask, which begins with a PixelTask.
+    """
+    ignore = batch.ignore_index
+    if batch.form == "one-hot":
+        words, *sides = one_hot_words(batch.preds, batch.target, batch.classes, ignore, per_image)
+    else:
+        logits = batch.form == "logits"
+        words, *sides = pixel_words(batch.preds, batch.target, batch.classes, ignore, per_image, pairs, logits)
+    copied = any(side.data_ptr() != given.data_ptr() for side, given in zip(sides, (preds, target)))
+    return None if copied else words
+
+
+def addresses_of(preds: Tensor, target: Tensor) -> tuple[int, int] | None:
+    """Addresses of both tensors; None of those of torch.func, which have no memory of their own."""
+    try:
+        found = preds.data_ptr(), target.data_ptr()
+    except RuntimeError:
+        return None
+    return found if all(found) else None
 
 
 def region_plan(batch: PixelBatch, per_image: bool, preds: Tensor, target: Tensor) -> RegionPlan | None:
@@ -59,18 +137,12 @@ def region_plan(batch: PixelBatch, per_image: bool, preds: Tensor, target: Tenso
         preds: as ``update`` got it.
         target: as ``update`` got it.
     """
-    hot = batch.form == "one-hot"
     if batch.form == "logits" or not batch.pixels or not native.available("valor_cpu"):
         return None
-    ignore = batch.ignore_index
-    if hot:
-        words, *sides = one_hot_words(batch.preds, batch.target, batch.classes, ignore, per_image)
-    else:
-        words, *sides = pixel_words(batch.preds, batch.target, batch.classes, ignore, per_image, False, False)
-    if any(side.data_ptr() != given.data_ptr() for side, given in zip(sides, (preds, target))):
-        return None  # kernels read a copy
+    if (words := task_of(batch, per_image, False, preds, target)) is None:
+        return None
     shape = table_shape(batch.shape, batch.classes, per_image, False)
-    return _plan(words, hot, shape, (batch.images, batch.pixels), ignore is not None)
+    return _plan(words, batch.form == "one-hot", shape, (batch.images, batch.pixels), batch.ignore_index is not None)
 
 
 def _plan(words: bytes, hot: bool, shape: tuple[int, ...], seen: tuple[int, int], ignores: bool) -> RegionPlan:
@@ -79,16 +151,13 @@ def _plan(words: bytes, hot: bool, shape: tuple[int, ...], seen: tuple[int, int]
         run = native.function("valor_cpu", "valor_count_one_hot_cpu", "ppppq")
     else:
         run = native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")
-    middle, last = words[_PREDS.stop : _TARGET.start], words[_TARGET.stop :]
+
+    between, last = words[_PREDS.stop : _TARGET.start], words[_TARGET.stop :]
 
     def plan(preds: Tensor, target: Tensor) -> Counted | None:
-        try:
-            addresses = preds.data_ptr(), target.data_ptr()
-        except RuntimeError:  # a tensor of torch.func without memory of its own
+        if (sides := addresses_of(preds, target)) is None:
             return None
-        if not all(addresses):
-            return None
-        task = _ADDRESS.pack(addresses[0]) + middle + _ADDRESS.pack(addresses[1]) + last
+        task = _ADDRESS.pack(sides[0]) + between + _ADDRESS.pack(sides[1]) + last
         room = np.zeros(size + 2, np.int64)  # counts, ignored pixels of one-hot maps, error code
         room[-1] = NO_ERROR
         start = room.ctypes.data

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -12,20 +12,23 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.checks import check_choice, check_int, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import INPUT_FORMATS, PixelBatch, PixelTask, describe_later, pixel_batch
 from valor_gpu.inputs.values import Values
 from valor_gpu.metric import Metric
+from valor_gpu.ops._device_tables import upload
 from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import raise_or_defer
-from valor_gpu.plans import Planner, Step, switched_on
+from valor_gpu.plans import Plan, Planner, Step, switched_on
 from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES
 from valor_gpu.reduce.region_tables import MAX_COUNT, Table
 from valor_gpu.reduce.regions import absent
 from valor_gpu.result import Signature
-from valor_gpu.segmentation.plans import Counted, RegionPlan, form_of, region_plan
+from valor_gpu.segmentation.cuda_plans import added_plan
+from valor_gpu.segmentation.plans import Counted, Forms, RegionPlan, form_planner, region_plan
 from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
 
 if TYPE_CHECKING:
@@ -35,8 +38,6 @@ if TYPE_CHECKING:
 
 MAX_IMAGE_PIXELS = 2**31 - 1
 """Pixels of an image whose counts are kept, in 32 bits."""
-
-_MAX_FORMS = 64  # plans that a metric keeps
 
 
 def check_counts(counts: Tensor, seen: Tensor) -> None:
@@ -143,8 +144,7 @@ class PixelMetric(Metric[R]):
 
     def _seen(self, batch: PixelBatch, ignored: Tensor | None) -> Tensor:
         """int64 ``[3]``: images, pixels, ignored pixels; does not synchronise with the device."""
-        seen = torch.from_numpy(np.array([batch.images, batch.pixels, 0]))  # a third of the time of torch.tensor
-        seen = to_device(seen, batch.target.device)
+        seen = words_on(batch.target, batch.images, batch.pixels, 0)
         if ignored is not None:
             seen[2] = ignored
         return seen
@@ -206,36 +206,30 @@ class RegionState(PixelMetric[Any]):
         return self._batch_state(batch, counts, self._seen(batch, ignored)), deferred
 
     def _planner(self) -> Planner:
-        forms: dict[Any, RegionPlan | None] = {}
-        held = self._plan_choices()
+        plans = Forms(self._plan_choices, self._plan_of)
 
-        def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
-            nonlocal held
-            if kwargs or len(args) != 2 or not all(type(side) is Tensor and side.is_cpu for side in args):
-                return None
-            if held != (now := self._plan_choices()):
-                forms.clear()
-                held = now
-            if (form := form_of(*args)) not in forms:
-                if len(forms) >= _MAX_FORMS:
-                    forms.clear()
-                forms[form] = None if form is None else self._plan_of(*args)
-            plan = forms[form]
-            return self._step(base, *args) if plan is None else self._planned_step(base, plan(*args))
+        def on_cpu(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
+            plan = plans.find(preds, target)
+            return self._step(base, preds, target) if plan is None else self._planned_step(base, plan(preds, target))
 
-        return step
+        return form_planner(Forms(self._plan_choices, self._cuda_plan_of), on_cpu)
 
     def _plan_choices(self) -> tuple[Any, ...]:
         """What plans depend on beside the form of a batch."""
         return self.task, self.per_image
 
     def _plan_of(self, preds: Tensor, target: Tensor) -> RegionPlan | None:
-        batch, kind = self._batch(preds, target), type(self)
-        steps = (kind._batch, kind._counted, kind._batch_state)
-        ours = all(step.__module__.partition(".")[0] == __name__.partition(".")[0] for step in steps)
-        if not ours or self.num_classes is None or math.prod(batch.shape[1:]) > MAX_IMAGE_PIXELS:
-            return None
-        return region_plan(batch, self.per_image, preds, target)
+        batch = self._batch(preds, target)
+        return region_plan(batch, self.per_image, preds, target) if self._has_plans(batch) else None
+
+    def _cuda_plan_of(self, preds: Tensor, target: Tensor) -> Plan | None:
+        batch = self._batch(preds, target)
+        return added_plan(batch, preds, target, "counts", self.per_image) if self._has_plans(batch) else None
+
+    def _has_plans(self, batch: PixelBatch) -> bool:
+        """Whether plans do what this class does, of batches like one."""
+        sized, kind = self.num_classes is not None and math.prod(batch.shape[1:]) <= MAX_IMAGE_PIXELS, type(self)
+        return sized and all(ours(method) for method in (kind._batch, kind._counted, kind._batch_state))
 
     def _planned_step(self, base: Mapping[str, Any], found: Counted | None) -> Step | None:
         if found is None:
@@ -295,6 +289,19 @@ class RegionState(PixelMetric[Any]):
         """What ``compute`` gives: float32, on the device of the metric."""
         shown = torch.from_numpy(np.array(value, np.float32))  # a third of the time of torch.tensor
         return shown if self.error.is_cpu else shown.to(self._device)
+
+
+def ours(method: Callable[..., Any]) -> bool:
+    """Whether a method is of this package: a subclass may have replaced it."""
+    return method.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def words_on(like: Tensor, *words: int) -> Tensor:
+    """int64 numbers of the host on the device of ``like``; does not synchronise with it."""
+    numbers = np.array(words)
+    if like.is_cuda and native.available("valor_cuda"):
+        return upload(numbers, like.device)
+    return to_device(torch.from_numpy(numbers), like.device)  # a third of the time of torch.tensor
 
 
 def pixel_sums(state: Regions) -> dict[str, NDArray[np.int64]]:
