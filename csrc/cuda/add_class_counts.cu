@@ -9,6 +9,7 @@ namespace {
 struct ClassBatch {
   UpdateBatch batch;
   int64_t top_k;
+  int64_t pixels;   // of an image of scores [images, C, pixels]; 0: scores are [rows, C]
   int64_t scratch;  // words
 };
 
@@ -21,6 +22,29 @@ int32_t start(const ClassBatch& task, const TableUpdate& update, const Target& t
   const BatchWords words = {kNoError, task.batch.rows, 0, 0, 0};
   const int32_t status = begin(update.scratch, words, counts, update.stream);
   return status ? status : count_ignored(target, task.batch.rows, &update.words()->ignored, update.stream);
+}
+
+int32_t* predicted_at(const TableUpdate& update, int64_t counts) {
+  return reinterpret_cast<int32_t*>(update.counts() + counts);
+}
+
+// The class that each row of scores predicts.
+int32_t predict(const ClassBatch& task, const TableUpdate& update, const Target& target, int64_t counts) {
+  const UpdateBatch& batch = task.batch;
+  int64_t* const error = &update.words()->error;
+  int32_t* const predicted = predicted_at(update, counts);
+  if (task.pixels)
+    return valor_predict_maps_cuda(update.preds, batch.type, batch.rows / task.pixels, task.pixels, &target,
+                                   predicted, error, update.stream);
+  return valor_predict_top_cuda(update.preds, batch.type, batch.rows, &target, task.top_k, predicted, nullptr,
+                                error, update.stream);
+}
+
+// Rows of labels, or of what scores predict.
+PairRows pairs_of(const ClassBatch& task, const TableUpdate& update, const Target& target, int64_t counts) {
+  const UpdateBatch& batch = task.batch;
+  if (batch.hard) return {update.preds, batch.type, 0, nullptr, batch.rows, target};
+  return {predicted_at(update, counts), kInt32, 1, nullptr, batch.rows, target};
 }
 
 }  // namespace
@@ -38,14 +62,8 @@ VALOR_API int32_t valor_add_class_counts_cuda(const void* words, const void* add
   int64_t* const error = &update.words()->error;
   if (!fits(task, counts)) return kRefused;
   int32_t status = start(task, update, target, counts);
-  PairRows pairs = {update.preds, batch.type, 0, nullptr, batch.rows, target};
-  if (!batch.hard) {
-    int32_t* const predicted = reinterpret_cast<int32_t*>(update.counts() + counts);
-    pairs.preds = predicted, pairs.preds_type = kInt32, pairs.may_leave_out = 1;
-    if (status == 0)
-      status = valor_predict_top_cuda(update.preds, batch.type, batch.rows, &target, task.top_k, predicted,
-                                      nullptr, error, update.stream);
-  }
+  const PairRows pairs = pairs_of(task, update, target, counts);
+  if (status == 0 && !batch.hard) status = predict(task, update, target, counts);
   if (status == 0)
     status = valor_count_labels_cuda(&pairs, batch.rows, nullptr, update.counts(), error, update.stream);
   const int64_t* const true_rows = update.counts() + 2 * classes;
@@ -71,13 +89,14 @@ VALOR_API int32_t valor_add_class_pairs_cuda(const void* words, const void* addr
   if (!fits(task, cells)) return kRefused;
   int32_t status = start(task, update, target, cells);
   if (status) return status;
-  if (batch.hard) {
-    const PairRows pairs = {update.preds, batch.type, 0, nullptr, batch.rows, target};
+  if (batch.hard || task.pixels) {
+    const PairRows pairs = pairs_of(task, update, target, cells);
+    if (!batch.hard) status = predict(task, update, target, cells);
+    if (status) return status;
     status = valor_count_pairs_cuda(&pairs, batch.rows, nullptr, matrix, error, update.stream);
   } else {
-    status =
-        valor_confuse_scores_cuda(update.preds, batch.type, batch.rows, &target, batch.rows,
-                                  reinterpret_cast<int32_t*>(matrix + cells), matrix, error, update.stream);
+    status = valor_confuse_scores_cuda(update.preds, batch.type, batch.rows, &target, batch.rows,
+                                       predicted_at(update, cells), matrix, error, update.stream);
   }
   const MergeTask merged = {{
       {update.old_table, matrix, update.table, cells, kAddCounts},

@@ -6,6 +6,8 @@ extern "C" {
 
 int32_t valor_predict_top_cuda(const void* scores, int64_t type, int64_t rows, const void* target_words,
                                int64_t k, int32_t* predicted, int64_t* matrix, int64_t* error, void* stream);
+int32_t valor_predict_maps_cuda(const void* scores, int64_t type, int64_t images, int64_t pixels,
+                                const void* target_words, int32_t* predicted, int64_t* error, void* stream);
 int32_t valor_count_labels_cuda(const void* pair_words, int64_t block_rows, double* partial, void* counts,
                                 int64_t* error, void* stream);
 int32_t valor_count_pairs_cuda(const void* pair_words, int64_t block_rows, double* partial, void* matrix,

@@ -1,6 +1,7 @@
 // The largest score of each pixel of maps [B, C, S] on CUDA, as they lie: a thread takes neighbouring pixels,
 // 16 bytes a load where maps are aligned, and goes through the classes with several loads under way.
 #include "divisor.h"
+#include "entries.h"
 #include "formats.h"
 #include "launch.h"
 #include "top.h"

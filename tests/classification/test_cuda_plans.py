@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pytest
@@ -13,13 +13,14 @@ from torch import Tensor
 
 from tests.classification.test_plans import bits, one_of, scores, spoil
 from tests.native import sim
-from tests.native.pretend import DeviceTensor, here, on_device, pretending, there
+from tests.native.pretend import here, on_device, pretending, there
 from tests.test_plans import steps as steps
 from valor_gpu import classification, plans
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.ops import score_histogram
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.error_codes import NO_ERROR
 
 ROUNDS = 12
 Draw = Callable[[], tuple[Tensor, Tensor]]
@@ -59,13 +60,16 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> tuple[Metric[Any]
         dtype = torch.float32  # no kernel makes probabilities of float64, and the checked path rounds
     target_dtype = one_of(generator, (torch.int64, torch.uint8, torch.int8) if activates else INT_TYPES)
     shape = (rows, classes) if task == "multilabel" else (rows,)
+    maps = kind != "ROCAUC" and task == "multiclass" and choices.get("top_k", 1) == 1 and one_of(generator, (0, 0, 1))
+    if maps:  # of 12 pixels, or of 4 by 3
+        shape = one_of(generator, ((3, 12), (3, 4, 3)))
 
     def batch() -> tuple[Tensor, Tensor]:
         values = classes if task == "multiclass" else 2
         target = torch.randint(values, shape, generator=generator)
         preds = torch.randint(values, shape, generator=generator) if hard else None
         if preds is None:
-            preds = scores((rows, classes) if task == "multiclass" else shape, generator)
+            preds = scores((shape[0], classes, *shape[1:]) if task == "multiclass" else shape, generator)
         if torch.rand((), generator=generator) < 0.2:
             spoil(preds, target, generator)
         if ignore is not None:
@@ -79,7 +83,9 @@ def drawn(kind: str, task: str, generator: torch.Generator) -> tuple[Metric[Any]
 
 
 def state_of(metric: Metric[Any]) -> dict[str, Any]:
-    return {name: here(now) for name, now in metric.metric_state.items() if not isinstance(now, list)}
+    """Copies of the tensors of a state, on the CPU."""
+    state = metric.metric_state
+    return {name: here(now).cpu().clone() for name, now in state.items() if not isinstance(now, list)}
 
 
 def check_same(one: Metric[Any], other: Metric[Any]) -> None:
@@ -90,43 +96,65 @@ def check_same(one: Metric[Any], other: Metric[Any]) -> None:
         assert bits(value) == bits(wanted), (name, value, wanted)
 
 
-@pytest.mark.parametrize(("kind", "task"), CASES)
-def test_states_are_those_of_the_checked_path(
-    kind: str, task: str, steps: list[plans.Step], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def check_rounds(kind: str, task: str, steps: list[plans.Step], device: Moves) -> None:
+    """Metrics of one kind, each of three batches after weights whose sums are no whole numbers."""
     generator = torch.Generator().manual_seed(len(kind) + len(task))
     failed = planned = 0
-    monkeypatch.setattr(score_histogram, "_OP", score_histogram._score_histogram_cuda)
     for _ in range(ROUNDS):
         plain, draw, served = drawn(kind, task, generator)
+        preds, target = draw()
+        sound = preds.nan_to_num() if preds.is_floating_point() else torch.zeros_like(preds)
+        plain.update(sound, target.clamp(0, 1), torch.rand(len(target), generator=generator))
+        metric, checked = device.metric(plain), device.metric(plain)
         del steps[:]
-        with pretending():
-            preds, target = draw()
-            sound = preds.nan_to_num() if preds.is_floating_point() else torch.zeros_like(preds)
-            plain.update(sound, target.clamp(0, 1), torch.rand(len(target), generator=generator))  # no whole numbers
-            metric, checked = on_device(plain), on_device(plain)
-            for _ in range(3):
-                batch = there(draw())
-                before = state_of(metric)
-                copies = {name: value.clone() for name, value in before.items()}
-                metric.update(*batch)
-                with plans.checked_only():
-                    checked.update(*batch)
-                assert all(torch.equal(value, copies[name]) for name, value in before.items())
-                assert isinstance(metric.error, DeviceTensor)
+        for _ in range(3):
+            batch = device.batch(draw())
+            before = {name: getattr(metric, name) for name in state_of(metric)}
+            copies = state_of(metric)
+            metric.update(*batch)
+            with plans.checked_only():
+                checked.update(*batch)
+            assert all(torch.equal(here(value).cpu(), copies[name]) for name, value in before.items())
+            assert metric.error.is_cuda
         assert len(steps) == 3 * served, (metric._identity.text, [part.dtype for part in batch])
         check_same(metric, checked)
-        failed += int(here(metric.error)) != torch.iinfo(torch.int64).max
+        failed += int(here(metric.error)) != NO_ERROR
         planned += served
     assert failed and planned > ROUNDS / 2
 
 
+class Moves(NamedTuple):
+    """How metrics and batches get to a device."""
+
+    metric: Callable[[Metric[Any]], Metric[Any]]
+    batch: Callable[[tuple[Tensor, Tensor]], tuple[Tensor, Tensor]]
+
+
+@pytest.mark.parametrize(("kind", "task"), CASES)
+def test_states_are_those_of_the_checked_path(
+    kind: str, task: str, steps: list[plans.Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_histogram, "_OP", score_histogram._score_histogram_cuda)
+    with pretending():
+        check_rounds(kind, task, steps, Moves(on_device, there))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize(("kind", "task"), CASES)
+def test_states_on_a_gpu_are_those_of_the_checked_path(kind: str, task: str, steps: list[plans.Step]) -> None:
+    device = Moves(lambda metric: metric.clone().cuda(), lambda batch: (batch[0].cuda(), batch[1].cuda()))
+    check_rounds(kind, task, steps, device)
+
+
 SCORES, TARGET = torch.rand(20, 5, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 5
 BINARY = SCORES[:, 0].contiguous(), TARGET % 2
+MAPS = SCORES.T.contiguous().reshape(1, 5, 20), TARGET.reshape(1, 20)
 WORK: dict[str, tuple[Metric[Any], tuple[Tensor, Tensor], int, int]] = {
     "class counts": (classification.Accuracy(num_classes=5), (SCORES, TARGET), 3, 4),
     "class indices": (classification.F1Score(num_classes=5), (TARGET, TARGET), 3, 3),
     "ignored": (classification.Recall(num_classes=5, ignore_index=0), (SCORES, TARGET), 3, 5),
+    "maps": (classification.JaccardIndex(5), MAPS, 3, 4),
     "confusions": (classification.ConfusionMatrix(5), (SCORES, TARGET), 3, 3),
     "elements": (classification.Accuracy(activation="none"), BINARY, 3, 3),
     "histogram": (classification.ROC(activation="none", thresholds=10), BINARY, 4, 3),

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores
+from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_maps, has_scores
 from valor_gpu.cuda_plans import Call, cuda_plan
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.dtypes import INT_TYPES
@@ -59,11 +59,13 @@ def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
 
 def _class_plan(call: Call | None, form: Form, task: Task, top_k: int, table: Field, counts: int) -> Plan | None:
     """A plan of so many counts, which end in ``table``."""
-    if call is None or not (has_scores(form, task) or has_labels(form)):
+    maps = has_maps(form, task) and top_k == 1
+    if call is None or not (maps or has_scores(form, task) or has_labels(form)):
         return None
+    pixels = form.target_shape[1:].numel() if maps else 0
     rows = form.target_shape.numel()
     scratch = _BATCH_WORDS + counts + (0 if form.preds in INT_TYPES else -(-rows // 2))  # predicted classes are int32
-    words = batch_words(form, task, activates=False) + struct.pack("2q", top_k, scratch)
+    words = batch_words(form, task, activates=False) + struct.pack("3q", top_k, pixels, scratch)
     return cuda_plan(call, words, (table, SEEN), scratch)
 
 

@@ -25,6 +25,13 @@ def has_scores(form: Form, task: Task) -> bool:
     return form.preds_shape == form.target_shape and has_columns(form, task)
 
 
+def has_maps(form: Form, task: Task) -> bool:
+    """Whether the form is one of scores ``[B, C, ...]`` of pixels, multiclass."""
+    typed = form.preds in FLOAT_TYPES and form.target in INT_TYPES and task.kind == "multiclass"
+    images, pixels = form.target_shape[:1], form.target_shape[1:]
+    return typed and len(pixels) > 0 and form.preds_shape == (*images, task.classes, *pixels)
+
+
 def has_labels(form: Form) -> bool:
     """Whether the form is one of hard labels, of any shape."""
     same = form.preds_shape == form.target_shape and len(form.target_shape) > 0
