@@ -5,8 +5,8 @@
 
 namespace valor {
 
-constexpr int32_t kRefused =
-    1;  // status of an update that counted nothing: the checked path serves the batch
+// Status of an update that counted nothing: the checked path serves the batch.
+constexpr int32_t kRefused = 1;
 
 // The first words of scratch memory; tables follow.
 struct BatchWords {

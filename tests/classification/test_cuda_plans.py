@@ -16,6 +16,7 @@ from tests.native import sim
 from tests.native.pretend import here, on_device, pretending, there
 from tests.test_plans import steps as steps
 from valor_gpu import classification, plans
+from valor_gpu.classification import cuda_plans
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.ops import score_histogram
@@ -157,10 +158,19 @@ WORK: dict[str, tuple[Metric[Any], tuple[Tensor, Tensor], int, int]] = {
     "maps": (classification.JaccardIndex(5), MAPS, 3, 4),
     "confusions": (classification.ConfusionMatrix(5), (SCORES, TARGET), 3, 3),
     "elements": (classification.Accuracy(activation="none"), BINARY, 3, 3),
+    "labels": (classification.ConfusionMatrix(), (TARGET % 2, BINARY[1]), 3, 4),
     "histogram": (classification.ROC(activation="none", thresholds=10), BINARY, 4, 3),
     "logits or not": (classification.ROCAUC(5, thresholds=10), (SCORES, TARGET), 4, 8),
 }
 """A metric, a batch, the fields of its state that are written anew, and kernels."""
+
+
+@pytest.mark.smoke
+def test_some_batches_of_every_entry(steps: list[plans.Step]) -> None:
+    with pretending():
+        for plain, batch, *_ in WORK.values():
+            on_device(plain).update(*there(batch))
+    assert len(steps) == len(WORK)
 
 
 @pytest.mark.parametrize("name", WORK)
@@ -260,3 +270,23 @@ def test_a_batch_of_ignored_targets_decides_nothing(steps: list[plans.Step]) -> 
     plain.update(BINARY[0] * 5, torch.full((20,), -1))
     assert len(steps) == 2  # one of them on the CPU
     assert here(metric.seen).tolist() == plain.seen.tolist() == [20, 20, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "op"),
+    [
+        ("class counts", "count_top"), ("class indices", "count_labels"), ("confusions", "confuse_scores"),
+        ("confusions", "count_pairs"), ("maps", "predict_maps"), ("maps", "count_labels"),
+        ("labels", "score_histogram"),
+        ("histogram", "score_histogram"),
+    ],
+)  # fmt: skip
+def test_a_kernel_that_is_switched_off_stays_off(
+    name: str, op: str, steps: list[plans.Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """VALOR_GPU_DISABLE is read when ops are registered."""
+    monkeypatch.setattr(cuda_plans, "disabled", lambda asked: asked == op)
+    plain, batch, *_ = WORK[name]
+    with pretending() as called:
+        on_device(plain).update(*there(batch))
+    assert steps == [] and not [symbol for symbol in called if "valor_add_" in symbol]

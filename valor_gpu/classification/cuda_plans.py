@@ -13,6 +13,7 @@ from valor_gpu import native
 from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_maps, has_scores
 from valor_gpu.cuda_plans import Call, cuda_plan
 from valor_gpu.inputs.scores import Task
+from valor_gpu.ops._library import disabled
 from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.score_histogram import READINGS, tables_on
 from valor_gpu.plans import Field, Form, Plan, Step
@@ -35,7 +36,7 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
     if form.preds in INT_TYPES and top_k > 1:
         return None
     call = native.update_function("valor_cuda", "valor_add_class_counts_cuda", "pp")
-    return _class_plan(call, form, task, top_k, table, 3 * task.classes)
+    return _class_plan(call, form, task, top_k, table, 3 * task.classes, ("count_labels", "count_top"))
 
 
 def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
@@ -45,26 +46,31 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
         return _element_plan(form, task, least, table, True)
     call = native.update_function("valor_cuda", "valor_add_class_pairs_cuda", "pp")
     table = Field("matrix", torch.float64, (task.classes, task.classes))
-    return _class_plan(call, form, task, 1, table, task.classes**2)
+    return _class_plan(call, form, task, 1, table, task.classes**2, ("count_pairs", "confuse_scores"))
 
 
 def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
     call = native.update_function("valor_cuda", "valor_add_histogram_cuda", "pp")
-    if call is None or not has_scores(form, task):
+    if call is None or disabled("score_histogram") or not has_scores(form, task):
         return None
     table = Field("counts", torch.float64, (2, task.classes, len(thresholds) + 1))
     return _threshold_plan(call, form, task, thresholds, (table, SEEN, LIGHTEST), False)
 
 
-def _class_plan(call: Call | None, form: Form, task: Task, top_k: int, table: Field, counts: int) -> Plan | None:
-    """A plan of so many counts, which end in ``table``."""
+def _class_plan(
+    call: Call | None, form: Form, task: Task, top_k: int, table: Field, counts: int, ops: tuple[str, str]
+) -> Plan | None:
+    """A plan of so many counts, which end in ``table``, by the kernels of two ops: of labels and of scores."""
     maps = has_maps(form, task) and top_k == 1
     if call is None or not (maps or has_scores(form, task) or has_labels(form)):
         return None
+    hard = form.preds in INT_TYPES
+    if any(map(disabled, ("predict_maps", ops[0]) if maps else ops[:1] if hard else ops)):
+        return None
     pixels = form.target_shape[1:].numel() if maps else 0
     rows = form.target_shape.numel()
-    scratch = _BATCH_WORDS + counts + (0 if form.preds in INT_TYPES else -(-rows // 2))  # predicted classes are int32
+    scratch = _BATCH_WORDS + counts + (0 if hard else -(-rows // 2))  # predicted classes are int32
     words = batch_words(form, task, activates=False) + struct.pack("3q", top_k, pixels, scratch)
     return cuda_plan(call, words, (table, SEEN), scratch)
 
@@ -73,7 +79,11 @@ def _element_plan(
     form: Form, task: Task, least: Callable[[torch.dtype], float], table: Field, matrices: bool
 ) -> Plan | None:
     call = native.update_function("valor_cuda", "valor_add_element_counts_cuda", "pp")
-    if call is None or not (has_scores(form, task) or (has_labels(form) and has_columns(form, task))):
+    if (
+        call is None
+        or disabled("score_histogram")
+        or not (has_scores(form, task) or (has_labels(form) and has_columns(form, task)))
+    ):
         return None
     bound = 1.0 if form.preds in INT_TYPES else least(form.preds)
     return _threshold_plan(call, form, task, torch.tensor([bound], dtype=torch.float64), (table, SEEN), matrices)
