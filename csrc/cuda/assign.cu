@@ -1,5 +1,6 @@
 // Assignment on CUDA: one warp an image, so that a batch is one launch and nothing waits.
 #include "assign_plan.h"
+#include "copy_there.h"
 #include "launch.h"
 
 VALOR_API int32_t valor_upload_cuda(const int64_t* words, int64_t count, int64_t* to, void* stream);
@@ -7,8 +8,8 @@ VALOR_API int32_t valor_upload_cuda(const int64_t* words, int64_t count, int64_t
 namespace valor {
 namespace {
 
-constexpr int kImagesByValue = 16;    // as many images' fields travel in the kernel's parameters
-constexpr int kNumbersByValue = 64;   // likewise words of thresholds, area ranges and limits
+constexpr int kImagesByValue = 16;         // as many images' fields travel in the kernel's parameters
+constexpr int kNumbersByValue = 64;        // likewise words of thresholds, area ranges and limits
 constexpr int64_t kMostUploaded = 10'000;  // words of a table: 20 launches
 constexpr int32_t kInvalidValue = 1;       // cudaErrorInvalidValue
 
@@ -170,12 +171,12 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
   return launch_all<BoxSource<true>, BoxSource<false>>(task, plan, stream);
 }
 
-// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `words` are
-// those of Batch for images with `equal` rows each, else the Segments [fields, images]. `device_table` has room
-// for [fields + 2, images] words on the device; of at most 16 images, or equal ones, it may be null. `error`
-// receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing was done:
-// an image needs a workspace, the numbers of the rule lie on the device, or the table of the images has more
-// than kMostUploaded words. Else it receives 1.
+// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `words`
+// are those of Batch for images with `equal` rows each, else the Segments [fields, images]. `device_table`
+// has room for [fields + 2, images] words on the device; of at most 16 images, or equal ones, it may be null.
+// `error` receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing
+// was done: an image needs a workspace, the numbers of the rule lie on the device, or the table of the images
+// has more than kMostUploaded words. Else it receives 1.
 VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, const int64_t* equal,
                                           const void* rule_words, int64_t* device_table, uint8_t* detections,
                                           uint8_t* ground_truths, int64_t* image_rows,
@@ -194,13 +195,14 @@ VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, 
   const bool uploads = !equal && images > kImagesByValue;
   if (uploads && table_words > kMostUploaded) return 0;
   if (uploads) {
-    if (const int32_t status = valor_upload_cuda(table.data(), table_words, device_table, stream)) return status;
+    if (const int32_t status = valor_upload_cuda(table.data(), table_words, device_table, stream))
+      return status;
   }
   if (const int32_t status = copy_there(error, error_before, sizeof *error, stream)) return status;
   const int64_t* const host_table = equal ? words : table.data();
-  if (const int32_t status =
-          valor_assign_cuda(host_table, uploads ? device_table : nullptr, images, equal, plan, rule_words, nullptr,
-                            nullptr, detections, ground_truths, image_rows, nullptr, error, nullptr, stream))
+  if (const int32_t status = valor_assign_cuda(host_table, uploads ? device_table : nullptr, images, equal,
+                                               plan, rule_words, nullptr, nullptr, detections, ground_truths,
+                                               image_rows, nullptr, error, nullptr, stream))
     return status;
   *served = 1;
   return 0;

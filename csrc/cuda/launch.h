@@ -22,11 +22,6 @@ inline int32_t read_back(void* host, const void* device, int64_t bytes, void*) {
   return 0;
 }
 
-inline int32_t copy_there(void* to, const void* from, int64_t bytes, void*) {
-  memcpy(to, from, static_cast<size_t>(bytes));
-  return 0;
-}
-
 }  // namespace valor
 
 #else
@@ -53,14 +48,6 @@ inline int32_t read_back(void* host, const void* device, int64_t bytes, void* st
   const cudaStream_t on = static_cast<cudaStream_t>(stream);
   cudaError_t status = cudaMemcpyAsync(host, device, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost, on);
   if (status == cudaSuccess) status = cudaStreamSynchronize(on);
-  if (status != cudaSuccess) cudaGetLastError();
-  return static_cast<int32_t>(status);
-}
-
-// Copies from one place of the device to another, in order with what the stream does.
-inline int32_t copy_there(void* to, const void* from, int64_t bytes, void* stream) {
-  const cudaError_t status = cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
-                                             static_cast<cudaStream_t>(stream));
   if (status != cudaSuccess) cudaGetLastError();
   return static_cast<int32_t>(status);
 }

@@ -1,13 +1,13 @@
-// Counts of pixels added to a state: what a call of csrc/cuda/add_regions.cu is given, and the functions of the
-// files that count, which it calls.
+// Counts of pixels added to a state: what a call of csrc/cuda/add_regions.cu is given, and the functions of
+// the files that count, which it calls.
 #pragma once
 #include "../core/one_hot.h"
 
 namespace valor {
 
-// What counts are added to, and where the sums go. The fields are 64-bit words: Python packs them. Any pointer
-// but `tables` and `error` may be null: of maps, where those of the task are meant; of sums before, for zeros and
-// no error; of others, where nobody asks.
+// What counts are added to, and where the sums go. The fields are 64-bit words: Python packs them. Any
+// pointer but `tables` and `error` may be null: of maps, where those of the task are meant; of sums before,
+// for zeros and no error; of others, where nobody asks.
 struct RegionSums {
   const void *preds, *target;  // maps of the form that the task tells
   const int64_t* tables_before;

@@ -75,12 +75,6 @@ __device__ __forceinline__ void merge_one(const Piece& piece, int64_t i, int64_t
     case kAddCounts:
       now[i] = number[i] + static_cast<double>(batch[i]);
       break;
-    case kAddNumbers:
-      now[i] = number[i] + static_cast<const double*>(piece.batch)[i];
-      break;
-    case kAddIntegers:
-      now_integer[i] = integer[i] + batch[i];
-      break;
     case kLeastInteger:
       now_integer[i] = integer[i] < batch[i] ? integer[i] : batch[i];
       break;

@@ -20,15 +20,13 @@ struct BatchWords {
 // How a piece of a state and one of a batch make one of the new state.
 enum Merging : int64_t {
   kAddCounts = 0,      // float64 + int64
-  kAddNumbers = 1,     // float64 + float64
-  kAddIntegers = 2,    // int64 + int64
-  kLeastInteger = 3,   // the smaller of two int64
-  kAddSeen = 4,        // int64 + BatchWords from `rows` on; `extent`: elements of the target
-  kAddTotal = 5,       // float64 + the sum of `extent` int64
-  kAddOutcomes = 6,    // float64 [4, L] + an int64 histogram [2, L, 2]; `extent`: L
-  kAddConfusions = 7,  // float64 [L, 2, 2] + the same
-  kAtMostOne = 8,      // float64, or 1 if that is less
-  kLeastError = 9,     // as kLeastInteger, of error codes, for labels that were counted as scores
+  kLeastInteger = 1,   // the smaller of two int64
+  kAddSeen = 2,        // int64 + BatchWords from `rows` on; `extent`: elements of the target
+  kAddTotal = 3,       // float64 + the sum of `extent` int64
+  kAddOutcomes = 4,    // float64 [4, L] + an int64 histogram [2, L, 2]; `extent`: L
+  kAddConfusions = 5,  // float64 [L, 2, 2] + the same
+  kAtMostOne = 6,      // float64, or 1 if that is less
+  kLeastError = 7,     // as kLeastInteger, of error codes, for labels that were counted as scores
 };
 
 struct Piece {
