@@ -144,6 +144,7 @@ def test_the_smaller_error_is_kept(form: str) -> None:
     assert codes == [own, 5, own]
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize(("form", "images", "launches"), [("lists", 16, 1), ("lists", 40, 3), ("padded", 40, 1)])
 def test_an_update_makes_one_call(form: str, images: int, launches: int) -> None:
     batch = there(batch_of(form, images))
