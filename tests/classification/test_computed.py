@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from tests.contract import METRICS
 from valor_gpu import computed, plans
@@ -32,7 +33,7 @@ def _filled(metric: Any, rows: int, weighted: bool, seed: int) -> Any:
 
 
 def _tensors(value: Any) -> list[Tensor]:
-    return [value] if isinstance(value, Tensor) else [tensor for part in value for tensor in _tensors(part)]
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _same(mine: Any, other: Any) -> None:
@@ -131,13 +132,13 @@ def test_values_of_any_dtype_share_no_memory_with_their_metric(form: dict[str, i
 
 def _check_own_memory(metric: Any) -> None:
     first = metric.compute()
-    tensors = _tensors([*first.values()] if isinstance(first, dict) else first)
+    tensors = _tensors(first)
     kept = [tensor.clone() for tensor in tensors]
     for tensor in tensors:
         tensor.fill_(7)
     metric._computed = None
     again = metric.compute()
-    _same([*again.values()] if isinstance(again, dict) else again, kept)
+    _same(again, kept)
 
 
 @pytest.mark.parametrize(
