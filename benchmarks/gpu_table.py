@@ -219,7 +219,7 @@ _KINDS = {"passed": ("pass",), "failed": ("fail",), NOT_RUN: ("skipped", "unavai
 def _by_outcome(record: Record, needed: Sequence[str] = ()) -> dict[str, list[str]]:
     """Names of checks, and those of sections that did not end among the ones that were asked for or are ``needed``."""
     found = {
-        kind: [check["name"] for _, check in checks_of(record) if check["outcome"] in outcomes]
+        kind: [_named(check) for _, check in checks_of(record) if check["outcome"] in outcomes]
         for kind, outcomes in _KINDS.items()
     }
     asked = dict.fromkeys([*needed, *(name for run in record.get("runs", ()) for name in run["asked"])])
@@ -228,6 +228,13 @@ def _by_outcome(record: Record, needed: Sequence[str] = ()) -> dict[str, list[st
         if not section.get("ended") or not section["checks"]:
             found[NOT_RUN].append(f"{'the rest of ' if section['checks'] else ''}section {name}")
     return found
+
+
+def _named(check: Record) -> str:
+    """The name of a check, with the numbers of one that stands for many tests, not all of which were run."""
+    detail = str(check.get("detail", ""))
+    partly = check["outcome"] == "unavailable" and detail.startswith("passed ")
+    return f"{check['name']} ({detail})" if partly else str(check["name"])
 
 
 def _some(names: list[str]) -> str:

@@ -32,8 +32,7 @@ def describe(packages: Iterable[str], commit: str | None = None) -> dict[str, An
     """
     return {
         "date": now(),
-        **checkout(),
-        **({"commit": commit} if commit else {}),
+        **checkout(commit=commit),
         "machine": {
             "processor": _processor(),
             "cpus": cpus(),
@@ -59,22 +58,35 @@ def run(*command: str) -> str | None:
     return done.stdout.strip()
 
 
-def checkout(root: Path = ROOT) -> dict[str, Any]:
+def checkout(root: Path = ROOT, commit: str | None = None) -> dict[str, Any]:
     """Returns commit and number of changed files of a checkout, by git, else by ``make gpu-pack``.
 
     Where neither knows, or files have changed since, they are "unknown" and None. A repository around a checkout that
     was copied without its own is not asked.
+
+    Args:
+        root: folder of the checkout.
+        commit: that of the checkout, if its user knows: git and the stamp count only for this one.
     """
+    found = _by_git(root)
+    if not found or found["commit"] != (commit or found["commit"]):
+        stamp = gpu_build.read(root)
+        if "files" in stamp and stamp["files"] == sources(root):
+            found = {"commit": stamp["commit"], "changed_files": stamp["changed_files"]}
+    if found and found["commit"] == (commit or found["commit"]):
+        return found
+    return {"commit": commit or "unknown", "changed_files": None}
+
+
+def _by_git(root: Path) -> dict[str, Any]:
+    """Commit and number of changed files, empty where there is no repository."""
     git = ("git", "-C", str(root))
     top = run(*git, "rev-parse", "--show-toplevel")
     commit = run(*git, "rev-parse", "HEAD") if top and Path(top).resolve() == root.resolve() else None
     if commit:
         changed = run(*git, "status", "--porcelain", "--untracked-files=no") or ""
         return {"commit": commit, "changed_files": len(changed.splitlines())}
-    stamp = gpu_build.read(root)
-    if "files" in stamp and stamp["files"] == sources(root):
-        return {"commit": stamp["commit"], "changed_files": stamp["changed_files"]}
-    return {"commit": "unknown", "changed_files": None}
+    return {}
 
 
 def _version(package: str) -> str | None:

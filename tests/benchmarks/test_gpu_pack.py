@@ -88,6 +88,22 @@ def test_the_commit_is_known_without_git_as_long_as_no_file_has_changed(checkout
     assert machine.checkout(checkout)["commit"] == "unknown"
 
 
+def test_a_repository_at_another_commit_tells_nothing_of_the_one_that_is_named(checkout: Path) -> None:
+    """As where a machine that is lent puts later files over the checkout of an earlier commit."""
+    earlier = commit(checkout)
+    gpu_pack.main(checkout)
+    assert machine.checkout(checkout, earlier) == {"commit": earlier, "changed_files": 0}
+    (checkout / "csrc" / "a.cu").write_text("2")
+    assert machine.checkout(checkout, "f" * 40) == {"commit": "f" * 40, "changed_files": None}
+    assert machine.checkout(checkout, earlier) == {"commit": earlier, "changed_files": 1}
+    git(checkout, "commit", "-qam", "second")
+    later = git(checkout, "rev-parse", "HEAD").strip()
+    gpu_pack.main(checkout)
+    git(checkout, "update-ref", "HEAD", earlier)
+    assert machine.checkout(checkout, later) == {"commit": later, "changed_files": 0}
+    assert machine.checkout(checkout)["commit"] == earlier
+
+
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_folder_in_the_place_of_the_link_is_no_change_if_it_is_equal(checkout: Path, changed: bool) -> None:
     """As ``cp -rL`` leaves it."""
