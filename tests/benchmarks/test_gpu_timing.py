@@ -536,7 +536,9 @@ def test_an_incomplete_record_still_gives_a_table(record: dict[str, Any]) -> Non
         assert "| top-1 counts" not in text and "box IoU, 1,200 pairs |" not in text and "top-5 accuracy" in text
         assert f"{passed} of {total} checks passed; failed: top-1 counts, 600 x 20; not run: box IoU, 1,2" in text
     assert "section nccl. Commit" in gpu_table.readme_block(record)
-    check_of(record, "box IoU") |= {"outcome": "unavailable", "detail": "passed 3,632, failed 0; skipped 1: no pager"}
+    check_of(record, "box IoU").update(
+        {"outcome": "unavailable", "detail": "passed 3,632, failed 0; skipped 1: no pager"}
+    )
     assert "box IoU, 1,200 pairs (passed 3,632, failed 0; skipped 1: no pager)" in gpu_table.readme_block(record)
 
 
