@@ -97,7 +97,8 @@ class Graphable:
 def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., None]:
     """``update`` of a metric that leaves the metric as it was when it raises.
 
-    A CUDA graph that captures it reads the state before it at every replay: that state lives as long as this function.
+    Each replay of a CUDA graph that captured an update reads the state before that update, which therefore lives as
+    long as this function.
     """
     read_by_graphs: list[dict[str, Any]] = []
 

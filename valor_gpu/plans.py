@@ -1,4 +1,4 @@
-"""Plans: an update of a small batch on the CPU, or of any on CUDA, in one native call for a form that is sound.
+"""Plans: updates of small batches on the CPU, and of any batch on CUDA, in one native call.
 
 The checks, small tensor operations and wrappers of ``update`` take ten times as long as eight rows take to count. So a
 metric may name a *planner*: a function that looks at the arguments of ``update`` and either gives the state after the
@@ -51,14 +51,14 @@ Plan = Callable[[Mapping[str, Any], Tensor, Tensor], "Step | None"]
 
 
 class Form(NamedTuple):
-    """What a plan is made for: the arguments are dense, contiguous tensors of one device with at least one element."""
+    """Dtypes, shapes and device for which a plan is made; the tensors are dense, contiguous and not empty."""
 
     preds: torch.dtype
     preds_shape: torch.Size
     target: torch.dtype
     target_shape: torch.Size
     device: torch.device | None = None
-    """Of CUDA; None for the CPU."""
+    """The CUDA device; None for the CPU."""
 
     @property
     def on_cpu(self) -> bool:

@@ -22,11 +22,11 @@ _BATCH_WORDS = 8  # kSize of BatchWords in csrc/cuda/updates.h
 
 
 def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch.dtype], float]) -> Plan | None:
-    """The plan of the counts of classes, float64 ``[4, C]``; None if the checked path has to look at the form.
+    """Returns the plan of class counts, float64 ``[4, C]``; None if the checked path has to look at the form.
 
     Args:
-        form: what comes.
-        task: what is predicted.
+        form: of the arguments of ``update``.
+        task: of the metric.
         top_k: multiclass: a target among so many largest scores is predicted.
         least: binary and multilabel: the number from which on scores of a dtype are positive.
     """
@@ -40,7 +40,7 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
 
 
 def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
-    """The plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
+    """Returns the plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
     if task.kind != "multiclass":
         table = Field("matrix", torch.float64, (task.classes, 2, 2))
         return _element_plan(form, task, least, table, True)
@@ -50,7 +50,7 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
 
 
 def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
-    """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
+    """Returns the plan of a score histogram at ascending thresholds, float64 on the CPU."""
     call = native.update_function("valor_cuda", "valor_add_histogram_cuda", "pp")
     if call is None or disabled("score_histogram") or not has_scores(form, task):
         return None
@@ -61,7 +61,7 @@ def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
 def _class_plan(
     call: Call | None, form: Form, task: Task, top_k: int, table: Field, counts: int, ops: tuple[str, str]
 ) -> Plan | None:
-    """A plan of so many counts, which end in ``table``, by the kernels of two ops: of labels and of scores."""
+    """Returns the plan of ``counts`` numbers for ``table``; ``ops`` are the op of labels and that of scores."""
     maps = has_maps(form, task) and top_k == 1
     if call is None or not (maps or has_scores(form, task) or has_labels(form)):
         return None
@@ -92,7 +92,7 @@ def _element_plan(
 def _threshold_plan(
     call: Call, form: Form, task: Task, thresholds: Tensor, fields: tuple[Field, ...], matrices: bool
 ) -> Plan | None:
-    """A plan that counts what scores reach, or labels as scores; None if no kernel makes the probabilities."""
+    """Returns the plan that counts scores, or labels as scores, at thresholds; None if no kernel activates them."""
     hard, per_class = form.preds in INT_TYPES, task.kind == "multiclass"
     usual = "softmax" if per_class else "sigmoid"
     how = "none" if hard else usual if task.activation == "auto" else task.activation

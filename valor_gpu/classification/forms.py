@@ -1,4 +1,4 @@
-"""Forms of the arguments of an update of classification, as plans look at them and native code knows them."""
+"""Tests of the form of classification arguments, and the words that describe a batch to native code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def has_columns(form: Form, task: Task) -> bool:
 
 
 def batch_words(form: Form, task: Task, activates: bool = True) -> bytes:
-    """The SmallBatch of csrc/cpu/small_batch.h."""
+    """Packs a SmallBatch of csrc/cpu/small_batch.h."""
     hard, ignores, per_element = form.preds in INT_TYPES, task.ignore_index is not None, task.kind != "multiclass"
     elements = form.target_shape.numel()
     return struct.pack(

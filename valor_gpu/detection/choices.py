@@ -49,7 +49,7 @@ def check_limits(values: Sequence[int] | None, default: list[int]) -> list[int]:
 
 
 def peer_numbers(values: Mapping[str, float]) -> dict[str, Tensor]:
-    """float32 numbers as torchmetrics gives them, -1 for one that does not exist.
+    """Returns float32 numbers as torchmetrics does, -1 for a number that does not exist.
 
     Example:
         >>> peer_numbers({"map": 0.5, "map_small": float("nan")})

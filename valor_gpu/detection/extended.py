@@ -104,7 +104,7 @@ class JointRecords(DetectionRecords):
 
 
 def _beside(tables: Sequence[Tensor]) -> Tensor:
-    """Tables of as many rows side by side."""
+    """Joins tables with the same number of rows side by side."""
     return tables[0] if len(tables) == 1 else torch.cat(list(tables), 1)
 
 

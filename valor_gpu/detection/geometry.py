@@ -254,7 +254,7 @@ def plain_tables(preds: Any, target: Any, rule: MatchRule, code: int) -> tuple[T
 def device_tables(
     preds: Any, target: Any, rule: MatchRule, code: int, error: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """As :func:`plain_tables` of tensors on the CUDA device of ``error``, int64 ``[]``, with the new error."""
+    """Returns :func:`plain_tables` of tensors on the CUDA device of ``error``, int64 ``[]``, with the new error."""
     if capturing() or disabled("assign") or not on_host("valor_cuda"):
         return None
     boxes = device_boxes(preds, target, error.get_device())

@@ -1,8 +1,8 @@
-"""Boxes as most users hold them on a GPU, plain tensors that lie together, to the words that a kernel reads.
+"""Short way for plain CUDA tensors of boxes: makes the words that a kernel reads.
 
-As :mod:`valor_gpu.inputs.usual_boxes` on the CPU it accepts less than :mod:`valor_gpu.inputs.boxes`, gives the same
-rows for what it accepts, and raises nothing itself. Nothing is copied or joined, and no value is read. Each tensor of
-a list is looked at six times, which is most of the time: 16 images hold a hundred tensors.
+Like :mod:`valor_gpu.inputs.usual_boxes` on the CPU it accepts less than :mod:`valor_gpu.inputs.boxes`, gives the same
+rows for what it accepts, and raises nothing itself. It copies and joins no tensor and reads no value. Most of its time
+goes into checks, six for each tensor: 16 images hold a hundred tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BATCH_PLACE = {name: i for i, name in enumerate(BATCH_FIELDS)}
 
 
 def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
-    """The words of a batch in lists or padded tensors; None where boxes.py has to read it.
+    """Returns the words of a batch in lists or padded tensors; None where boxes.py has to read it.
 
     Args:
         preds: as :func:`valor_gpu.inputs.boxes.detection_batch` takes it.
@@ -51,7 +51,7 @@ def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
 
 
 def _types(columns: Sequence[Sequence[Tensor]]) -> dict[str, int] | None:
-    """Codes of the dtypes, None unless those of a column are one that kernels read."""
+    """Returns codes of the dtypes; None unless each column has a single dtype that kernels read."""
     types = dict.fromkeys((name for name, column in COLUMNS.items() if column.typed), 0)
     for name, kinds, column in zip(_NAMES, _KINDS, columns):
         if column:

@@ -128,12 +128,12 @@ class Enqueued:
 
     @functools.cached_property
     def layout(self) -> _Layout:
-        """Where each table begins in ``out``."""
+        """Offsets of the tables in ``out``."""
         return _Layout.of(self.choices, self.guess, self.rows, self.means)
 
     @property
     def head(self) -> Tensor:
-        """int64, what the host reads: words, means (float64 bits), labels."""
+        """int64 words that the host reads: results, means (float64 bits), labels."""
         return self.out[: self.layout.positives]
 
     @property
@@ -174,16 +174,16 @@ class Enqueued:
 
 
 def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Of a contiguous array."""
+    """Strides of a contiguous array."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 class _Layout(NamedTuple):
-    """Where each table begins in the words that a run writes; before them is what the host reads.
+    """Offsets of the tables in the words that a run writes; the words that the host reads come first.
 
     Attributes:
         classes: K, for which there is room.
-        labels: where they begin in what the host reads.
+        labels: offset of the labels in the words that the host reads.
         words: of all tables.
     """
 
@@ -199,7 +199,7 @@ class _Layout(NamedTuple):
 
     @classmethod
     def of(cls, choices: AccumulateChoices, guess: Guess, rows: int, means: int) -> _Layout:
-        """That of a run over so many detections."""
+        """Returns the layout of a run over ``rows`` detections."""
         classes = min(1, guess.labels) if choices.agnostic else guess.labels
         labels = len(Words._fields) + means
         curves = map(math.prod, choices.curve_shapes(classes).values())
@@ -293,5 +293,5 @@ def enqueue(
 
 
 def _word(base: int, place: int) -> int:
-    """The address of a word."""
+    """Returns the address of a word."""
     return base + 8 * place

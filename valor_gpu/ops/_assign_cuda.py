@@ -1,6 +1,6 @@
 """Launches ``assign`` on CUDA: tables of images in kernel parameters, constants that stay on the device, workspace.
 
-Everything here can be captured in a CUDA graph: nothing waits for the device and nothing pins memory.
+Everything here can be captured in a CUDA graph: nothing synchronises with the device or pins memory.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class PlainWords(NamedTuple):
 def assign_plain(
     boxes: PlainWords, rule: MatchRule, box_format: int, error: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """The row tables and the new error, as :func:`run` gives them, by one call of the library.
+    """Returns the row tables and the new error, as :func:`run` does, by one call of the library.
 
     Args:
         boxes: the images.
@@ -101,7 +101,7 @@ def assign_plain(
         error: int64 ``[]`` on the device of the boxes, which stays as it is.
 
     Returns:
-        None where an image is too large for this way.
+        None where an image is too large for it.
     """
     detections, ground_truths, images = boxes.rows
     if detections + ground_truths > MAX_ROWS:

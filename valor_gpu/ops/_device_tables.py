@@ -26,7 +26,7 @@ MOST_IN_GRAPH = 1 << 20
 """Bytes of a table that a CUDA graph may hold: some 260 kernels."""
 
 MOST_BY_KERNELS = 10_000
-"""Words that kernels write: 20 launches, which take the host as long as a copy from memory that has to be pinned."""
+"""Most words that kernels write: their 20 launches take the host as long as a copy from newly pinned memory."""
 
 _tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
 _in_graphs: dict[tuple[Any, ...], Tensor] = {}  # whose addresses CUDA graphs hold: kept as long as the process
@@ -66,8 +66,8 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
     """Returns int64 ``[N]`` on the device with the given words, which kernels of the current stream may read.
 
     They travel in the parameters of kernels, 500 words each: the host does not wait, and a CUDA graph can capture it.
-    More than ``MOST_BY_KERNELS`` are copied from pinned memory where no graph is captured. Without the CUDA library
-    they are copied, and the host waits.
+    More than ``MOST_BY_KERNELS`` words are copied from pinned memory, except while a graph is captured. Without the
+    CUDA library all words are copied, and the host waits.
 
     Args:
         words: int64 ``[N]``, contiguous.

@@ -15,7 +15,7 @@ from valor_gpu.ops._library import disabled, register
 from valor_gpu.ops._runs_cpu import from_masks, to_masks
 
 MAX_CUDA_WIDTH = 8 * 48 * 1024 - 15
-"""Most columns on a CUDA device: a row of bits, which begins at up to 15 others, lies in shared memory."""
+"""Most columns on a CUDA device: shared memory holds a row of bits, which may begin behind up to 15 other bits."""
 
 
 def mask_boundary(masks: Tensor, ratio: float = 0.02) -> Tensor:

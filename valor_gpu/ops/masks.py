@@ -150,9 +150,9 @@ _PLAIN = {Tensor}
 
 
 def _direct(arguments: tuple[Any, ...]) -> bool:
-    """Whether the dispatcher would only pass lists of tensors on to the CUDA kernel, which takes it longer than that.
+    """Whether the CUDA kernel can be called without the dispatcher, which is slow for lists of tensors.
 
-    Every tensor is looked at, as by :func:`valor_gpu.ops.assign.assign`.
+    Every tensor is checked, as by :func:`valor_gpu.ops.assign.assign`.
     """
     tensors = list(chain.from_iterable(value for value in arguments if isinstance(value, list)))
     if not tensors or set(map(type, tensors)) != _PLAIN or not tensors[0].is_cuda:

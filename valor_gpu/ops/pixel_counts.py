@@ -261,7 +261,7 @@ pack_sums = struct.Struct("13Q").pack
 
 
 def sums_words(tables: int, error: int, stream: int, *, ignored: int = 0) -> bytes:
-    """A RegionSums for the counts of a batch alone: addresses of what is written.
+    """Packs a RegionSums for the counts of a batch without a state: the addresses of the outputs.
 
     Args:
         tables: of the counts.
@@ -313,7 +313,7 @@ _BITS = {
 def _count_logits_triton(
     logits: Tensor, target: Tensor, ignore_index: int | None, per_image: bool, pairs: bool
 ) -> tuple[Tensor, Tensor]:
-    """By Triton where its histogram has room; by CUDA C++ else, or where that is missing by the definition."""
+    """Counts by Triton where its histogram has room, else by CUDA C++, or by the definition where that is missing."""
     from valor_gpu.ops.triton import pixel_counts as kernels
 
     classes, shape = logits.shape[1], target.shape

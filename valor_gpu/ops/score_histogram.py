@@ -240,7 +240,7 @@ def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def tables_on(thresholds: Tensor, wide: bool, device: torch.device) -> tuple[NDArray[np.int64], Tensor]:
-    """The numbers of thresholds, for the host of a kernel, and their tables on its device. The first use waits."""
+    """Returns the numbers of thresholds for the host and their tables on the device; the first use synchronises."""
     words, tables = _lookup(thresholds.contiguous().numpy().tobytes(), wide)
     return words, constant(tables, device)
 

@@ -1,6 +1,6 @@
 """Plans of counts of pixels on CUDA: a batch is counted and added to the state in one native call. See valor_gpu.plans.
 
-Nothing waits for the device, and nothing is copied to it. An error code of the batch goes into the state.
+Plans neither synchronise with the device nor copy to it. The error code of the batch goes into the state.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Call(NamedTuple):
         return right and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
     def added(self, preds: Tensor, target: Tensor, *sums: int) -> bool:
-        """Whether the batch was added; ``sums`` are the addresses of a RegionSums."""
+        """Adds the batch and returns whether that worked; ``sums`` are the addresses of a RegionSums."""
         if (sides := addresses_of(preds, target)) is None:
             return False
         with launching(self.device) as stream:
@@ -59,7 +59,7 @@ class _Call(NamedTuple):
 def added_plan(
     batch: PixelBatch, preds: Tensor, target: Tensor, name: str, per_image: bool = False, pairs: bool = False
 ) -> Plan | None:
-    """The plan of an update by tensors of the form of ``preds`` and ``target``, which ``batch`` was read of.
+    """Returns the plan for tensors of the form of ``preds`` and ``target``, from which ``batch`` was read.
 
     Args:
         batch: with at least one pixel; there is no plan of others.
@@ -88,7 +88,7 @@ def added_plan(
 
 
 def _after_argmax(plan: Plan, reduced: tuple[bool, ...], strides: list[tuple[int, ...]]) -> Plan:
-    """A plan that gets the argmax over the channels of a side, where ``reduced``, in the layout of ``strides``."""
+    """Returns a plan that calls ``plan`` with the argmax over channels of each ``reduced`` side, of these strides."""
 
     def wider(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
         sides = [side.argmax(1) if taken else side for taken, side in zip(reduced, (preds, target))]
@@ -98,7 +98,7 @@ def _after_argmax(plan: Plan, reduced: tuple[bool, ...], strides: list[tuple[int
 
 
 def _plan_of_sums(call: _Call, field: Field) -> Plan:
-    """The plan of counts of the data set."""
+    """Returns the plan of counts of the data set."""
     name, fits = field.name, call.fits
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
@@ -117,7 +117,7 @@ def _plan_of_sums(call: _Call, field: Field) -> Plan:
 
 
 def _plan_of_rows(call: _Call, name: str, shape: tuple[int, ...]) -> Plan:
-    """The plan of counts of each image."""
+    """Returns the plan of counts of each image."""
     fits = call.fits
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:

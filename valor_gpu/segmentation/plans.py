@@ -70,7 +70,7 @@ class Forms(Generic[P]):
         self._plans: dict[Any, P | None] = {}
 
     def find(self, preds: Tensor, target: Tensor) -> P | None:
-        """The plan of tensors of this form, or None."""
+        """Returns the plan of tensors of this form, or None."""
         if self._held != (now := self._choices()):
             self._plans.clear()
             self._held = now
@@ -82,7 +82,7 @@ class Forms(Generic[P]):
 
 
 def form_planner(cuda_plans: Forms[Plan], on_cpu: Plan | None = None) -> Planner:
-    """A planner for ``update(preds, target)`` of tensors.
+    """Returns a planner for ``update(preds, target)`` with tensors.
 
     Args:
         cuda_plans: plans of CUDA tensors.
@@ -105,9 +105,9 @@ def form_planner(cuda_plans: Forms[Plan], on_cpu: Plan | None = None) -> Planner
 
 
 def task_of(batch: PixelBatch, per_image: bool, pairs: bool, preds: Tensor, target: Tensor) -> bytes | None:
-    """The task of a kernel for tensors that ``batch`` was read of; None where it would read a copy of them.
+    """Returns the task of a kernel for the tensors of ``batch``; None where the kernel would read a copy of them.
 
-    That of one-hot maps is a OneHotTask, which begins with a PixelTask.
+    The task of one-hot maps is a OneHotTask, which begins with a PixelTask.
     """
     ignore = batch.ignore_index
     if batch.form == "one-hot":
@@ -120,7 +120,7 @@ def task_of(batch: PixelBatch, per_image: bool, pairs: bool, preds: Tensor, targ
 
 
 def addresses_of(preds: Tensor, target: Tensor) -> tuple[int, int] | None:
-    """Addresses of both tensors; None of those of torch.func, which have no memory of their own."""
+    """Returns the addresses of both tensors; None for tensors of torch.func, which have no memory of their own."""
     try:
         found = preds.data_ptr(), target.data_ptr()
     except RuntimeError:

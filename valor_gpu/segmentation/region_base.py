@@ -227,7 +227,7 @@ class RegionState(PixelMetric[Any]):
         return added_plan(batch, preds, target, "counts", self.per_image) if self._has_plans(batch) else None
 
     def _has_plans(self, batch: PixelBatch) -> bool:
-        """Whether plans do what this class does, of batches like one."""
+        """Whether plans give the results of this class for batches like ``batch``."""
         sized, kind = self.num_classes is not None and math.prod(batch.shape[1:]) <= MAX_IMAGE_PIXELS, type(self)
         return sized and all(ours(method) for method in (kind._batch, kind._counted, kind._batch_state))
 
@@ -292,12 +292,12 @@ class RegionState(PixelMetric[Any]):
 
 
 def ours(method: Callable[..., Any]) -> bool:
-    """Whether a method is of this package: a subclass may have replaced it."""
+    """Whether a method is defined in this package and not replaced by a subclass of the user."""
     return method.__module__.partition(".")[0] == __name__.partition(".")[0]
 
 
 def words_on(like: Tensor, *words: int) -> Tensor:
-    """int64 numbers of the host on the device of ``like``; does not synchronise with it."""
+    """Returns int64 numbers on the device of ``like``, without synchronising with it."""
     numbers = np.array(words)
     if like.is_cuda and native.available("valor_cuda"):
         return upload(numbers, like.device)
