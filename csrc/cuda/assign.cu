@@ -2,8 +2,7 @@
 #include "assign_plan.h"
 #include "copy_there.h"
 #include "launch.h"
-
-VALOR_API int32_t valor_upload_cuda(const int64_t* words, int64_t count, int64_t* to, void* stream);
+#include "upload.h"
 
 namespace valor {
 namespace {

@@ -2,6 +2,7 @@
 // and a CUDA graph can capture it.
 #include "../core/platform.h"
 #include "launch.h"
+#include "upload.h"
 
 namespace valor {
 namespace {
@@ -22,7 +23,6 @@ __global__ void __launch_bounds__(kThreads) upload_kernel(const __grid_constant_
 }  // namespace
 }  // namespace valor
 
-// Writes `count` words of the host to the device, in order with what the stream does.
 VALOR_API int32_t valor_upload_cuda(const int64_t* words, int64_t count, int64_t* to, void* stream) {
   using namespace valor;
   for (int64_t first = 0; first < count; first += kWords) {
