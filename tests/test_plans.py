@@ -203,6 +203,19 @@ def test_a_changed_choice_makes_new_plans() -> None:
     assert metric.counts[0].sum().item() == 3.0
 
 
+def test_a_choice_that_was_another_for_a_while_leaves_no_plan() -> None:
+    """Plans are not made for a choice while those of the choice before are kept, whatever the checked path takes."""
+    metric, expected = Accuracy(num_classes=3), Accuracy(num_classes=3)
+    metric.update(SCORES, TARGET)
+    metric.top_k = 2
+    metric.update(SCORES.repeat(2, 1).T.contiguous().T, TARGET.repeat(2))
+    metric.top_k = 1
+    metric.reset()
+    for each in (metric, expected):
+        each.update(SCORES.repeat(2, 1), TARGET.repeat(2))
+    assert torch.equal(metric.counts, expected.counts)
+
+
 def test_a_subclass_with_an_update_of_its_own_has_no_plans(steps: list[plans.Step]) -> None:
     class Doubled(Accuracy):
         def update(self, preds: Tensor, target: Tensor, sample_weight: Tensor | None = None) -> None:

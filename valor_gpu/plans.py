@@ -244,8 +244,12 @@ def pair_planner(
             preds, target = args
         if type(preds) not in _TYPES or type(target) not in _TYPES:
             return None
+        if not all(map(is_, held, now := chosen(state))):
+            plans.clear()
+            held = now
         key: tuple[Any, ...] = (preds.dtype, preds.shape, target.dtype, target.shape)
-        if not (preds.is_cpu and target.is_cpu):
+        # Of plans without fields, the error alone tells where the state lies.
+        if not (preds.is_cpu and target.is_cpu and base["error"].is_cpu):
             if cuda is None or not preds.is_cuda or (device := preds.device) != target.device or capturing():
                 return None
             key += (device,)
@@ -258,10 +262,6 @@ def pair_planner(
             plan = plans[key] = maker(Form(*key)) if _small(size, preds, target) else None
         if plan is None or not (is_plain(preds) and is_plain(target)):
             return None
-        if not all(map(is_, held, now := chosen(state))):
-            plans.clear()
-            held = now
-            return step(base, args, kwargs)
         return plan(base, preds, target)
 
     step.on_cuda = cuda is not None  # type: ignore[attr-defined]

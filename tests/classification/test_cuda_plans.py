@@ -221,6 +221,14 @@ def test_captures_and_other_devices_take_the_checked_path(steps: list[plans.Step
     assert steps == []
 
 
+@pytest.mark.parametrize("thresholds", [None, 10])
+def test_a_batch_on_the_cpu_is_not_kept_by_a_metric_on_a_gpu(thresholds: int | None, steps: list[plans.Step]) -> None:
+    """The checked path says where both lie."""
+    with pretending():
+        on_device(classification.ROCAUC(activation="none", thresholds=thresholds)).update(*BINARY)
+    assert steps == []
+
+
 def test_a_replaced_state_is_looked_at(steps: list[plans.Step]) -> None:
     with pretending():
         metric = on_device(classification.Accuracy(num_classes=5))

@@ -10,7 +10,7 @@ import torch
 from tests.contract import METRICS, condition, unchanged
 from valor_gpu.errors import InputError
 from valor_gpu.plans import checked_only
-from valor_gpu.segmentation import IOU, mIOU
+from valor_gpu.segmentation import IOU, MeanIoU, mIOU
 from valor_gpu.segmentation.region_base import RegionState
 
 _CASES = [case for case in METRICS if isinstance(case.make(), RegionState)]
@@ -31,8 +31,6 @@ def test_plans_leave_the_state_of_the_checked_path(case: Any) -> None:
 
 
 def test_other_channels_change_nothing() -> None:
-    from valor_gpu.segmentation import MeanIoU
-
     metric = MeanIoU()
     metric.update(*(torch.ones(1, 2, 4, 4, dtype=torch.bool),) * 2)
     with unchanged(metric), pytest.raises(InputError, match="2"):
@@ -135,3 +133,9 @@ def test_a_subclass_counts_as_it_says() -> None:
     with checked_only():
         checked.update(maps, maps)
     assert metric.counts.tolist() == checked.counts.tolist() == [[1, 3]] * 3
+
+
+def test_more_values_than_an_error_code_tells_apart_are_an_error() -> None:
+    many = torch.zeros((1, 1, 1, 1), dtype=torch.bool).expand(1, 20, 15_000, 15_000)  # one byte
+    with pytest.raises(InputError, match="must have at most 4294967296 values an image"):
+        MeanIoU(20).update(many, many)

@@ -15,7 +15,7 @@ from torch import Tensor
 from valor_gpu import native, plans
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.ops._launch import capturing
-from valor_gpu.ops._pixel_counts_cpu import table_shape
+from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, table_shape
 from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.labels import TRUE
 from valor_gpu.ops.one_hot import one_hot_words
@@ -107,10 +107,13 @@ def form_planner(cuda_plans: Forms[Plan], on_cpu: Plan | None = None) -> Planner
 def task_of(batch: PixelBatch, per_image: bool, pairs: bool, preds: Tensor, target: Tensor) -> bytes | None:
     """Returns the task of a kernel for the tensors of ``batch``; None where the kernel would read a copy of them.
 
-    The task of one-hot maps is a OneHotTask, which begins with a PixelTask.
+    The task of one-hot maps is a OneHotTask, which begins with a PixelTask. More values than an error code can tell
+    apart have no task: the checked path raises.
     """
     ignore = batch.ignore_index
     if batch.form == "one-hot":
+        if batch.classes * math.prod(batch.shape[1:]) > MAX_PIXELS:
+            return None
         words, *sides = one_hot_words(batch.preds, batch.target, batch.classes, ignore, per_image)
     else:
         logits = batch.form == "logits"
