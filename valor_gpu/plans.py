@@ -159,7 +159,8 @@ class Planned:
             if planner is None:
                 planner = self._planner() or _never
                 on_cuda = getattr(planner, "on_cuda", False)
-            if not (state["error"].is_cpu or on_cuda):
+            # With compute_on_cpu the checked path moves rows to the CPU, so that none fill the memory of a GPU.
+            if not state["error"].is_cpu and (not on_cuda or state["compute_on_cpu"]):
                 return None
             return planner(base, args, kwargs)
 

@@ -25,6 +25,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_same_device, check_type
 from valor_gpu.metric import Metric
+from valor_gpu.ops._launch import check_not_capturing
 
 
 def add_replay(metric: Metric[Any], step: Metric[Any]) -> None:
@@ -37,7 +38,8 @@ def add_replay(metric: Metric[Any], step: Metric[Any]) -> None:
         step: of the same class, configuration and device; it was empty before the graph captured its ``update``.
 
     Raises:
-        InputError: they lie on different devices.
+        InputError: they lie on different devices, or a CUDA graph is captured, whose replays would all add to the state
+            of now.
         SyncError: they have other configurations, or one holds the state of all ranks.
 
     Example:
@@ -56,6 +58,8 @@ def add_replay(metric: Metric[Any], step: Metric[Any]) -> None:
     metric._check_not_synced("add_replay")
     step._check_not_synced("add_replay of it")
     check_same_device(("metric", "step"), (metric.error, step.error))
+    if metric.error.is_cuda:
+        check_not_capturing("add_replay must not run")
     state = step.metric_state
     parts = {name: [part.clone() for part in _parts(state[name])] for name in metric._merge}
     metric._combine(metric.metric_state, parts, metric._update_count + step._update_count)

@@ -23,7 +23,7 @@ from benchmarks.gpu_parity import as_lists, as_packed
 from benchmarks.gpu_streams import CHOICES, check_replays
 from testing.scenes import random_scene
 from tests.native import sim
-from tests.native.pretend import DeviceTensor, Waited, here, pretending, there
+from tests.native.pretend import DeviceTensor, Waited, here, on_device, pretending, there
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
@@ -197,6 +197,14 @@ def test_a_replay_is_added_as_a_copy() -> None:
         add_replay(MeanAveragePrecision(), step)
     with pytest.raises(InputError, match="step must be"):
         add_replay(total, batch)  # type: ignore[arg-type]
+
+
+def test_a_replay_is_added_outside_of_graphs() -> None:
+    """A graph would add to the state of its capture at every replay."""
+    step, total = (on_device(Accuracy(num_classes=3)) for _ in range(2))
+    with pretending(capturing=True), pytest.raises(InputError, match="add_replay must not run inside the capture"):
+        add_replay(total, step)
+    assert total.update_count == 0
 
 
 def test_sums_and_errors_are_added_too() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
 
 from tests.fuzz import seeds
+from valor_gpu.inputs import expansion
 from valor_gpu.inputs.expansion import HierarchyTables, Rows, contains
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 
@@ -64,3 +68,24 @@ def test_contains() -> None:
     values = torch.tensor([[-5, 0], [2**40, 3]])
     assert contains(torch.tensor([-5, 3, 7]), values).tolist() == [[True, False], [False, True]]
     assert contains(torch.zeros(0, dtype=torch.int64), values).tolist() == [[False, False], [False, False]]
+
+
+def test_tables_that_a_graph_makes_are_its_own_and_those_that_it_reads_stay() -> None:
+    """In a capture nothing is written before a replay; an address in a graph must stay that of the tables."""
+    before, within = (ClassHierarchy.of({1: 0, 2: 0}, None) for _ in range(2))
+    kept = HierarchyTables.of(before, CPU)
+    with mock.patch.object(expansion, "capturing", lambda: True):
+        assert HierarchyTables.of(before, CPU) is kept
+        made = HierarchyTables.of(within, CPU)
+        assert HierarchyTables.of(within, CPU) is not made
+    after = HierarchyTables.of(within, CPU)
+    assert after is not made
+    assert HierarchyTables.of(within, CPU) is after
+    gone = weakref.ref(after.labels)
+    del after
+    reads = weakref.ref(kept.labels)
+    del kept
+    for _ in range(40):
+        tables({3: 0})
+    assert gone() is None
+    assert reads() is not None

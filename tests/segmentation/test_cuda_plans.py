@@ -313,3 +313,15 @@ def test_logits_are_served_by_cuda_before_triton(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(_launch, "has_triton", lambda: False)
     assert _launch.cuda_or_triton(*kernels).kind == "reference"
     assert _library._REGISTERED["count_logits"].cuda.kind in ("CUDA", "Triton", "reference")
+
+
+def test_rows_go_to_the_cpu_where_it_computes() -> None:
+    """They would fill the memory of the GPU, which the option is for."""
+    metric, batch = moved(mIOU(3, compute_on_cpu=True)), there(MAPS)
+    moves: list[int] = []
+    with cuda_kernels(), mock.patch.object(mIOU, "_move_list_states_to_cpu", lambda self: moves.append(1)):
+        assert not planned(metric, batch)
+        metric.update(*batch)
+        assert len(moves) == 1
+        metric.compute_on_cpu = False
+        assert planned(metric, batch)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from valor_gpu.inputs.hierarchy import ClassHierarchy
+from valor_gpu.ops._launch import capturing
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
 
@@ -35,9 +35,24 @@ class HierarchyTables(NamedTuple):
     known: Tensor | None
 
     @classmethod
-    @lru_cache(maxsize=16)
     def of(cls, hierarchy: ClassHierarchy, device: torch.device) -> HierarchyTables:
-        """The tables of a hierarchy; they are made once for each device."""
+        """The tables of a hierarchy; they are made once for each device.
+
+        Those that are made during the capture of a CUDA graph are part of it, and hold nothing before a replay.
+        """
+        key = hierarchy, device
+        known = _tables.get(key)
+        found = known or cls._made(hierarchy, device)
+        if not capturing():
+            _tables[key] = found
+            while len(_tables) > _ROOM:
+                _tables.pop(next(iter(_tables)), None)
+        elif known:
+            _in_graphs[key] = known
+        return found
+
+    @classmethod
+    def _made(cls, hierarchy: ClassHierarchy, device: torch.device) -> HierarchyTables:
         labels, depth = sorted(hierarchy.ancestors), hierarchy.depth
         above = [hierarchy.ancestors[label] for label in labels]
         padded = torch.tensor([[*row, *[0] * (depth - len(row))] for row in above], dtype=torch.int64)
@@ -66,6 +81,12 @@ class HierarchyTables(NamedTuple):
     def unknown(self, labels: Tensor) -> Tensor:
         """Which labels may not occur, bool ``[N]``."""
         return torch.zeros_like(labels, dtype=torch.bool) if self.known is None else ~contains(self.known, labels)
+
+
+_ROOM = 16  # tables that are kept, unless a graph reads them: those that were made first go first
+_Key = tuple[ClassHierarchy, torch.device]
+_tables: dict[_Key, HierarchyTables] = {}
+_in_graphs: dict[_Key, HierarchyTables] = {}  # whose addresses CUDA graphs hold: kept as long as the process
 
 
 def contains(ascending: Tensor, values: Tensor) -> Tensor:
