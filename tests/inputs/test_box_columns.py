@@ -47,3 +47,16 @@ def test_a_flag_of_256_is_an_error_beside_an_empty_image() -> None:
     truth = {"boxes": BOX, "labels": torch.ones(1).long(), "iscrowd": torch.tensor([256])}
     with pytest.raises(InputError, match=r"target\[1\]\['iscrowd'\]\[0\] must be 0 or 1"):
         MeanAveragePrecision().update(preds, [dict.fromkeys(truth, NOTHING), truth])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize(("kind", "width"), [("bbox", 4), ("rotated", 5)])
+def test_boxes_that_are_no_rows_are_an_error_beside_any_dtype(kind: str, width: int, dtype: torch.dtype) -> None:
+    """As many numbers in another shape would be read as other boxes."""
+    boxes, labels = torch.ones(6, width), torch.zeros(6, dtype=torch.int64)
+    preds = [{"boxes": given, "scores": torch.rand(6), "labels": labels} for given in (boxes.to(dtype), boxes.T)]
+    target = [{"boxes": boxes, "labels": labels}] * 2
+    metric = MeanAveragePrecision(iou_type=kind, box_format="cxcywha" if kind == "rotated" else "xyxy")
+    message = rf"preds\[1\]\['boxes'\] must have shape \[6, {width}\].* but got \[{width}, 6\]"
+    with pytest.raises(InputError, match=message):
+        metric.update(preds, target)

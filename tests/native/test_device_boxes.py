@@ -16,7 +16,7 @@ from testing.scenes import random_scene
 from tests.native import sim
 from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu.detection import MeanAveragePrecision, geometry
-from valor_gpu.errors import NativeError
+from valor_gpu.errors import InputError, NativeError
 from valor_gpu.inputs import device_boxes as module
 from valor_gpu.ops import _assign_cuda
 from valor_gpu.ops.error_codes import NO_ERROR
@@ -97,6 +97,7 @@ def test_ids_reach_the_records(ids: str) -> None:
     ("key", "value", "side"),
     [
         ("boxes", lambda t: t.double(), 0), ("boxes", lambda t: t.long(), 0), ("boxes", lambda t: t[:, :3], 0),
+        ("boxes", lambda t: t.T.contiguous(), 0), ("boxes", lambda t: t.reshape(-1, 2), 1),
         ("boxes", lambda t: torch.cat((t, t), 1)[:, ::2], 0), ("scores", lambda t: t[:0], 0), ("scores", None, 0),
         ("labels", lambda t: t.float(), 1), ("labels", lambda t: t.tolist(), 0), ("iscrowd", lambda t: None, 1),
         ("area", lambda t: torch.ones(3, dtype=torch.float32), 1), ("image_id", lambda t: torch.tensor([1, 2]), 1),
@@ -105,6 +106,33 @@ def test_ids_reach_the_records(ids: str) -> None:
 )  # fmt: skip
 def test_what_is_unusual_is_left_to_the_general_way(key: str, value: Any, side: int) -> None:
     assert tables_of(*changed(key, value, side)) is None
+
+
+@pytest.mark.parametrize(("side", "name"), [(0, "preds"), (1, "target")])
+@pytest.mark.parametrize("images", [1, 4])
+def test_boxes_that_are_no_rows_are_rejected(side: int, name: str, images: int) -> None:
+    """As many numbers in another shape would be read as other boxes."""
+    batch = batch_of("lists", images)
+    item = batch[side][-1]
+    size = len(item["labels"])
+    assert size not in (0, 4)
+    item["boxes"] = item["boxes"].T.contiguous()
+    with pytest.raises(
+        InputError, match=rf"{name}\[{images - 1}\]\['boxes'\] must have shape \[{size}, 4\].*\[4, {size}\]"
+    ):
+        general_tables(*there(batch))
+
+
+def test_images_without_boxes_take_the_short_way() -> None:
+    batch = batch_of("lists", 4)
+    for side, item in enumerate((batch[0][1], batch[1][2])):
+        item["boxes"] = torch.empty(0, 4) if side else torch.empty(0)
+        for key in item.keys() - {"boxes", "image_id"}:
+            item[key] = item[key][:0]
+    batch = there(batch)
+    found = tables_of(*batch)
+    assert found is not None
+    assert all(map(torch.equal, found, general_tables(*batch)))
 
 
 def test_other_forms_are_left_to_the_general_way() -> None:

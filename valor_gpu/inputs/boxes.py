@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.match_batch import MatchBatch
 
 _INT64 = torch.iinfo(torch.int64)
+_SHAPE = attrgetter("shape")
 
 
 def detection_batch(preds: Any, target: Any, box_format: str, flag: str = FLAG) -> MatchBatch:
@@ -100,8 +102,11 @@ def _optional_column(items: Sequence[Item], key: str, sizes: list[int]) -> list[
 
 def _check_sizes(column: list[Tensor], side: str, key: str, sizes: list[int], width: int) -> None:
     """Raises unless every tensor has one row per label; an empty one may have any shape, like ``torch.tensor([])``."""
-    each = width if key == "boxes" else 1
-    if list(map(Tensor.numel, column)) != (sizes if each == 1 else [each * size for size in sizes]):
+    if key == "boxes":
+        usual = list(map(_SHAPE, column)) == [(size, width) for size in sizes]
+    else:
+        usual = list(map(Tensor.numel, column)) == sizes
+    if not usual:
         check_shapes(column, side, key, sizes, width)
 
 

@@ -25,7 +25,7 @@ _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"]
 _NAMES = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
 _KINDS = (FLOAT_TYPES, FLOAT_TYPES, INT_TYPES, FLOAT_TYPES, INT_TYPES, INT_TYPES, FLOAT_TYPES)
 _PLAIN = {Tensor}
-_DTYPE = attrgetter("dtype")
+_DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _ABSENT = object()
 _INT64 = torch.int64
 _PLACE = {name: i for i, name in enumerate(SEGMENT_FIELDS)}
@@ -79,8 +79,9 @@ def _lists(preds: list[Any], target: list[Any], device: int) -> PlainWords | Non
     if not _lie_there([*chain.from_iterable(columns), *of_device], device) or (types := _types(columns)) is None:
         return None
     sizes, gt_sizes = list(map(Tensor.numel, columns[2])), list(map(Tensor.numel, columns[4]))
-    of_boxes, of_gt_boxes = [4 * size for size in sizes], [4 * size for size in gt_sizes]
-    for column, each in zip(columns, (of_boxes, sizes, sizes, of_gt_boxes, gt_sizes, gt_sizes, gt_sizes)):
+    if not (_have_rows(columns[0], sizes) and _have_rows(columns[3], gt_sizes)):
+        return None
+    for column, each in zip((*columns[1:3], *columns[4:]), (sizes, sizes, gt_sizes, gt_sizes, gt_sizes)):
         if column and list(map(Tensor.numel, column)) != each:
             return None
     zeros = [0] * images
@@ -95,6 +96,14 @@ def _lists(preds: list[Any], target: list[Any], device: int) -> PlainWords | Non
     fields[_PLACE["first_ground_truth"]] = [0, *accumulate(gt_sizes)][:images]
     rows = sum(sizes), sum(gt_sizes), images
     return PlainWords(array("q", chain.from_iterable(fields)), None, rows, types)
+
+
+def _have_rows(boxes: Sequence[Tensor], sizes: list[int]) -> bool:
+    """Whether every tensor is ``[N, 4]``; an empty one may have any shape, like ``torch.tensor([])``."""
+    shapes = list(map(_SHAPE, boxes))
+    return shapes == [(size, 4) for size in sizes] or all(
+        shape == (size, 4) or shape.numel() == size == 0 for shape, size in zip(shapes, sizes)
+    )
 
 
 def _place_ids(fields: list[Any], ids: list[Any]) -> bool:
