@@ -60,3 +60,18 @@ def test_boxes_that_are_no_rows_are_an_error_beside_any_dtype(kind: str, width: 
     message = rf"preds\[1\]\['boxes'\] must have shape \[6, {width}\].* but got \[{width}, 6\]"
     with pytest.raises(InputError, match=message):
         metric.update(preds, target)
+
+
+@pytest.mark.parametrize("images", [1, 2])
+def test_a_view_that_is_negated_when_it_is_read_is_read_so(images: int) -> None:
+    """Its memory holds the numbers with the other sign."""
+    negated = torch._neg_view(-BOX)
+    assert negated.is_neg() and negated.is_contiguous()
+    scores, labels = torch.ones(1), torch.ones(1, dtype=torch.int64)
+    states = []
+    for boxes in (BOX, negated):
+        metric = MeanAveragePrecision(extended_summary=True)
+        pred, truth = {"boxes": boxes, "scores": scores, "labels": labels}, {"boxes": boxes, "labels": labels}
+        metric.update([pred] * images, [truth] * images)
+        states.append(metric.state().tensors())
+    assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())

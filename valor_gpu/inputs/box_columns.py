@@ -209,6 +209,7 @@ def _uniform(column: list[Tensor], side: str, key: str, width: int = 4) -> list[
         ready = _is_whole(column[0], width if key == "boxes" else None)
     else:
         ready = column[0].is_cuda and len(set(map(_DTYPE, column))) == 1 and all(map(Tensor.is_contiguous, column))
+        ready = ready and not any(map(Tensor.is_neg, column))
     whole = column if ready else [_joined(column, side, key, width)]
     if whole[0].dtype not in _KINDS[key][1]:
         _check_kind(column, side, key)
@@ -222,7 +223,7 @@ def _is_whole(tensor: Tensor, width: int | None) -> bool:
     """Whether kernels can read the one tensor of a column where it lies: numbers, or rows of ``width`` of them."""
     shape = tensor.shape
     fits = len(shape) == 1 if width is None else len(shape) == 2 and shape[1] == width
-    return fits and tensor.layout is torch.strided and tensor.is_contiguous()
+    return fits and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
 
 def _joined(column: list[Tensor], side: str, key: str, width: int) -> Tensor:
