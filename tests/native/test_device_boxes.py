@@ -101,7 +101,8 @@ def test_ids_reach_the_records(ids: str) -> None:
         ("boxes", lambda t: torch.cat((t, t), 1)[:, ::2], 0), ("scores", lambda t: t[:0], 0), ("scores", None, 0),
         ("labels", lambda t: t.float(), 1), ("labels", lambda t: t.tolist(), 0), ("iscrowd", lambda t: None, 1),
         ("area", lambda t: torch.ones(3, dtype=torch.float32), 1), ("image_id", lambda t: torch.tensor([1, 2]), 1),
-        ("image_id", lambda t: 2**70, 1), ("boxes", lambda t: torch._neg_view(-t), 0), ("image_id", lambda t: "seven", 1),
+        ("image_id", lambda t: 2**70, 1), ("image_id", lambda t: "seven", 1),
+        ("boxes", lambda t: torch._neg_view(-t), 0),
     ],
 )  # fmt: skip
 def test_what_is_unusual_is_left_to_the_general_way(key: str, value: Any, side: int) -> None:
