@@ -45,7 +45,7 @@ def cuda_plan(call: Call, words: bytes, fields: Sequence[Field], scratch: int) -
             return None
         device, old = preds.device, [base[name] for name in names]
         for tensor, field in zip(old, every):
-            if not fits_on_cuda(tensor, field, device):
+            if not _fits_on_cuda(tensor, field, device):
                 return None
         with launching(device) as stream:
             new, room = [*map(_new, old)], torch.empty(scratch, dtype=torch.int64, device=device)
@@ -68,7 +68,7 @@ _PATIENCE = 3  # consecutive refusals that end a plan; a single refusal may come
 _ERROR = Field("error", torch.int64, ())
 
 
-def fits_on_cuda(tensor: Tensor, field: Field, device: torch.device) -> bool:
+def _fits_on_cuda(tensor: Tensor, field: Field, device: torch.device) -> bool:
     """Whether native code may read a tensor of a state, which users can replace, on a CUDA device."""
     _, dtype, shape = field
     fits = tensor.dtype is dtype and tensor.shape == shape and tensor.is_cuda

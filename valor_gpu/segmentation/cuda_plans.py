@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.cuda_plans import fits_on_cuda
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops._library import disabled
@@ -42,6 +41,12 @@ class _Call(NamedTuple):
     images: int
     pixels: int
     device: torch.device
+
+    def fits(self, tensor: Tensor, field: Field) -> bool:
+        """Whether kernels may read a tensor of a state, which users can replace."""
+        _, dtype, shape = field
+        right = tensor.dtype is dtype and tensor.shape == shape and tensor.is_cuda and tensor.device == self.device
+        return right and tensor.layout is torch.strided and tensor.is_contiguous() and not tensor.is_neg()
 
     def added(self, preds: Tensor, target: Tensor, *sums: int) -> bool:
         """Adds the batch and returns whether that worked; ``sums`` are the addresses of a RegionSums."""
@@ -94,12 +99,11 @@ def _after_argmax(plan: Plan, reduced: tuple[bool, ...], strides: list[tuple[int
 
 def _plan_of_sums(call: _Call, field: Field) -> Plan:
     """Returns the plan of counts of the data set."""
-    name, device = field.name, call.device
+    name, fits = field.name, call.fits
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
         counts, seen, error = base[name], base["seen"], base["error"]
-        held = (counts, field), (seen, _SEEN), (error, _ERROR)
-        if not all(fits_on_cuda(*each, device) for each in held):
+        if not (fits(counts, field) and fits(seen, _SEEN) and fits(error, _ERROR)):
             return None
         new_counts, new_seen, new_error = torch.empty_like(counts), torch.empty_like(seen), torch.empty_like(error)
         seen_at = new_seen.data_ptr()
@@ -114,11 +118,11 @@ def _plan_of_sums(call: _Call, field: Field) -> Plan:
 
 def _plan_of_rows(call: _Call, name: str, shape: tuple[int, ...]) -> Plan:
     """Returns the plan of counts of each image."""
-    device = call.device
+    fits = call.fits
 
     def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
         seen, error = base["seen"], base["error"]
-        if not (fits_on_cuda(seen, _SEEN, device) and fits_on_cuda(error, _ERROR, device)):
+        if not (fits(seen, _SEEN) and fits(error, _ERROR)):
             return None
         new_seen, new_error = torch.empty_like(seen), torch.empty_like(error)
         counts = seen.new_empty(shape)
