@@ -303,3 +303,88 @@ def test_logits_with_the_classes_last(folders: Path, capsys: pytest.CaptureFixtu
     np.save(folders / "pred/a.npy", np.zeros((height, width, 3), np.float32))
     assert segment(folders, "--ignore", 255) == BAD_INPUT
     assert f"but has {width} x 3: logits must be [classes, height, width]" in capsys.readouterr().err
+
+
+def saved_maps(root: Path, truth: Any, found: Any, dtype: Any = np.int64) -> Path:
+    for side, labels in (("gt", truth), ("pred", found)):
+        (root / side).mkdir(exist_ok=True)
+        np.save(root / side / "x.npy", np.asarray(labels, dtype))
+    return root
+
+
+@pytest.mark.parametrize(
+    ("truth", "found", "classes", "said"),
+    [
+        ([[0, 255]], [[0, 1]], 2, "255 is the only label beside 0 in ground truths; where it is the foreground, files"
+         " must hold 0 and 1"),
+        ([[0, 1]], [[0, 255]], 2, "255 is the only label beside 0 in predictions; where it is the foreground, files"
+         " must hold 0 and 1"),
+        ([[0, 255]], [[0, 255]], 2, "255 is the only label beside 0 in ground truths and predictions; where it is the"
+         " foreground, files must hold 0 and 1"),
+        ([[0, 1, 255]], [[0, 1, 1]], 2, "--ignore 255 leaves out pixels whose ground truth is 255"),
+        ([[0, 255]], [[0, 1]], 3, "--ignore 255 leaves out pixels whose ground truth is 255"),
+        ([[1, 2, 3, 4]], [[0, 1, 2, 3]], 4, "ground truths hold labels from 1 to 4 but must hold the numbers of"
+         " classes, which begin with 0"),
+        ([[1, 2, 255, 4]], [[1, 2, 3, 4]], 4, "ground truths and predictions hold labels from 1 to 4 but must hold the"
+         " numbers of classes, which begin with 0"),
+        ([[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 3]], 4, "--ignore 4 leaves out pixels whose ground truth is 4, where it"
+         " stands for no class; where 4 is a class, --num-classes 5 counts it"),
+        ([[0, 1, 7, 5]], [[0, 1, 2, 3]], 4, "2 labels of ground truths are no class, from 5 to 7; where 7 is a class,"
+         " --num-classes 8 counts it"),
+        ([[0, 1, -5]], [[0, 1, 2]], 4, "--ignore -5 leaves out pixels whose ground truth is -5, where it stands for no"
+         " class"),
+        ([[0, 1]], [[0, 1]], 1, "ground truths and predictions hold two classes, 0 and 1: --num-classes 2"),
+    ],
+)  # fmt: skip
+def test_hints_at_labels_that_are_no_class(
+    truth: Any, found: Any, classes: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert segment(saved_maps(tmp_path, truth, found), classes=classes) == BAD_INPUT
+    assert capsys.readouterr().err.endswith(f"error: 1 of 1 image failed: {said}\n")
+
+
+def test_labels_of_all_images_make_the_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The labels of an image that can be counted, and those of others that failed, tell what 255 is."""
+    root = saved_maps(tmp_path, [[0, 255]], [[0, 1]])
+    for name, truth in (("y", [[0, 255]]), ("z", [[0, 1]])):
+        np.save(root / f"gt/{name}.npy", np.array(truth))
+        np.save(root / f"pred/{name}.npy", np.array([[0, 0]]))
+    assert segment(root, classes=2) == BAD_INPUT
+    assert capsys.readouterr().err.endswith(
+        "2 of 3 images failed: --ignore 255 leaves out pixels whose ground truth is 255\n"
+    )
+
+
+def test_a_foreground_that_is_ignored_is_warned_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.json"
+    root = saved_maps(tmp_path, [[0, 255, 0, 255, 255]], [[0, 1, 1, 0, 1]])
+    said = (
+        "--ignore 255 leaves out 3 of 5 pixels and the others are all of class 0: where 255 is the foreground of a"
+        " mask, it must be 1"
+    )
+    assert segment(root, "--ignore", 255, "--json", out, classes=2) == OK
+    assert capsys.readouterr().err == f"valor-gpu segment: warning: {said}\n"
+    assert json.loads(out.read_text())["warnings"] == [said]
+
+
+@pytest.mark.parametrize(
+    ("truth", "classes", "ignored", "said"),
+    [
+        ([[1, 2, 3, 4]], 4, 4, "--ignore 4 leaves out 1 of 4 pixels and none is of class 0: where labels run from 1 to"
+         " 4, they must begin with 0"),
+        ([[1, 1, 1, 1]], 2, 1, "--ignore 1 leaves out 4 of 4 pixels, so that nothing is counted"),
+        ([[0, 1, 0, 1]], 2, 1, "--ignore 1 leaves out 2 of 4 pixels and the others are all of class 0"),
+        ([[0, 1, 0, 1]], 2, 0, ""),  # the background left out
+        ([[0, 1, 255, 1]], 2, 255, ""),
+        ([[0, 0, 0, 0]], 2, 255, ""),
+        ([[0, 255, 18, 1]], 19, 255, ""),
+        ([[0, 4, 3, 1]], 4, 4, ""),
+        ([[0, 0, 255, 0]], 1, 255, ""),
+    ],
+)  # fmt: skip
+def test_warnings_of_what_is_ignored(
+    truth: Any, classes: int, ignored: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = saved_maps(tmp_path, truth, [[0] * 4])
+    assert segment(root, "--ignore", ignored, classes=classes) == OK
+    assert capsys.readouterr().err == (f"valor-gpu segment: warning: {said}\n" if said else "")

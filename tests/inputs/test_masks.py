@@ -235,9 +235,13 @@ ENDLESS.append(ENDLESS)
         (lambda: Masks.from_label_map(DENSE, classes=[0.5]), "classes must be a list of integers but got"),
         (
             lambda: Masks.from_logits(DENSE),
-            r"logits must be floating \[B, C, H, W\] with at least one class but got uint8",
+            r"logits must be floating \[B, C, H, W\] with two or more classes but got uint8",
         ),
-        (lambda: Masks.from_logits(np.zeros((1, 0, 2, 2))), "logits must be floating .* with at least one class"),
+        (lambda: Masks.from_logits(np.zeros((1, 0, 2, 2))), "logits must be floating .* with two or more classes"),
+        (
+            lambda: Masks.from_logits(np.zeros((1, 1, 2, 2))),
+            r"two or more classes but got float64 \[1, 1, 2, 2\]: masks of one channel are logits > 0",
+        ),
         (
             lambda: Masks.from_runs(Runs(np.array([3], np.int32), np.array([0, 1]), np.array([[2, 2]], np.int32))),
             "runs of mask 0 must add up to its 2 x 2 pixels, 4, but add up to 3",

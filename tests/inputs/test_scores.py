@@ -143,6 +143,7 @@ MISFITS: list[tuple[Task, Any, Any, Any, str]] = [
     (LABELS, scores(4, 2), labels(2, 4, 2), None, r"preds and target must both have shape \[N, 3, ...\]"),
     (LABELS, scores(4, 3), labels(3, 4), None, r"in the multilabel task but got preds .* and target \[4\]"),
     (BINARY, scores(4, 2), labels(2, 4), None, "give num_classes=2 for scores of classes"),
+    (BINARY, scores(4, 1), labels(2, 4), None, r"preds\.squeeze\(1\) takes the channel of one off$"),
     (BINARY, torch.tensor(0.5), torch.tensor(1), None, r"must both have shape \[N, ...\] in the binary task"),
     (
         CLASSES,

@@ -75,7 +75,7 @@ def test_plans_of_random_maps_do_what_the_checked_path_and_the_cpu_do(form: str)
     generator = torch.Generator().manual_seed(len(form))
     served = bad = 0
     for turn in range(16):
-        classes, ignore = (1, 2, 5, 19)[turn % 4], (None, 0, 1, 77, -1)[turn % 5]
+        classes, ignore = (3 if "logits" in form else 1, 2, 5, 19)[turn % 4], (None, 0, 1, 77, -1)[turn % 5]
         kind: Any = PixelConfusionMatrix if "pairs" in form else (IOU, mIOU)[turn // 4 % 2]
         given = form if form in ("one-hot", "mixed") else "index"
         plain, metric, checked = (kind(classes, ignore_index=ignore, input_format=given) for _ in range(3))

@@ -169,6 +169,12 @@ def test_nothing_but_ignored_pixels_has_no_numbers(tmp_path: Path) -> None:
          "{p} must have the height and width of {g}, 2 x 3, but has 3 x 2"),
         (np.zeros((2, 3), int), np.zeros((4, 2, 4)), "{p} must have the height and width of {g}, 2 x 3, but has 2 x 4"),
         (np.zeros((2, 3), int), np.zeros((4, 2, 3)), "{p} must have logits of 3 classes but has 4"),
+        (
+            np.zeros((2, 3), int),
+            np.zeros((1, 2, 3)),
+            "{p} must have logits of two or more classes but has one channel: of two classes of one probability save"
+            " class indices, 1 where it is above 0.5",
+        ),
         (np.array([[0, 1, 3]]), np.zeros((1, 3), int), "{g}[0, 2] must be a class index from 0 to 2 but is 3"),
         (np.zeros((2, 3), int), np.full((2, 3), -1), "{p}[0, 0] must be a class index from 0 to 2 but is -1"),
         (np.array([[0, 1, 70000]]), np.zeros((3, 1, 3)), "{g}[0, 2] must be a class index from 0 to 2 but is 70000"),

@@ -13,6 +13,7 @@ from torchmetrics.detection import PanopticQuality as Peer
 
 from testing.examples_panoptic import CATEGORIES, THINGS, batch_of
 from tests.fuzz import seeds
+from valor_gpu import functional
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.segmentation import ModifiedPanopticQuality, PanopticQuality
 
@@ -165,3 +166,33 @@ def test_states_from_elsewhere_are_checked(row: int, value: int, said: str) -> N
     state["counts"][row, 1] = value
     with pytest.raises(InputError, match=rf"state field counts\[.*\] must {said}"):
         PanopticQuality(**CHOICES).merge_state(state)
+
+
+def one_image() -> tuple[torch.Tensor, torch.Tensor]:
+    """A thing of 18 x 10 pixels, found as 18 x 6, on stuff, in an image ``[18, 20, 2]``."""
+    target = torch.zeros(18, 20, 2, dtype=torch.int64)
+    target[..., 0] = 2
+    preds = target.clone()
+    target[:, :10] = torch.tensor([1, 5])
+    preds[:, :6] = torch.tensor([1, 7])
+    return preds, target
+
+
+@pytest.mark.parametrize("kind", [PanopticQuality, ModifiedPanopticQuality])
+def test_one_image_without_a_batch_is_warned_of(kind: Any) -> None:
+    """Thing IoU 6 / 10, stuff IoU 10 / 14."""
+    preds, target = one_image()
+    with pytest.warns(
+        UserWarning, match=r"^preds \[18, 20, 2\] are read as 18 images of 20 pixels in one dimension: one"
+    ):
+        kind([1], [2]).update(preds, target)
+    assert float(kind([1], [2])(preds[None], target[None])) == pytest.approx((6 / 10 + 10 / 14) / 2)
+    function = functional.panoptic_quality if kind is PanopticQuality else functional.modified_panoptic_quality
+    with pytest.warns(UserWarning, match=r"needs preds\[None\] and target\[None\]"):
+        function(preds, target, [1], [2])
+
+
+@pytest.mark.parametrize("shape", [(18, 20, 1, 2), (1, 18, 20, 2), (2, 240, 2), (15, 15, 2), (16, 129, 2), (360, 1, 2)])
+def test_batches_are_not_warned_of(shape: tuple[int, ...]) -> None:
+    sides = torch.full(shape, 1), torch.full(shape, 1)
+    assert float(PanopticQuality([1], [2])(*sides)) == 1

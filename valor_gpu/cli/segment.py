@@ -98,13 +98,15 @@ def run(options: argparse.Namespace) -> int:
         saved: list[SavedImage] | None = None if options.store is None else []
         totals = _evaluate(options, names, pairing, (worst, saved), progress)
         _check_failures(options, totals)
+        doubts = totals.doubts()
         progress.step("drawing the worst images" if worst else "writing")
         result = totals.result(_counts_of_files(pairing))
-        _write_json(options, result, totals, pairing)  # before the pictures: an error of one costs no number
+        _write_json(options, result, totals, pairing, doubts)  # before the pictures: an error of one costs no number
         notes = _save(options, result, totals, saved)
         pictures = [*(draw_overlay(options, worst, totals) if worst else []), *notes]
     missing = pairing.describe_missing(sides)
-    _warn(options, missing and f"{missing}; left out")
+    for text in (missing and f"{missing}; left out", *doubts):
+        _warn(options, text)
     if reports(options):
         print(_report(options, result, pictures))
     return fail_under_status(options, result)
@@ -224,7 +226,7 @@ def _image_lines(options: argparse.Namespace, names: list[str]) -> Iterator[Call
 
 def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
     """Lists the images that failed; raises unless they are to be left out and others are left."""
-    from valor_gpu.report.segmentation import failures, hint_at_value
+    from valor_gpu.report.segmentation import failures, hint_at_labels
 
     if not totals.failed:
         return
@@ -232,14 +234,16 @@ def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
         print(f"valor-gpu {options.command}: failed: {reason}", file=sys.stderr)
     count = len(totals.failed)
     text = f"{count:,} of {plural(totals.images + count, 'image')} failed"
-    hint = "" if options.ignore is not None else hint_at_value(totals.failed)
+    hint = hint_at_labels(totals)
     if options.skip_bad and totals.images:
         _warn(options, f"{text}; left out{hint}")
         return
     raise InputError(text + (hint or ("" if options.skip_bad else "; --skip-bad leaves them out")))
 
 
-def _write_json(options: argparse.Namespace, result: Result, totals: Totals, pairing: Pairing) -> None:
+def _write_json(
+    options: argparse.Namespace, result: Result, totals: Totals, pairing: Pairing, doubts: list[str]
+) -> None:
     if options.json is None:
         return
     from valor_gpu.report.document import document
@@ -252,6 +256,7 @@ def _write_json(options: argparse.Namespace, result: Result, totals: Totals, pai
         "failed": [{"image": image.pair.name, "error": image.error} for image in totals.failed],
         "without_prediction": pairing.without_prediction,
         "without_ground_truth": pairing.without_ground_truth,
+        "warnings": doubts,
     }
     write_json(options.json, document("segment", result, inputs, "cpu", **more))
 

@@ -195,18 +195,19 @@ class Masks:
         """Returns the masks of the largest class of each pixel, see :meth:`from_label_map`.
 
         Args:
-            logits: floating ``[B, C, H, W]``, an array or tensor. Of equal ones the first class counts, and NaN is
-                larger than any number, as in ``torch.argmax`` and ``numpy.argmax``.
+            logits: floating ``[B, C, H, W]`` of two or more classes, an array or tensor. Of equal ones the first class
+                counts, and NaN is larger than any number, as in ``torch.argmax`` and ``numpy.argmax``.
             classes: as for :meth:`from_label_map`.
 
         Raises:
-            InputError: on another shape or dtype, or without classes.
+            InputError: on another shape or dtype, or fewer than two classes.
         """
         name = _dtype_of("logits", logits)
-        if name not in ("float16", "bfloat16", "float32", "float64") or len(logits.shape) != 4 or not logits.shape[1]:
-            raise InputError(
-                f"logits must be floating [B, C, H, W] with at least one class but got {name} {list(logits.shape)}"
-            )
+        if name not in ("float16", "bfloat16", "float32", "float64") or len(logits.shape) != 4 or logits.shape[1] < 2:
+            one = len(logits.shape) == 4 and logits.shape[1] == 1
+            hint = ": masks of one channel are logits > 0, or probabilities > 0.5" if one else ""
+            need = "logits must be floating [B, C, H, W] with two or more classes"
+            raise InputError(f"{need} but got {name} {list(logits.shape)}{hint}")
         return cls.from_label_map(logits.argmax(1), classes)
 
     # -------------------------------------------------------------------------------------------------------- to

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_dense, check_same_device
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.pixel_hints import LABELS, MASK_VALUES, NO_IGNORE, ONE_CHANNEL, VOID, label_hint, one_channel_hint
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import TARGET, value_kind, value_place, value_row
@@ -27,9 +29,6 @@ from valor_gpu.ops.pixel_counts import (
 )
 
 INPUT_FORMATS = ("index", "one-hot", "mixed")
-_USUAL_VOID = (255, -1, -100, 65535)  # what data sets write where a pixel has no class
-_NO_IGNORE = "this metric has no ignore_index, as in torchmetrics; IOU, mIOU, PixelF1 (Dice), SurfaceDistance have"
-_LABELS_HINT = "class indices need input_format='index', or 'mixed' beside a one-hot side"
 
 
 class PixelTask(NamedTuple):
@@ -73,6 +72,7 @@ class PixelBatch:
         shape: images, then the pixels of each.
         classes: C.
         task: what was expected.
+        given: both sides as messages show them: masks before :func:`mask_of`.
     """
 
     preds: Tensor
@@ -81,6 +81,7 @@ class PixelBatch:
     shape: tuple[int, ...]
     classes: int
     task: PixelTask
+    given: tuple[Tensor, Tensor]
 
     @property
     def ignore_index(self) -> int | None:
@@ -130,19 +131,23 @@ class PixelBatch:
 
     def describe(self, code: int) -> str:
         """The message of an error code: the place and the value; reads it, so that CUDA tensors are waited for."""
-        sides = self.preds, self.target
         if self.form == "one-hot":
-            message: Callable[[int], str] = one_hot_error(*sides, self.classes)
+            message: Callable[[int], str] = one_hot_error(*self.given, self.classes)
         else:
-            message = pixel_error(None if self.form == "logits" else sides[0], sides[1], self.classes)
+            message = pixel_error(None if self.form == "logits" else self.preds, self.target, self.classes)
         text = message(code)
-        value = text.rpartition(" ")[2]
-        if self.task.input_format == "one-hot":
-            return f"{text}: {_LABELS_HINT}"
-        labels = value_kind(code) == TARGET and text.find("class index") >= 0
-        if not labels or value not in map(str, _USUAL_VOID):
-            return text
-        return f"{text}: " + (f"ignore_index={value} leaves such pixels out" if self.task.can_ignore else _NO_IGNORE)
+        known, _, value = text.rpartition(" but is ")
+        hint = self._hint(value_kind(code) == TARGET, value) if known else ""
+        return f"{text}: {hint}" if hint else text
+
+    def _hint(self, of_target: bool, value: str) -> str:
+        """What to do about a value of a side; empty where nothing comes to mind."""
+        name, side = ("target", self.given[1]) if of_target else ("preds", self.given[0])
+        if side.ndim > len(self.shape):  # one-hot
+            if self.classes == 1:
+                return one_channel_hint(name, float(value))
+            return LABELS if self.task.input_format == "one-hot" else ""
+        return label_hint(name, side, int(value), self.classes, self.task.can_ignore, self.ignore_index)
 
 
 def describe_later(code: int, task: PixelTask) -> str:
@@ -150,16 +155,29 @@ def describe_later(code: int, task: PixelTask) -> str:
     name = "target" if value_kind(code) == TARGET else "preds"
     labels = f"a class index from 0 to {(task.classes or 0) - 1}" if task.classes else "a class index below C"
     needs = {"index": labels, "one-hot": "0 or 1", "mixed": f"{labels}, or 0 or 1 in a one-hot map"}
-    hint = ""
+    hints = []
+    if task.input_format != "index" and task.classes in (None, 1):
+        hints.append(ONE_CHANNEL)
     if task.input_format == "one-hot":
-        hint = f"; {_LABELS_HINT}"
+        hints.append(LABELS)
     elif name == "target" and task.ignore_index is None:
-        without = "ignore_index leaves out pixels without a class, which are often 255"
-        hint = f"; {without if task.can_ignore else _NO_IGNORE}"
+        hints += [MASK_VALUES] if task.classes in (None, 1, 2) else []
+        hints.append(VOID if task.can_ignore else NO_IGNORE)
     return (
         f"{name}[{value_row(code)}] must hold {needs[task.input_format]} but element {value_place(code)} of that image,"
-        f" counted along its rows, does not (images are counted within their batch){hint}"
+        f" counted along its rows, does not (images are counted within their batch){''.join(f'; {h}' for h in hints)}"
     )
+
+
+def mask_of(side: Tensor) -> Tensor:
+    """A mask of one channel as uint8: 0 and 1 stay, and 2 stands for every other value, which counts as an error.
+
+    Example:
+        >>> mask_of(torch.tensor([0.0, 1.0, 0.5, torch.nan]))
+        tensor([0, 1, 2, 2], dtype=torch.uint8)
+    """
+    above = side != 0
+    return above.to(torch.uint8).add_(above & (side != 1))
 
 
 def pixel_batch(preds: Values, target: Values, task: PixelTask) -> PixelBatch:
@@ -167,14 +185,16 @@ def pixel_batch(preds: Values, target: Values, task: PixelTask) -> PixelBatch:
 
     Args:
         preds: ``index``: class indices ``[B, ...]`` of any integer dtype, or logits ``[B, C, ...]`` of any float dtype.
-            ``one-hot``: 0 and 1 of bool or any integer dtype ``[B, C, ...]``, channels may overlap; or logits.
+            ``one-hot``: 0 and 1 of bool or any integer dtype ``[B, C, ...]``, channels may overlap; or logits of two
+            or more classes. The one channel of one class must hold 0 and 1 in floats too.
             ``mixed``: one side as for ``index``, the other as for ``one-hot``.
         target: ``index``: class indices ``[B, ...]``; ``one-hot``: as ``preds``, in their shape. A floating-point
-            target ``[B, C, ...]`` stands for its argmax.
+            target ``[B, C, ...]`` of two or more classes stands for its argmax.
         task: what is expected.
 
     Returns:
-        The batch; of logits beside a one-hot target, and of a floating-point target, the argmax was taken.
+        The batch; of logits beside a one-hot target, and of a floating-point target, the argmax was taken. Floats of
+        one channel became a mask: values other than 0 and 1, among them NaN, are errors of the counts.
 
     Raises:
         InputError: a shape, dtype or device does not fit; the message names the argument.
@@ -192,8 +212,28 @@ def pixel_batch(preds: Values, target: Values, task: PixelTask) -> PixelBatch:
             raise InputError(f"{name} must be floating point or integer but is {side.dtype}")
     check_same_device(("preds", "target"), (preds, target))
     channels = _with_channels(preds, target, task.input_format)
+    classes = _classes((preds, target), channels, task)
+    preds, target = preds.detach(), target.detach()
+    shape = (target.shape[0], *target.shape[2:]) if channels[1] else tuple(target.shape)
+    if classes == 1 and any(channels):  # the argmax of one channel would be that channel, whatever it holds
+        masks = [mask_of(side) if side.is_floating_point() else side for side in (preds, target)]
+        return PixelBatch(masks[0], masks[1], "one-hot", shape, classes, task, (preds, target))
+    if channels[1] and target.is_floating_point():
+        target, channels = target.argmax(1), (channels[0], False)
+    if channels[1] and preds.is_floating_point():
+        preds, channels = preds.argmax(1), (False, True)
+    form = "logits" if preds.is_floating_point() else "one-hot" if any(channels) else "labels"
+    return PixelBatch(preds, target, form, shape, classes, task, (preds, target))
+
+
+def _classes(sides: tuple[Tensor, Tensor], channels: tuple[bool, bool], task: PixelTask) -> int:
+    """The number of classes.
+
+    Raises:
+        InputError: a side has another number of channels, or one channel of logits, or nothing tells it.
+    """
     classes = task.classes
-    for name, side, wide in zip(("preds", "target"), (preds, target), channels):
+    for name, side, wide in zip(("preds", "target"), sides, channels):
         if not wide:
             continue
         if classes is None:
@@ -204,16 +244,14 @@ def pixel_batch(preds: Values, target: Values, task: PixelTask) -> PixelBatch:
             raise InputError(
                 f"{name} must have shape {need}, a channel for each class, but got {list(side.shape)}{hint}"
             )
+        if classes == 1 and task.input_format == "index":
+            raise InputError(
+                f"preds must have two or more channels, logits of one class each, with input_format='index' but got"
+                f" {list(side.shape)}{_channel_hint(name, side, 'index')} and num_classes=2"
+            )
     if classes is None:
         raise InputError("num_classes must be given where no side has channels")
-    preds, target = preds.detach(), target.detach()
-    shape = (target.shape[0], *target.shape[2:]) if channels[1] else tuple(target.shape)
-    if channels[1] and target.is_floating_point():
-        target, channels = target.argmax(1), (channels[0], False)
-    if channels[1] and preds.is_floating_point():
-        preds, channels = preds.argmax(1), (False, True)
-    form = "logits" if preds.is_floating_point() else "one-hot" if any(channels) else "labels"
-    return PixelBatch(preds, target, form, shape, classes, task)
+    return classes
 
 
 def _with_channels(preds: Tensor, target: Tensor, input_format: str) -> tuple[bool, bool]:
@@ -253,7 +291,7 @@ def _shape_message(preds: Tensor, target: Tensor, input_format: str) -> str:
 
 def _channel_hint(name: str, side: Tensor, input_format: str) -> str:
     if not side.is_floating_point():
-        return f": {_LABELS_HINT}" if input_format == "one-hot" else ""
+        return f": {LABELS}" if input_format == "one-hot" else ""
     if side.shape[1] == 1:
         return f": two classes of one probability are ({name}[:, 0] > 0.5).long() with input_format='index'"
     return ""

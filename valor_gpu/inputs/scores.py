@@ -200,7 +200,9 @@ def _check_shapes(preds: Tensor, target: Tensor, task: Task) -> None:
         if not fits or preds.shape != target.shape:
             hint = ""
             if task.kind == "binary" and preds.ndim == target.ndim + 1:
-                hint = f"; give num_classes={preds.shape[1]} for scores of classes"
+                channels = preds.shape[1]
+                hint = f"; give num_classes={channels} for scores of classes"
+                hint = "; preds.squeeze(1) takes the channel of one off" if channels == 1 else hint
             raise InputError(f"preds and target must both have shape {need} in the {task.kind} task {shapes}{hint}")
         return
     if preds.is_floating_point():

@@ -155,8 +155,13 @@ def describe_pixel(code: int, shape: Sequence[int], names: Names, sides: tuple[A
         place.insert(0, left % size)
         left //= size
     at = (row, *place) if len(shape) > 1 else tuple(place)
-    got = "" if sides is None else f" but is {int(sides[of_target][at].item())}"
+    got = "" if sides is None else f" but is {_number(sides[of_target][at].item())}"
     return f"{name}[{', '.join(map(str, at))}] {need}{got}"
+
+
+def _number(value: float) -> str:
+    """A value as messages show it: integers without a point, whatever their dtype."""
+    return f"{value:.6g}" if isinstance(value, float) and not value.is_integer() else str(int(value))
 
 
 def describe_box(code: int, kinds: Mapping[int, tuple[str, str, str]] | None = None) -> str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from valor_gpu.inputs.pixel_hints import USUAL_VOID
 from valor_gpu.report.text import plural, table
 from valor_gpu.result import Result
 
@@ -139,12 +140,53 @@ def failures(images: Sequence[ImageCounts], limit: int) -> Iterator[str]:
         yield f"{plural(len(images) - limit, 'more image')} failed: --per-image and --json list all"
 
 
-def hint_at_value(images: Sequence[ImageCounts]) -> str:
-    """Says what to do about the first value of a ground truth that is no class, where that is why images failed."""
-    true, found = (_first_value(images, side) for side in ("ground_truth", "prediction"))
-    if true and true == found:
-        return f": {true} is in ground truths and predictions; files must hold the numbers of classes, 0 1 2 ..."
-    return f": --ignore {true} leaves out pixels whose ground truth is {true}" if true else ""
+def hint_at_labels(totals: Totals) -> str:
+    """Says what to do about labels that are no class, where they are why images failed.
+
+    Args:
+        totals: after the last image.
+    """
+    classes, ignored = totals.task.num_classes, totals.task.ignore_index
+    true, found = (_first_value(totals.failed, side) for side in ("ground_truth", "prediction"))
+    if not true and not found:
+        return ""
+    labels = [set().union(*(image.labels[side] for image in totals.failed)) for side in (0, 1)]
+    for side, counts in enumerate((totals.counts[2], totals.counts[1])):
+        labels[side] |= {label for label in range(classes) if counts[label]}
+    labels[0] -= {ignored}
+    value, held = (int(true), labels[0]) if true else (int(found), labels[1])
+    wrong = [{label for label in of_side if not 0 <= label < classes} for of_side in labels]
+    sides = " and ".join(name for name, bad in zip(("ground truths", "predictions"), wrong) if bad)
+    hint = _numbering_hint(sides, held, value, classes)
+    if hint or ignored is not None:
+        return hint
+    if true and value in wrong[1]:
+        return f": {value} is in {sides}; files must hold the numbers of classes, 0 1 2 ..."
+    return _ignore_hint(value, held, classes) if true else ""
+
+
+def _numbering_hint(sides: str, held: set[int], value: int, classes: int) -> str:
+    """The hint where labels are those of a mask of 0 and 255, or begin with 1; empty for others."""
+    kinds = sorted(held - set(USUAL_VOID))
+    if kinds and (kinds[0], kinds[-1]) == (1, classes):
+        return f": {sides} hold labels from 1 to {classes} but must hold the numbers of classes, which begin with 0"
+    if held <= {0, value} and value > 1 and classes <= 2:
+        return f": {value} is the only label beside 0 in {sides}; where it is the foreground, files must hold 0 and 1"
+    if classes == 1 and held == {0, 1}:
+        return f": {sides} hold two classes, 0 and 1: --num-classes 2"
+    return ""
+
+
+def _ignore_hint(value: int, held: set[int], classes: int) -> str:
+    """What to do about a value of ground truths that is no class."""
+    wrong = sorted(label for label in held if not 0 <= label < classes and label not in USUAL_VOID)
+    ignore = f"--ignore {value} leaves out pixels whose ground truth is {value}"
+    if not wrong:
+        return f": {ignore}"
+    larger = f"; where {wrong[-1]} is a class, --num-classes {wrong[-1] + 1} counts it" if wrong[-1] > 0 else ""
+    if len(wrong) > 1:
+        return f": {len(wrong):,} labels of ground truths are no class, from {wrong[0]} to {wrong[-1]}{larger}"
+    return f": {ignore}, where it stands for no class{larger}"
 
 
 def _first_value(images: Sequence[ImageCounts], side: str) -> str:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.inputs.pixels import PixelBatch
+from valor_gpu.inputs.pixels import PixelBatch, mask_of
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops._library import disabled
 from valor_gpu.ops._pixel_counts_cpu import table_shape
@@ -84,14 +84,24 @@ def added_plan(
     call = _Call(run, task, batch.images, batch.pixels, preds.device)
     shape = table_shape(batch.shape, batch.classes, per_image, pairs)
     plan = _plan_of_rows(call, name, shape) if per_image else _plan_of_sums(call, Field(name, torch.int64, shape))
-    return _after_argmax(plan, reduced, [side.stride() for side in counted]) if any(reduced) else plan
+    if not any(reduced):
+        return plan
+    reduce = mask_of if batch.classes == 1 else _largest
+    return _after_reduction(plan, reduce, reduced, [side.stride() for side in counted])
 
 
-def _after_argmax(plan: Plan, reduced: tuple[bool, ...], strides: list[tuple[int, ...]]) -> Plan:
-    """Returns a plan that calls ``plan`` with the argmax over channels of each ``reduced`` side, of these strides."""
+def _largest(side: Tensor) -> Tensor:
+    """The channel of the largest value of each pixel."""
+    return side.argmax(1)
+
+
+def _after_reduction(
+    plan: Plan, reduce: Callable[[Tensor], Tensor], reduced: tuple[bool, ...], strides: list[tuple[int, ...]]
+) -> Plan:
+    """Returns a plan that calls ``plan`` with what ``reduce`` makes of each ``reduced`` side, of these strides."""
 
     def wider(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
-        sides = [side.argmax(1) if taken else side for taken, side in zip(reduced, (preds, target))]
+        sides = [reduce(side) if taken else side for taken, side in zip(reduced, (preds, target))]
         return plan(base, *sides) if [side.stride() for side in sides] == strides else None
 
     return wider

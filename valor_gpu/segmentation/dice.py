@@ -52,8 +52,8 @@ class DiceScore(RegionState):
         aggregation_level: ``samplewise`` scores each image, keeping 12 C bytes of it, and averages over the images
             where the score exists; ``global`` pools the pixels of the data set.
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax. ``index``: class indices ``[B, ...]`` of any integer dtype.
-            ``mixed``: one side of either kind.
+            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
+            ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -140,8 +140,8 @@ class GeneralizedDiceScore(RegionState):
         per_class: return the score of each class, whose weight has no effect but where it is 0.
         weight_type: ``square``, ``simple`` or ``linear``.
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax. ``index``: class indices ``[B, ...]`` of any integer dtype.
-            ``mixed``: one side of either kind.
+            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
+            ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -47,9 +47,9 @@ class HausdorffDistance(DistanceMetric):
             (their sum).
         spacing: distance of neighbouring pixels along each axis of the image, list or tensor; None for 1.
         directed: from the predictions to the target alone.
-        input_format: ``one-hot``: masks of 0 and 1 ``[B, C, H, W]`` or ``[B, C, D, H, W]``, or logits, whose largest
-            counts; ``index``: class indices ``[B, H, W]`` or ``[B, D, H, W]``, or logits as predictions; ``mixed``:
-            one side each.
+        input_format: ``one-hot``: masks of 0 and 1 ``[B, C, H, W]`` or ``[B, C, D, H, W]``, of one class in floats
+            too, or logits of several, whose largest counts; ``index``: class indices ``[B, H, W]`` or
+            ``[B, D, H, W]``, or logits as predictions; ``mixed``: one side each.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -26,6 +26,7 @@ from valor_gpu.inputs.label_map_pairs import Pair
 from valor_gpu.ops._pixel_counts_cpu import check_choices, count_logits, count_pixels
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES
 from valor_gpu.provenance import host_provenance
+from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
 
@@ -86,6 +87,7 @@ class ImageCounts:
         counts: int64 ``[3, C]``, true positives, predicted and true pixels of each class; None of a pair that failed.
         error: why it failed, or empty.
         digests: of both files, where they are hashed.
+        labels: of a pair that failed, the labels in the ground truth and in the prediction, as far as they were read.
     """
 
     pair: Pair
@@ -93,6 +95,7 @@ class ImageCounts:
     counts: NDArray[np.int64] | None
     error: str = ""
     digests: tuple[Digest, ...] = ()
+    labels: tuple[frozenset[int], ...] = (frozenset(), frozenset())
 
     @property
     def pixels(self) -> int:
@@ -145,6 +148,11 @@ def read_pair(pair: Pair, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
             f"{pair.prediction} must have the height and width of {pair.ground_truth}, {sizes[0]}, but has {sizes[1]}"
             f"{': logits must be [classes, height, width]' if last else ''}"
         )
+    if preds.ndim == 3 and len(preds) == 1:  # the largest of one logit says nothing
+        raise InputError(
+            f"{pair.prediction} must have logits of two or more classes but has one channel: of two classes of one"
+            " probability save class indices, 1 where it is above 0.5"
+        )
     if preds.ndim == 3 and len(preds) != task.num_classes:
         raise InputError(f"{pair.prediction} must have logits of {task.num_classes} classes but has {len(preds)}")
     return target, preds
@@ -154,8 +162,9 @@ _Counter = Callable[[NDArray[Any], NDArray[Any], Task, tuple[str, str]], NDArray
 
 
 def _count_pair(pair: Pair, task: Task, count: _Counter) -> ImageCounts:
+    maps: tuple[NDArray[Any], ...] = ()
     try:
-        target, preds = read_pair(pair, task)
+        target, preds = maps = read_pair(pair, task)
         counts = count(preds, target, task, (pair.prediction, pair.ground_truth))
         files = (pair.ground_truth, pair.prediction) if task.hashed else ()
         return ImageCounts(pair, target.shape, counts, "", tuple(map(sha256_of, files)))  # type: ignore[arg-type]
@@ -165,7 +174,12 @@ def _count_pair(pair: Pair, task: Task, count: _Counter) -> ImageCounts:
         reason = f"{error.filename or pair.name} cannot be read: {error.strerror or error}"
     except MemoryError:
         reason = f"{pair.ground_truth} and {pair.prediction} need more memory than there is"
-    return ImageCounts(pair, None, None, reason)
+    return ImageCounts(pair, None, None, reason, (), tuple(map(_labels, maps)) or (frozenset(),) * 2)
+
+
+def _labels(array: NDArray[Any]) -> frozenset[int]:
+    """The labels in a map; none of logits."""
+    return frozenset() if array.dtype in NUMPY_FLOAT_TYPES else frozenset(np.unique(array).tolist())
 
 
 def _counter() -> _Counter:
@@ -304,6 +318,12 @@ class Totals:
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
         return Result(values, self._signature(), counts, reasons, provenance=host_provenance)
+
+    def doubts(self) -> list[str]:
+        """Says where ``--ignore`` may have left out what should count."""
+        ignored, value = self.pixels - int(self.counts[2].sum()), self.task.ignore_index
+        doubt = "" if value is None else ignored_doubt(self.counts[2], ignored, value, f"--ignore {value}")
+        return [doubt] if doubt else []
 
     def _named(self, values: NDArray[Any]) -> dict[str, Any]:
         return dict(zip(self.names, values.tolist()))

@@ -101,8 +101,9 @@ class MeanIoU(RegionState):
         include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
         per_class: return the mean over images of each class, -1 for a class that no image has.
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax. ``index``: class indices ``[B, ...]`` of any integer dtype; as in
-            torchmetrics a map of one or two dimensions is one image. ``mixed``: one side of either kind.
+            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
+            ``index``: class indices ``[B, ...]`` of any integer dtype; as in torchmetrics a map of one or two
+            dimensions is one image. ``mixed``: one side of either kind.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from valor_gpu.options import MetricOptions
 
 
+_LEAST_ROWS, _ASPECT = 16, 8  # what looks like one image: of 16 rows or more, no side 8 times as long as the other
+
+
 @dataclass(frozen=True)
 class SegmentCounts(State):
     """Counts of matched and unmatched segments; integers alone, so that any split and order gives the same bits.
@@ -119,7 +122,8 @@ class _PanopticMetric(Metric[SegmentCounts]):
 
         Args:
             preds: any integer dtype ``[B, ..., 2]``: category and instance of every pixel. Instances of stuff do not
-                matter.
+                matter. One image is ``[1, H, W, 2]``: ``[H, W, 2]`` is read as H images of one dimension, with a
+                warning where its shape is that of an image.
             target: likewise, in the shape of ``preds``; pixels of a category that is not listed are void.
 
         Raises:
@@ -127,6 +131,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
                 CUDA it is raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         preds, target = as_values("preds", preds), as_values("target", target)
+        _warn_of_one_image(tuple(preds.shape))
         tables, code = count_panoptic(
             preds, target, self.categories, len(self.things), modified=self.modified,
             allow_unknown=self.allow_unknown_preds_category,
@@ -262,6 +267,22 @@ class ModifiedPanopticQuality(_PanopticMetric):
     def compute(self) -> Tensor:
         """Returns the mean over categories, float64 ``[]``; NaN where no category has a segment that counts."""
         return self._tensor(mean_pq(self._scores()))[0]
+
+
+def _warn_of_one_image(shape: tuple[int, ...]) -> None:
+    """Warns of ``[H, W, 2]``, which is read as H images of one dimension: those have far more pixels than a B.
+
+    It looks at the shape alone, so that CUDA tensors are not waited for.
+    """
+    if len(shape) != 3 or shape[0] < _LEAST_ROWS or shape[2] != 2:
+        return
+    if shape[0] <= _ASPECT * shape[1] and shape[1] <= _ASPECT * shape[0]:
+        warnings.warn(
+            f"preds {list(shape)} are read as {shape[0]} images of {shape[1]} pixels in one dimension: one image of"
+            f" {shape[0]} x {shape[1]} pixels needs preds[None] and target[None]; images of one dimension as"
+            " [B, N, 1, 2] are not warned of",
+            stacklevel=3,
+        )
 
 
 def _categories(name: str, given: Collection[int]) -> set[int]:

@@ -151,11 +151,15 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         return matrix if self.normalize in ("none", None) else self._normalized(matrix).nan_to_num(0.0).float()
 
     def result(self) -> Result:
-        """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen."""
+        """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen.
+
+        It warns where ``ignore_index`` leaves one class, or none.
+        """
         with self.synced_state() as state:
             matrix = self._normalized(state.matrix)
             missing = ["confusion_matrix"] if bool(matrix.isnan().any()) else []
             images, pixels, ignored = state.seen.tolist()
+            self._warn_of_ignored(lambda: state.matrix.sum(1).cpu().numpy(), ignored)
             unseen = (state.matrix.sum(0) == 0) & (state.matrix.sum(1) == 0)
             counts = {"images": images, "pixels": pixels, "ignored": ignored, "absent_classes": int(unseen.sum())}
             reasons = dict.fromkeys(missing, "the number of pixels that it is divided by is 0")

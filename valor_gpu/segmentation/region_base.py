@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -23,6 +24,7 @@ from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.plans import Plan, Planner, Step, switched_on
+from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES
 from valor_gpu.reduce.region_tables import MAX_COUNT, Table
 from valor_gpu.reduce.regions import absent
@@ -154,6 +156,19 @@ class PixelMetric(Metric[R]):
         choices = {name: getattr(self, name) for name in names}
         return Signature({"metric": type(self).__name__, **self._identity.config, **choices})
 
+    def _warn_of_ignored(self, true: Callable[[], NDArray[np.int64]], ignored: int) -> None:
+        """Warns where ``ignore_index`` may have left out what should count.
+
+        Args:
+            true: gives the true pixels of each class that were not left out, ``[C]``.
+            ignored: how many were left out.
+        """
+        value = self.task.ignore_index
+        if value is None or not ignored:
+            return
+        if doubt := ignored_doubt(true(), ignored, value, f"ignore_index={value}"):
+            warnings.warn(doubt, stacklevel=3)
+
     def _describe_error(self, code: int) -> str:
         return describe_later(code, self.task)
 
@@ -190,12 +205,13 @@ class RegionState(PixelMetric[Any]):
         Args:
             preds: with ``input_format="index"`` class indices ``[B, ...]`` of any integer dtype, or logits
                 ``[B, C, ...]`` of any float dtype, whose largest counts, of equal ones the first; with ``"one-hot"`` 0
-                and 1 of bool or any integer dtype ``[B, C, ...]``, or logits; with ``"mixed"`` one of both.
+                and 1 of bool or any integer dtype ``[B, C, ...]``, or logits of two or more classes, or of one class 0
+                and 1 of any dtype; with ``"mixed"`` one of both.
             target: class indices ``[B, ...]``, or one-hot ``[B, C, ...]``.
 
         Raises:
-            InputError: naming the argument and the place. On CUDA, labels out of range are raised by ``compute``
-                instead, since ``update`` does not synchronise with the device.
+            InputError: naming the argument and the place. On CUDA, bad values are raised by ``compute`` instead, since
+                ``update`` does not synchronise with the device.
         """
         self._add(*self._counted(self._batch(preds, target)))
 

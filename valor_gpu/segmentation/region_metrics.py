@@ -82,9 +82,10 @@ class RegionMetric(RegionState):
         ``per_class`` and the pixels ``tp``, ``predicted`` and ``true`` are arrays ``[C]``; with
         ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
         an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
-        classes and images take it as ``zero_division``.
+        classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class, or none.
         """
         with self.synced_state() as state:
+            self._warn_of_ignored(lambda: pixel_sums(state)["true"], int(state.seen[2]))
             return self._result(state)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
@@ -137,8 +138,9 @@ class IOU(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -177,8 +179,9 @@ class mIOU(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -214,8 +217,9 @@ class PixelAccuracy(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -253,8 +257,9 @@ class PixelPrecision(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -289,8 +294,9 @@ class PixelRecall(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
@@ -325,8 +331,9 @@ class PixelF1(RegionMetric):
             class. Of a one-hot target it is the channel whose pixels are left out.
         include_background: whether class 0 counts; without it, it is NaN and has no part in means.
         input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax.
-            ``mixed``: one side as for ``index``, the other as for ``one-hot``.
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.

@@ -99,8 +99,8 @@ class SurfaceMetric(PixelMetric[ImageScores]):
         Args:
             preds: with ``input_format="index"`` class indices ``[B, H, W]`` or ``[B, D, H, W]`` of any integer dtype,
                 or logits with the classes as second dimension, whose largest counts, of equal ones the first; with
-                ``"one-hot"`` masks ``[B, C, H, W]`` or ``[B, C, D, H, W]`` of 0 and 1, which may overlap, or logits;
-                with ``"mixed"`` one of both.
+                ``"one-hot"`` masks ``[B, C, H, W]`` or ``[B, C, D, H, W]`` of 0 and 1, which may overlap, of one class
+                in floats too, or logits of several; with ``"mixed"`` one of both.
             target: class indices, or masks. Of masks ``ignore_index`` is the channel whose pixels are left out.
 
         Raises:
