@@ -130,7 +130,7 @@ def test_scores_are_an_error(kind: str) -> None:
         (math.nan, "is nan$"),
         (math.inf, r"is inf: one channel must be a mask"),
         (-2.5, r"\(preds > 0\)\.long\(\) of logits$"),
-        (3.0, r"is 3: one channel must be a mask, as \(preds > 0\)\.long\(\) makes of values above 0"),
+        (3.0, r"is 3: one channel must be a mask, as \(preds > 0\.5\)\.long\(\) makes of probabilities"),
     ):
         preds[1, 0, 2, 3] = value
         with pytest.raises(InputError, match=rf"^preds\[1, 0, 2, 3\] must be 0 or 1 but .*{said}"):
@@ -146,10 +146,15 @@ def test_scores_are_an_error(kind: str) -> None:
 
 def test_integers_of_0_and_255() -> None:
     preds, target = masks(3)
-    with pytest.raises(
-        InputError, match=r"is 255: one channel must be a mask, as \(target > 0\)\.long\(\) makes of val"
-    ):
-        DiceScore(1).update(preds, 255 * target)
+    for wrong in (255 * target, 255.0 * target):
+        with pytest.raises(
+            InputError, match=r"is 255: one channel must be a mask, as \(target > 0\)\.long\(\) makes of 0 and"
+        ):
+            DiceScore(1).update(preds, wrong)
+    void = target.clone()
+    void[0, 0, 0, 0] = 255
+    with pytest.raises(InputError, match=r"is 255: class indices, as target\.squeeze\(1\), need input_format='index'"):
+        DiceScore(1).update(preds, void)
     assert torch.equal(DiceScore(1)(preds, (255 * target > 0).long()), DiceScore(1)(preds, target))
 
 
@@ -316,10 +321,12 @@ def test_ignored_pixels_that_should_count(make: Any) -> None:
     said = "^ignore_index=255 leaves out 383 of 600 pixels and the others are all of class 0: where 255 is the foreg"
     with pytest.warns(UserWarning, match=said):
         metric.result()
-    everything = make(2, ignore_index=0)
-    everything.update(preds, torch.zeros_like(target))
-    with pytest.warns(UserWarning, match="^ignore_index=0 leaves out 600 of 600 pixels, so that nothing is counted$"):
-        everything.result()
+    second = make(2, ignore_index=1)
+    second.update(preds, preds)
+    with pytest.warns(
+        UserWarning, match="^ignore_index=1 leaves out 383 of 600 pixels and the others are all of class 0$"
+    ):
+        second.result()
     numbered = make(4, ignore_index=4)
     numbered.update(preds, torch.arange(600).reshape(1, 20, 30) % 4 + 1)
     with pytest.warns(
@@ -339,6 +346,7 @@ def test_ignored_pixels_that_should_count(make: Any) -> None:
         (3, 1, (0, 1, 2)),
         (11, 11, (0, 5, 11)),  # CamVid
         (1, 255, (0, 255)),
+        (2, 255, (255, 255)),  # numbers are NaN with a reason
     ],
 )
 def test_no_warning_of_usual_data(classes: int, ignored: int, labels: tuple[int, ...]) -> None:

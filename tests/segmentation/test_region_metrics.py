@@ -44,6 +44,7 @@ def scikit(name: str, preds: NDArray[Any], target: NDArray[Any], classes: int, a
     return full
 
 
+@pytest.mark.filterwarnings("ignore:ignore_index=.* leaves out:UserWarning")  # of few pixels one class may be left
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("average", ["micro", "macro", "weighted", "none"])
 def test_scikit_learn(seed: int, average: str) -> None:

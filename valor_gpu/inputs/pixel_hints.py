@@ -21,23 +21,27 @@ MASK_VALUES = "(target > 0).long() makes 0 and 1 of a mask of 0 and 255"
 VOID = "ignore_index leaves out pixels without a class, which are often 255"
 
 
-def one_channel_hint(name: str, value: float) -> str:
+def one_channel_hint(name: str, side: Tensor, value: float) -> str:
     """Returns what makes a mask of a side of one channel; empty for NaN, which no threshold cures.
 
     Args:
         name: of the argument.
+        side: its tensor, whose other values tell what ``value`` may be.
         value: the first that is neither 0 nor 1.
 
     Example:
-        >>> one_channel_hint("preds", 0.25)
-        'one channel must be a mask, as (preds > 0.5).long() makes of probabilities, (preds > 0).long() of logits'
+        >>> import torch
+        >>> one_channel_hint("target", torch.tensor([0, 255]), 255)
+        'one channel must be a mask, as (target > 0).long() makes of 0 and 255'
     """
     if math.isnan(value):
         return ""
     start = "one channel must be a mask, as"
-    if value.is_integer() and value > 0:
-        return f"{start} ({name} > 0).long() makes of values above 0; {LABELS}"
-    return f"{start} ({name} > 0.5).long() makes of probabilities, ({name} > 0).long() of logits"
+    if value > 1 and bool(((side == 0) | (side == value)).all()):
+        return f"{start} ({name} > 0).long() makes of 0 and {value:g}"
+    if side.is_floating_point():
+        return f"{start} ({name} > 0.5).long() makes of probabilities, ({name} > 0).long() of logits"
+    return f"class indices, as {name}.squeeze(1), need input_format='index', or 'mixed' beside a one-hot side"
 
 
 def label_hint(name: str, labels: Tensor, value: int, classes: int, can_ignore: bool, ignored: int | None) -> str:

@@ -145,7 +145,7 @@ class PixelBatch:
         name, side = ("target", self.given[1]) if of_target else ("preds", self.given[0])
         if side.ndim > len(self.shape):  # one-hot
             if self.classes == 1:
-                return one_channel_hint(name, float(value))
+                return one_channel_hint(name, side, float(value))
             return LABELS if self.task.input_format == "one-hot" else ""
         return label_hint(name, side, int(value), self.classes, self.task.can_ignore, self.ignore_index)
 

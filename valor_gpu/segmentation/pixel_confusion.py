@@ -153,7 +153,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
     def result(self) -> Result:
         """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen.
 
-        It warns where ``ignore_index`` leaves one class, or none.
+        It warns where ``ignore_index`` leaves one class.
         """
         with self.synced_state() as state:
             matrix = self._normalized(state.matrix)

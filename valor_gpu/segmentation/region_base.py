@@ -157,7 +157,7 @@ class PixelMetric(Metric[R]):
         return Signature({"metric": type(self).__name__, **self._identity.config, **choices})
 
     def _warn_of_ignored(self, true: Callable[[], NDArray[np.int64]], ignored: int) -> None:
-        """Warns where ``ignore_index`` may have left out what should count.
+        """Warns where ``ignore_index`` may have left out what should count; where nothing is left, NaN has a reason.
 
         Args:
             true: gives the true pixels of each class that were not left out, ``[C]``.
@@ -166,7 +166,8 @@ class PixelMetric(Metric[R]):
         value = self.task.ignore_index
         if value is None or not ignored:
             return
-        if doubt := ignored_doubt(true(), ignored, value, f"ignore_index={value}"):
+        left = true()
+        if left.any() and (doubt := ignored_doubt(left, ignored, value, f"ignore_index={value}")):
             warnings.warn(doubt, stacklevel=3)
 
     def _describe_error(self, code: int) -> str:

@@ -82,7 +82,7 @@ class RegionMetric(RegionState):
         ``per_class`` and the pixels ``tp``, ``predicted`` and ``true`` are arrays ``[C]``; with
         ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
         an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
-        classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class, or none.
+        classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class.
         """
         with self.synced_state() as state:
             self._warn_of_ignored(lambda: pixel_sums(state)["true"], int(state.seen[2]))
