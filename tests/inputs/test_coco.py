@@ -396,17 +396,21 @@ RESULT_ERRORS = [
         r": \[1\] must have score but has only image_id, category_id, bbox \(null counts as missing\)$",
         None,
     ),
-    ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer but got 1.5$", None),
-    ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer but got True$", None),
-    ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer but got '1'$", None),
-    ('[{"image_id": 9223372036854775808}]', r"\.image_id must be a 64-bit integer but got 9223372036854775808$", None),
+    ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got 1.5$", None),
+    ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got True$", None),
+    ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got '1'$", None),
     (
-        '[{"image_id": -9223372036854775809}]',
-        r"\.image_id must be a 64-bit integer but got -9223372036854775809$",
+        '[{"image_id": 9223372036854775808}]',
+        r"\.image_id must be a 64-bit integer or a text but got 9223372036854775808$",
         None,
     ),
-    ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer but got inf$", None),
-    ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer but got nan$", None),
+    (
+        '[{"image_id": -9223372036854775809}]',
+        r"\.image_id must be a 64-bit integer or a text but got -9223372036854775809$",
+        None,
+    ),
+    ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got inf$", None),
+    ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got nan$", None),
     ('[{"bbox": [1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers \[x, y, width, height\] but got \[1, 2, 3\]$", None),
     (
         '[{"bbox": [1, 2, 3, 4, 5, 6]}]',
@@ -458,7 +462,7 @@ DATASET_ERRORS = [
     ('{"x": [1,', "byte 9: needed a value but the file ends", "byte 9: Expecting value"),
     ('{"categories": [nul]}', "byte 16: needed a value but got 'nul]}'", "byte 16: Expecting value"),
     ('{"images": [{}]}', r": images\[0\] must have id but has only other keys", None),
-    ('{"images": [{"id": "a"}]}', r": images\[0\]\.id must be a 64-bit integer but got 'a'", None),
+    ('{"images": [{"id": "a"}]}', r": images\[0\]\.id must be a 64-bit integer or a text but got 'a'", None),
     ('{"categories": [{"id": 1}, {"name": "a"}]}', r": categories\[1\] must have id", None),
     ('{"categories": [7]}', r": categories\[0\] must be an object but got 7", None),
     ('{"annotations": [{"id": 1}]}', r": annotations\[0\] must have image_id but has only id", None),
@@ -571,9 +575,12 @@ def test_errors_in_arrays(array, message):
     [
         ({"a": 1}, "results must be an array of objects but got {'a': 1}"),
         ([{"image_id": 1}, 3], r"results\[1\] must be an object but got 3"),
-        ([{"image_id": 2**64}], r"results\[0\]\.image_id must be a 64-bit integer but got 18446744073709551616"),
+        (
+            [{"image_id": 2**64}],
+            r"results\[0\]\.image_id must be a 64-bit integer or a text but got 18446744073709551616",
+        ),
         ([{"image_id": None}], r"results\[0\] must have image_id"),
-        ([{"image_id": 1}, {"image_id": np.bool_(1)}], r"results\[1\]\.image_id must be a 64-bit integer"),
+        ([{"image_id": 1}, {"image_id": np.bool_(1)}], r"results\[1\]\.image_id must be a 64-bit integer or a text"),
     ],
 )
 def test_errors_in_lists(results, message):

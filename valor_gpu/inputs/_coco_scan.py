@@ -13,8 +13,19 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT, FIELDS, Columns, wrong_record, wrong_value
+from valor_gpu.inputs._coco_records import (
+    BIT,
+    FIELDS,
+    IDS,
+    Columns,
+    may_be_text,
+    mixed_ids,
+    need_of,
+    wrong_record,
+    wrong_value,
+)
 from valor_gpu.inputs.files import InputFile, Path
+from valor_gpu.inputs.text_ids import TextIds
 
 CHUNK_BYTES = 1 << 20
 
@@ -32,6 +43,9 @@ _NEEDS = (
     "UTF-8",
 )
 _WRONG_TYPE = 16
+# kTextIds of csrc/core/coco_records.h: rows whose id is a text, in whose column stands where it begins.
+_TEXT_MARK = {field: np.uint16(1 << FIELDS.index("num_keypoints") + f) for f, field in enumerate(IDS)}
+_TEXT_MARKS = np.bitwise_or.reduce([*_TEXT_MARK.values()])
 # In the order of csrc/core/coco_records.h: kIds to kWidthsOfImages.
 _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("id", np.int64, ()),
@@ -49,6 +63,7 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("height", np.float64, ()),
     ("width", np.float64, ()),
 )
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 _MOST_NESTED = 100
@@ -189,20 +204,54 @@ class JsonFile:
         )
         rows, stop, need = out.tolist()
         if need:
-            self._fail_in_array(stop, need, where, rows)
+            self._fail_in_array(stop, need, where, rows, wanted)
         for column in columns.values():
             column.resize((rows, *column.shape[1:]), refcheck=False)
-        if "bbox" in columns and np.bitwise_or.reduce(columns["present"], initial=np.uint16(0)) & BIT["rotated"]:
+        marks = np.bitwise_or.reduce(columns["present"], initial=np.uint16(0))
+        if "bbox" in columns and marks & BIT["rotated"]:
             columns["rotated"] = _places_of_rotated(columns)
+        if marks & _TEXT_MARKS:
+            for field in (each for each in IDS if each in wanted):
+                self._read_text_ids(columns, field, where, wanted)
+            columns["present"] &= ~_TEXT_MARKS
         return columns, stop
 
-    def _fail_in_array(self, at: int, need: int, where: str, row: int) -> NoReturn:
+    def _read_text_ids(self, columns: Columns, field: str, where: str, wanted: Collection[str]) -> None:
+        """Codes in place of the places of ids that are texts, and what they stand for in a column of its own."""
+        marked = (columns["present"] & _TEXT_MARK[field]) != 0
+        if not marked.any():
+            return
+        row = int(marked.argmax())
+        if not may_be_text(field, wanted):
+            value = self.value(int(columns[field][row]))
+            raise wrong_value(where, row, field, value, need_of(field, wanted))
+        has = (columns["present"] & BIT[field]) != 0
+        first = int(has.argmax())
+        others = has & (marked != marked[first])
+        if others.any():
+            row = int(others.argmax())
+            value = self.value(int(columns[field][row])) if marked[row] else columns[field][row].item()
+            raise mixed_ids(where, first, row, field, value)
+        forms: dict[bytes, int] = {}  # as they are written: most ids occur often, and few are escaped in several ways
+        found = [forms.setdefault(self._written(at), len(forms)) for at in columns[field][marked].tolist()]
+        texts = [json.loads(str(form, "utf-8")) for form in forms]
+        ids = TextIds.of(texts)
+        columns[field][marked] = ids.codes(texts)[found]
+        columns[f"{field} texts"] = np.array(ids.texts, object)
+
+    def _written(self, at: int) -> bytes:
+        """The text at ``at`` as the file has it, with its quotes."""
+        found = _TEXT.match(self._text, at)
+        assert found is not None  # the scanner has read it
+        return bytes(found.group())
+
+    def _fail_in_array(self, at: int, need: int, where: str, row: int, wanted: Collection[str]) -> NoReturn:
         if need < _WRONG_TYPE:
             self.fail(at, _NEEDS[need])
         field = need - _WRONG_TYPE
         if field == len(FIELDS):
             raise wrong_record(where, row, self.value(at))
-        raise wrong_value(where, row, FIELDS[field], self.value(at))
+        raise wrong_value(where, row, FIELDS[field], self.value(at), need_of(FIELDS[field], wanted))
 
 
 def _places_of_rotated(columns: Columns) -> NDArray[np.int64]:
