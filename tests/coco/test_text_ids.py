@@ -30,6 +30,7 @@ from tests.fuzz import seeds
 from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval, LVISResults
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import columns_from_dataset
+from valor_gpu.store import Store
 
 KINDS = [{}, {"images": False}, {"categories": False}]
 """Which ids are texts, and which stay integers."""
@@ -96,15 +97,8 @@ def test_an_order_of_code_points_decides_between_equal_scores():
 def test_the_corrected_convention_and_rotated_boxes_have_the_numbers_of_integers_in_that_order():
     objects = random_objects(3)
     texts = renamed(objects, 3)
-    order = {name: n for n, name in enumerate(sorted(each["id"] for each in texts[0]["images"]))}
-    classes = {name: n for n, name in enumerate(sorted(each["id"] for each in texts[0]["categories"]))}
-    numbers = copy.deepcopy(texts)
-    for each in numbers[0]["images"]:
-        each["id"] = order[each["id"]]
-    for each in numbers[0]["categories"]:
-        each["id"] = classes[each["id"]]
-    for each in (*numbers[0]["annotations"], *numbers[1]):
-        each.update(image_id=order[each["image_id"]], category_id=classes[each["category_id"]])
+    ranks = [{text: n for n, text in enumerate(sorted(each["id"] for each in texts[0][name]))} for name in PARTS]
+    numbers = _as_ranks(*texts, ranks)
     for name in ("precision", "recall", "scores"):
         same(corrected(numbers)[name], corrected(texts)[name])
     for each in (*numbers[0]["annotations"], *numbers[1], *texts[0]["annotations"], *texts[1]):
@@ -196,6 +190,7 @@ def test_ids_that_end_in_nul():
     e = run(evaluator(OURS, (dataset, [{**RESULTS, "image_id": name} for name in names]))).e
     assert e.stats[0] == 1.0
     assert list(map(str, e.params.imgIds)) == names
+    assert [cell["gtIds"] for cell in e.evalImgs[:3]] == [[1], [2], [3]]
 
 
 def test_thousands_of_ids_and_very_long_ones():
@@ -353,3 +348,36 @@ def test_an_annotation_id_is_an_integer(tmp_path, text):
 def test_parameters_of_another_kind(image, params, message):
     with pytest.raises(InputError, match=message):
         run(evaluator(OURS, (truth_of(image), [{**RESULTS, "image_id": image}])), **params)
+
+
+def test_a_saved_run_names_images_and_classes(tmp_path):
+    dataset, results = renamed(random_objects(8), 8)
+    for each in dataset["categories"]:
+        del each["name"]
+    ranks = [{text: n for n, text in enumerate(sorted(e["id"] for e in dataset[name]))} for name in PARTS]
+    numbers = _as_ranks(dataset, results, ranks)
+    runs = [run(evaluator(OURS, objects)).e.to_run() for objects in ((dataset, results), numbers)]
+    images = [list(each.images) for each in runs]
+    assert [image.key for image in images[0]] == sorted(ranks[0])
+    assert [image.inputs["image_id"] for image in images[0]] == sorted(ranks[0])
+    for image, other in zip(*images):
+        assert (image.outputs, image.scores) == (other.outputs, other.scores)
+        assert [str(ranks[1][shape["name"]]) for shape in image.shapes] == [shape["name"] for shape in other.shapes]
+    assert runs[0].matrix["counts"] == runs[1].matrix["counts"]
+    assert runs[0].matrix["names"][:-1] == sorted(ranks[1])
+    with Store(tmp_path / "store.sqlite") as store:
+        saved_run = store.save(run(evaluator(OURS, (dataset, results))).e, "texts")
+        assert [row.inputs["image_id"] for row in saved_run.rows()] == sorted(ranks[0])
+
+
+PARTS = ("images", "categories")
+
+
+def _as_ranks(dataset, results, ranks):
+    dataset, results = copy.deepcopy((dataset, results))
+    for name, places in zip(PARTS, ranks):
+        for each in dataset[name]:
+            each["id"] = places[each["id"]]
+    for each in (*dataset["annotations"], *results):
+        each.update(image_id=ranks[0][each["image_id"]], category_id=ranks[1][each["category_id"]])
+    return dataset, results

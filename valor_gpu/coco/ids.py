@@ -43,13 +43,14 @@ def sorted_ids(name: str, values: Any) -> list[Any]:
         ['B', 'b']
     """
     if isinstance(values, str):
-        return [np.str_(values)]
+        values = [values]
     if not isinstance(values, (list, tuple, np.ndarray)) or not any(isinstance(value, str) for value in values):
         return list(sorted_unique(values))
     odd = next((value for value in values if not isinstance(value, str)), None)
     if odd is not None:
         raise InputError(f"params.{name} must be integers or texts, not both, but has {odd!r:.60} beside texts")
-    return [np.str_(text) for text in sorted({plain_text(value) for value in values})]
+    texts = sorted({plain_text(value) for value in values})
+    return [text if text.endswith("\0") else np.str_(text) for text in texts]  # numpy's text would lose its end
 
 
 def members(ids: Ids, known: Any) -> NDArray[np.bool_]:

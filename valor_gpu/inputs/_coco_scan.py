@@ -64,6 +64,9 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("width", np.float64, ()),
 )
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SHORT_TEXT = 32  # bytes, with both quotes
+_TEXTS_AT_ONCE = 1 << 14
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: sums of different words differ mostly
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 _MOST_NESTED = 100
@@ -232,15 +235,43 @@ class JsonFile:
             row = int(others.argmax())
             value = self.value(int(columns[field][row])) if marked[row] else columns[field][row].item()
             raise mixed_ids(where, first, row, field, value)
-        forms: dict[bytes, int] = {}  # as they are written: most ids occur often, and few are escaped in several ways
-        found = [forms.setdefault(self._written(at), len(forms)) for at in columns[field][marked].tolist()]
-        texts = [json.loads(str(form, "utf-8")) for form in forms]
+        found, forms = self._forms(columns[field][marked])
+        texts = json.loads(b"[" + b",".join(forms) + b"]")
         ids = TextIds.of(texts)
         columns[field][marked] = ids.codes(texts)[found]
         columns[f"{field} texts"] = np.array(ids.texts, object)
 
+    def _forms(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[bytes]]:
+        """Which of some forms stands at each place; a form is a text as it is written, with its quotes."""
+        forms: dict[bytes, int] = {}
+        found = np.empty(len(places), np.int64)
+        for begin in range(0, len(places), _TEXTS_AT_ONCE):
+            part = places[begin : begin + _TEXTS_AT_ONCE]
+            plain, short = self._short_texts(part)
+            first, group = _groups(short)
+            texts = short[first].view(f"S{_SHORT_TEXT}")[:, 0].tolist()  # JSON writes NUL as an escape
+            numbers = np.array([forms.setdefault(text, len(forms)) for text in texts], np.int64)
+            out = found[begin : begin + _TEXTS_AT_ONCE]
+            out[plain] = numbers[group]
+            others = (self._written(at) for at in part[~plain].tolist())
+            out[~plain] = np.array([forms.setdefault(text, len(forms)) for text in others], np.int64)
+        return found, list(forms)
+
+    def _short_texts(self, places: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Bool ``[N]``: texts without escapes of at most 32 bytes; and these, filled with zeros, ``[n, 4]``."""
+        last = len(self._bytes) - _SHORT_TEXT
+        if last < 0:
+            return np.zeros(len(places), np.bool_), np.zeros((0, _SHORT_TEXT // 8), np.uint64)
+        windows = np.lib.stride_tricks.sliding_window_view(self._bytes, _SHORT_TEXT)[np.minimum(places, last)]
+        closing = windows == ord('"')
+        closing[:, 0] = False
+        ends = closing.argmax(1).astype(np.uint8)
+        windows[np.arange(_SHORT_TEXT, dtype=np.uint8) > ends[:, None]] = 0
+        plain = (places <= last) & (ends > 0) & ~(windows == ord("\\")).any(1)
+        return plain, windows[plain].view(np.uint64)
+
     def _written(self, at: int) -> bytes:
-        """The text at ``at`` as the file has it, with its quotes."""
+        """The text at ``at`` as it is written, of any length."""
         found = _TEXT.match(self._text, at)
         assert found is not None  # the scanner has read it
         return bytes(found.group())
@@ -252,6 +283,15 @@ class JsonFile:
         if field == len(FIELDS):
             raise wrong_record(where, row, self.value(at))
         raise wrong_value(where, row, FIELDS[field], self.value(at), need_of(FIELDS[field], wanted))
+
+
+def _groups(rows: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A row of each group of equal rows of ``[N, W]``, and int64 ``[N]`` the group of each; groups may be equal."""
+    odd = np.arange(1, 2 * rows.shape[1], 2, np.uint64) * _MULTIPLIER
+    _, first, group = np.unique((rows * odd).sum(1), return_index=True, return_inverse=True)
+    if (rows[first[group]] != rows).any():  # different rows with one sum
+        first = group = np.arange(len(rows))
+    return first, group
 
 
 def _places_of_rotated(columns: Columns) -> NDArray[np.int64]:
