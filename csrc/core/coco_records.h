@@ -66,6 +66,9 @@ constexpr uint16_t kShownFields = (1u << kNumKeypoints) - 1;
 // no column.
 constexpr uint16_t kRotated = 1u << 15;
 constexpr uint16_t kTextFields = 1u << kSegmentation | 1u << kKeypoints | kRotated;
+// Bit kTextIds + f: field f, one of kId, kImageId and kCategoryId, is a text. In its column stands where the
+// text begins, its opening quote. These bits of `present` are those of sizes, which nobody sees.
+constexpr int32_t kTextIds = kNumKeypoints;
 
 constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
@@ -75,6 +78,7 @@ struct Row {
   double area = kAbsent, score = kAbsent;
   uint8_t flags[2] = {0, 0};  // iscrowd, ignore
   uint16_t present = 0;
+  uint8_t text_ids = 0;     // bit f: field f is a text, whose address is in `whole`
   double sizes[3];          // num_keypoints, height, width: set where present, NaN for what is no number
   const char* texts[3][2];  // segmentation, keypoints and rotated box, begin and end: set where present
 
@@ -91,12 +95,14 @@ class Table {
 
   void write(int64_t row, const Row& from) const {
     for (int c = kIds; c <= kCategoryIds; ++c) put(c, row, &from.whole[c]);
+    if (from.text_ids) put_text_ids(row, from);
     put(kBoxes, row, from.box);
     put(kAreas, row, &from.area);
     put(kScores, row, &from.score);
     put(kIsCrowds, row, &from.flags[0]);
     put(kIgnores, row, &from.flags[1]);
-    const uint16_t present = from.present & (kShownFields | kRotated);
+    const uint16_t present =
+        static_cast<uint16_t>((from.present & (kShownFields | kRotated)) | from.text_ids << kTextIds);
     put(kPresents, row, &present);
     if (from.present & kTextFields) put_texts(row, from);
     if (has_sizes_) put_sizes(row, from);
@@ -114,6 +120,12 @@ class Table {
   }
   void put(int column, int64_t row, const void* from) const {
     if (columns_[column]) memcpy(cell(column, row), from, static_cast<size_t>(kWidths[column]));
+  }
+  void put_text_ids(int64_t row, const Row& from) const {
+    for (int c = kIds; c <= kCategoryIds; ++c) {
+      const int64_t place = reinterpret_cast<const char*>(from.whole[c]) - text_;
+      if ((from.text_ids >> c) & 1) put(c, row, &place);
+    }
   }
   void put_texts(int64_t row, const Row& from) const {
     for (int t = 0; t < 2; ++t) {
@@ -270,6 +282,7 @@ inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
     case kId:
     case kImageId:
     case kCategoryId:
+      row.text_ids &= static_cast<uint8_t>(~(1u << field));
       return json::take_number(c, number) && json::as_integer(number, row.whole[field]);
     case kBbox:
       good = take_box(c, row.box, count);
@@ -290,6 +303,7 @@ inline bool take_value(Cursor& c, int32_t field, Row& row, bool& present) {
 // Undoes what an earlier member of the same name has set.
 inline void clear_field(int32_t field, Row& row) {
   if (field <= kCategoryId) row.whole[field] = 0;
+  row.text_ids &= static_cast<uint8_t>(~(1u << field));
   if (field == kBbox) std::fill(row.box, row.box + 4, kAbsent);
   if (field == kArea) row.area = kAbsent;
   if (field == kScore) row.score = kAbsent;
@@ -316,6 +330,13 @@ __attribute__((noinline)) inline bool take_rotated(Cursor& c, Row& row) {
   return true;
 }
 
+// Notes where an id that is a text stands.
+inline void note_text_id(const char* begin, int32_t field, Row& row) {
+  row.whole[field] = static_cast<int64_t>(reinterpret_cast<intptr_t>(begin));
+  row.text_ids = static_cast<uint8_t>(row.text_ids | 1u << field);
+  row.present = static_cast<uint16_t>(row.present | 1u << field);
+}
+
 // Sets one field of the row from the value at the cursor; of equal keys the last one counts, as in Python.
 inline bool set_field(Cursor& c, int32_t field, Row& row) {
   const char* const value = c.at;
@@ -330,6 +351,7 @@ inline bool set_field(Cursor& c, int32_t field, Row& row) {
     c.at = value;
     c.need = json::kNothing;
     if (!json::skip_value(c)) return false;
+    if (field <= kCategoryId && *value == '"') return note_text_id(value, field, row), true;
     c.at = value;
     return c.fail(kWrongType + field);
   }

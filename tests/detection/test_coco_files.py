@@ -13,8 +13,10 @@ from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
 from testing.oracles import pycocotools
 from testing.scenes import random_scene
+from testing.text_ids import renamed
+from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.contract_boxes import boxes_batch, drawn_batch
-from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection import MeanAveragePrecision, coco_targets
 from valor_gpu.errors import InputError
 
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
@@ -159,3 +161,33 @@ def test_polygons_have_the_size_of_their_image(tmp_path: Path) -> None:
 def test_an_empty_dataset_has_no_images(tmp_path: Path) -> None:
     MeanAveragePrecision(extended_summary=True).tm_to_coco(tmp_path / "none")
     assert MeanAveragePrecision.coco_to_tm(tmp_path / "none_preds.json", tmp_path / "none_target.json") == ([], [])
+
+
+@pytest.mark.parametrize("kind", [{}, {"images": False}, {"categories": False}])
+def test_ids_that_are_texts_have_the_numbers_of_pycocotools(tmp_path: Path, kind: dict[str, bool]) -> None:
+    objects = renamed(random_objects(7), 7, **kind)
+    paths = [str(tmp_path / name) for name in ("preds.json", "target.json")]
+    for path, value in zip(paths, objects[::-1]):
+        Path(path).write_text(json.dumps(value))
+    metric = MeanAveragePrecision(box_format="xywh")
+    metric.update(*MeanAveragePrecision.coco_to_tm(*paths))
+    expected = run(evaluator(OURS, objects)).e
+    found = metric.result().values
+    assert [found[name] for name in ("map", "map_50", "map_75")] == expected.stats[:3].tolist()
+    targets = coco_targets(paths[1])
+    assert list(targets) == list(dict.fromkeys(each["id"] for each in objects[0]["images"]))
+    first = objects[0]["categories"][0]["id"]
+    chosen = coco_targets(paths[1], labels={first: 5})
+    rows = [each for each in objects[0]["annotations"] if each["category_id"] == first]
+    assert sum(item["labels"].tolist().count(5) for item in chosen.values()) == len(rows)
+    assert {5} == {label for item in chosen.values() for label in item["labels"].tolist()}
+
+
+def test_results_of_an_image_that_is_no_text_there(tmp_path: Path) -> None:
+    objects = renamed(random_objects(7), 7)
+    objects[1][0]["image_id"] = "nowhere"
+    paths = [str(tmp_path / name) for name in ("preds.json", "target.json")]
+    for path, value in zip(paths, objects[::-1]):
+        Path(path).write_text(json.dumps(value))
+    with pytest.raises(InputError, match=r"\[0\]: image_id must be that of an image of .* but is 'nowhere'"):
+        MeanAveragePrecision.coco_to_tm(*paths)

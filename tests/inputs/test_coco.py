@@ -396,17 +396,30 @@ RESULT_ERRORS = [
         r": \[1\] must have score but has only image_id, category_id, bbox \(null counts as missing\)$",
         None,
     ),
-    ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer but got 1.5$", None),
-    ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer but got True$", None),
-    ('[{"image_id": "1"}]', r": \[0\]\.image_id must be a 64-bit integer but got '1'$", None),
-    ('[{"image_id": 9223372036854775808}]', r"\.image_id must be a 64-bit integer but got 9223372036854775808$", None),
+    ('[{"image_id": 1.5}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got 1.5$", None),
+    ('[{"image_id": true}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got True$", None),
     (
-        '[{"image_id": -9223372036854775809}]',
-        r"\.image_id must be a 64-bit integer but got -9223372036854775809$",
+        '[{"image_id": 1}, {"image_id": "1"}]',
+        r": \[1\]\.image_id must be a 64-bit integer, as \[0\]\.image_id is, but got '1'$",
         None,
     ),
-    ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer but got inf$", None),
-    ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer but got nan$", None),
+    (
+        '[{"image_id": "1"}, {"image_id": 1}]',
+        r": \[1\]\.image_id must be a text, as \[0\]\.image_id is, but got 1$",
+        None,
+    ),
+    (
+        '[{"image_id": 9223372036854775808}]',
+        r"\.image_id must be a 64-bit integer or a text but got 9223372036854775808$",
+        None,
+    ),
+    (
+        '[{"image_id": -9223372036854775809}]',
+        r"\.image_id must be a 64-bit integer or a text but got -9223372036854775809$",
+        None,
+    ),
+    ('[{"image_id": 1e400}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got inf$", None),
+    ('[{"image_id": NaN}]', r": \[0\]\.image_id must be a 64-bit integer or a text but got nan$", None),
     ('[{"bbox": [1, 2, 3]}]', r"\[0\]\.bbox must be 4 numbers \[x, y, width, height\] but got \[1, 2, 3\]$", None),
     (
         '[{"bbox": [1, 2, 3, 4, 5, 6]}]',
@@ -458,7 +471,22 @@ DATASET_ERRORS = [
     ('{"x": [1,', "byte 9: needed a value but the file ends", "byte 9: Expecting value"),
     ('{"categories": [nul]}', "byte 16: needed a value but got 'nul]}'", "byte 16: Expecting value"),
     ('{"images": [{}]}', r": images\[0\] must have id but has only other keys", None),
-    ('{"images": [{"id": "a"}]}', r": images\[0\]\.id must be a 64-bit integer but got 'a'", None),
+    ('{"images": [{"id": 1.5}]}', r": images\[0\]\.id must be a 64-bit integer or a text but got 1.5", None),
+    (
+        '{"images": [{"id": 7}, {"id": "a"}]}',
+        r": images\[1\]\.id must be a 64-bit integer, as images\[0\]\.id is, but got 'a'",
+        None,
+    ),
+    (
+        '{"annotations": [{"id": "a", "image_id": 1}]}',
+        r": annotations\[0\]\.id must be a 64-bit integer but got 'a'",
+        None,
+    ),
+    (
+        '{"images": [{"id": 1}], "annotations": [{"id": 1, "image_id": "1"}]}',
+        r": annotations\[0\]\.image_id must be a 64-bit integer, as the ids of the images of .* are, but got '1'$",
+        None,
+    ),
     ('{"categories": [{"id": 1}, {"name": "a"}]}', r": categories\[1\] must have id", None),
     ('{"categories": [7]}', r": categories\[0\] must be an object but got 7", None),
     ('{"annotations": [{"id": 1}]}', r": annotations\[0\] must have image_id but has only id", None),
@@ -571,9 +599,12 @@ def test_errors_in_arrays(array, message):
     [
         ({"a": 1}, "results must be an array of objects but got {'a': 1}"),
         ([{"image_id": 1}, 3], r"results\[1\] must be an object but got 3"),
-        ([{"image_id": 2**64}], r"results\[0\]\.image_id must be a 64-bit integer but got 18446744073709551616"),
+        (
+            [{"image_id": 2**64}],
+            r"results\[0\]\.image_id must be a 64-bit integer or a text but got 18446744073709551616",
+        ),
         ([{"image_id": None}], r"results\[0\] must have image_id"),
-        ([{"image_id": 1}, {"image_id": np.bool_(1)}], r"results\[1\]\.image_id must be a 64-bit integer"),
+        ([{"image_id": 1}, {"image_id": np.bool_(1)}], r"results\[1\]\.image_id must be a 64-bit integer or a text"),
     ],
 )
 def test_errors_in_lists(results, message):
@@ -637,3 +668,51 @@ def test_taken_rows():
     taken = rows.take(np.array([4, 1]))
     assert (taken.id.tolist(), taken.image_id.tolist(), taken.area.tolist()) == ([4, 1], [0, 1], [4.0, 1.0])
     assert len(rows.take(rows.image_id == 1)) == 2 and taken.where == rows.where
+
+
+def names_of_all_lengths():
+    """Texts that end before, at and behind the bytes that are read at once, plain and with escapes."""
+    for size in (*range(36), 63, 64, 65, 1000):
+        yield from ("x" * size, "x" * size + "\\", "\u00e9" * size, '"' + "x" * size, "x" * size + "\u0000")
+
+
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+@pytest.mark.parametrize("order", [1, -1])
+def test_ids_that_are_texts(tmp_path, reader, order, ensure_ascii):
+    names = list(dict.fromkeys(names_of_all_lengths()))[::order]
+    data = {
+        "categories": [{"id": name} for name in names],
+        "annotations": [{"id": n, "image_id": a, "category_id": b} for n, (a, b) in enumerate(zip(names, names[::-1]))],
+        "images": [{"height": n, "width": 1, "id": name} for n, name in enumerate(names)],
+    }
+    text = json.dumps(data, ensure_ascii=ensure_ascii)
+    read = read_ground_truth(write(tmp_path, text.replace('"\\\\"', '"\\u005c"'), "truth.json"))
+    same_dataset(read, columns_from_dataset(data))
+    ids = sorted(names)
+    for texts in read.annotations.texts:
+        assert list(texts.texts) == ids
+    assert [ids[code] for code in read.annotations.image_id] == names
+    assert [ids[code] for code in read.annotations.category_id] == names[::-1]
+    assert [ids[code] for code in read.image_ids] == names
+    assert read.annotations.images.of(read.annotations.image_id)[:, 0].tolist() == list(range(len(names)))
+
+
+def test_the_last_of_equal_keys_decides_whether_an_id_is_a_text(tmp_path, reader):
+    text = '{"annotations": [{"id": 1, "image_id": "a", "image_id": 7}, {"id": 2, "image_id": "b", "image_id": 8}]}'
+    rows = read_ground_truth(write(tmp_path, text, "a.json")).annotations
+    assert (rows.image_id.tolist(), rows.texts.image_id) == ([7, 8], None)
+    text = '{"annotations": [{"id": 1, "image_id": 7, "image_id": "b"}, {"id": 2, "image_id": null, "image_id": "a"}]}'
+    rows = read_ground_truth(write(tmp_path, text, "b.json")).annotations
+    assert (rows.image_id.tolist(), rows.texts.image_id.texts) == ([1, 0], ("a", "b"))
+    text = '{"images": [{"id": "a", "id": null}]}'
+    with pytest.raises(InputError, match=r"images\[0\] must have id"):
+        read_ground_truth(write(tmp_path, text, "c.json"))
+
+
+def test_different_texts_with_one_sum(monkeypatch, tmp_path):
+    """Groups of texts are found by sums of their words, which other texts may have."""
+    monkeypatch.setattr(_coco_scan, "_MULTIPLIER", np.uint64(0))
+    names = ["b", "a", "b", "c"]
+    data = {"images": [{"id": name} for name in names]}
+    read = read_ground_truth(write(tmp_path, json.dumps(data), "truth.json"))
+    assert read.image_ids.tolist() == [1, 0, 1, 2]

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from testing.keypoint_scenes import random_keypoints
+from testing.text_ids import renamed
 from tests.integrations.scenes import Scene, coco_stats, make_scene
 from valor_gpu.errors import InputError
 from valor_gpu.integrations import detectron2, mmdet
@@ -275,3 +276,29 @@ def test_mmengine_runs_it_beside_the_metric_of_mmdetection(scene: Scene) -> None
     assert found["coco/bbox_mAP"] > 0.05
     assert [round(found[f"own/{name}"], 3) for name in names] == [found[f"coco/{name}"] for name in names]
     assert "mmdet" in sys.modules
+
+
+def test_ids_that_are_texts(scene: Scene) -> None:
+    expected = coco_stats(scene, rows := results(scene, exact=False))[:6]
+    found = [instances(scene, image) for image in scene.images]
+    samples = [sample(scene, image) for image in scene.images]
+    data = {"images": scene.images, "annotations": scene.annotations, "categories": scene.categories}
+    data, rows = renamed((data, rows), 0)
+    keys = {each["name"]: each["id"] for each in data["categories"]}
+    scene.images, scene.annotations, scene.categories = data["images"], data["annotations"], data["categories"]
+    scene.write()
+    assert coco_stats(scene, rows)[:6] != [0.0] * 6  # pycocotools takes them, in another order of images
+    labels = {keys[f"kind {key}"]: label for label, key in enumerate(IDS)}
+    evaluator = detectron2.CocoEvaluator(annotations=scene.file, labels=labels)
+    evaluator.process([{"image_id": i["id"]} for i in scene.images], [{"instances": each} for each in found])
+    numbers = evaluator.evaluate()["bbox"]
+    assert [numbers[name] for name in NAMES] == [100 * x for x in coco_stats(scene, rows)[:6]]
+    assert {f"AP-kind {key}" for key in IDS} < set(numbers) and expected[0] > 0
+    metric = mmdet.CocoMetric(scene.file, classwise=True)
+    metric.dataset_meta = {"classes": [f"kind {key}" for key in IDS]}
+    for each, image in zip(samples, scene.images):
+        each["img_id"] = image["id"]
+    metric.process(None, samples)
+    assert metric.evaluate(6)["coco/bbox_mAP"] > 0
+    with pytest.raises(InputError, match=r"image_id must be that of an image of .* but is 'nowhere'"):
+        evaluator.process([{"image_id": "nowhere"}], [{"instances": found[0]}])

@@ -15,6 +15,8 @@ import torch
 from pyarrow import parquet
 
 from testing.keypoint_scenes import random_keypoints
+from testing.text_ids import renamed
+from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.offline.shard_data import DT, GT, MASKS, classification, classification_rows, coco, webdataset, write_jsonl
 from valor_gpu.classification import ROCAUC, Accuracy
 from valor_gpu.coco import COCO, COCOeval
@@ -335,3 +337,45 @@ def test_columns_that_change_the_numbers_are_not_passed_over(tmp_path: Path, for
     for chosen, value in ((fields, 0.5), ({**fields, "weight": "weight"}, 0.9)):
         result = run_offline({**config, "data": {**data, "fields": chosen}})
         assert result is not None and result.results["acc"].values["Accuracy"] == value
+
+
+@pytest.mark.parametrize("kind", [{}, {"images": False}, {"categories": False}])
+@pytest.mark.parametrize("parts", [1, 3])
+def test_coco_parts_with_texts_for_ids(tmp_path: Path, kind: dict[str, bool], parts: int) -> None:
+    """Scores are whole tenths, so that the order of the images decides; image after image goes to another part."""
+    data, results = renamed(random_objects(7, images=12), 7, **kind)
+    for row in results:
+        row["score"] = round(row["score"], 1)
+    for part in range(parts):
+        mine = {image["id"] for image in data["images"][part::parts]}
+        kept = {**data, "images": [image for image in data["images"] if image["id"] in mine],
+                "annotations": [row for row in data["annotations"] if row["image_id"] in mine]}  # fmt: skip
+        (tmp_path / f"gt-{part}.json").write_text(json.dumps(kept))
+        (tmp_path / f"dt-{part}.json").write_text(json.dumps([row for row in results if row["image_id"] in mine]))
+    config = coco(tmp_path, 0)
+    e = run(evaluator(OURS, (data, results))).e
+    found = finished(config).results["map"].values
+    wanted = e.result().values
+    for name in ("map", "map_50", "mar_100", "map_small"):
+        assert found[name] == wanted[name]
+    assert found["map"] > 0
+    if kind.get("categories", True):
+        names = {each["name"]: each["id"] for each in data["categories"]}
+        assert found["map_per_class"] == {names[name]: value for name, value in wanted["map_per_class"].items()}
+
+
+def test_texts_for_ids_of_categories_need_the_same_list_in_every_part(tmp_path: Path) -> None:
+    config = coco(tmp_path, 2)
+    for part, names in enumerate((["a", "b"], ["b", "c"])):
+        box = {"image_id": f"{part}", "category_id": names[0], "bbox": [0, 0, 9, 9]}
+        data = {"images": [{"id": f"{part}"}], "categories": [{"id": name} for name in names],
+                "annotations": [{"id": 1, "area": 81, "iscrowd": 0, **box}]}  # fmt: skip
+        (tmp_path / f"gt-{part}.json").write_text(json.dumps(data))
+        (tmp_path / f"dt-{part}.json").write_text(json.dumps([{**box, "score": 0.5}]))
+    result = run_offline(config)
+    assert result is not None
+    assert "category 0 must be 'a', as in" in result.failures[0].error and "but is 'b'" in result.failures[0].error
+    (tmp_path / "dt-1.json").write_text(json.dumps([{**box, "category_id": "z", "score": 0.5}]))
+    result = run_offline(config)
+    assert result is not None
+    assert r"[0].category_id must be an id that" in result.failures[0].error

@@ -27,6 +27,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
+    from valor_gpu.inputs.text_ids import Id
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
@@ -220,7 +221,7 @@ class _Coco:
         """The lines of its protocol."""
         return str(self.evaluation)
 
-    def category_ids(self) -> dict[str, int]:
+    def category_ids(self) -> dict[str, Id]:
         """Category id by the name that results give it."""
         from valor_gpu.coco.evaluation_result import category_ids
 
@@ -251,7 +252,7 @@ class _Lvis:
             self.evaluation.print_results()
         return text.getvalue().rstrip("\n")
 
-    def category_ids(self) -> dict[str, int]:
+    def category_ids(self) -> dict[str, Id]:
         """Category id by the name that results give it."""
         from valor_gpu.coco.lvis_result import lvis_names
 

@@ -21,15 +21,16 @@ from valor_gpu.coco.load_results import (
     annotation_objects,
     annotations_of_results,
     announce_array,
-    check_images,
     dataset_of_captions,
     kind_of_results,
     objects_of_rows,
+    on_dataset,
     read_results,
     result_dataset,
 )
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Dataset, columns_from_dataset, read_ground_truth, result_rows
+from valor_gpu.inputs.coco_ids import listed_ids
 
 Ids = Iterable[Any] | int | str
 
@@ -82,6 +83,20 @@ def _category_to_images(coco: COCO) -> defaultdict[int, list[int]]:
     return images
 
 
+_ID_FIELDS = {
+    "image_id": (("images", "id"), ("annotations", "image_id")),
+    "category_id": (("categories", "id"), ("annotations", "category_id")),
+}
+
+
+def _check_kinds(coco: COCO) -> None:
+    """Raises where some ids of images, or of categories, are texts and others not, which no index brings together."""
+    for places in _ID_FIELDS.values():
+        ids = (each.get(field) for name, field in places for each in coco.dataset.get(name, ()))
+        if len({isinstance(each, str) for each in ids if each is not None}) > 1:
+            columns_from_dataset(coco.dataset)
+
+
 def _listed(ids: Ids) -> Any:
     """A filter as pycocotools takes it: anything that can be counted, or one value (a name too counts as itself)."""
     return ids if hasattr(ids, "__iter__") and hasattr(ids, "__len__") and not isinstance(ids, str) else [ids]
@@ -123,6 +138,7 @@ class COCO:
     cats = _Part(lambda coco: _by_id(coco._categories()))
     imgToAnns = _Part(_image_to_annotations)
     catToImgs = _Part(_category_to_images)
+    _kinds_are_checked = _Part(_check_kinds)
 
     def __init__(self, annotation_file: str | os.PathLike[str] | None = None) -> None:
         self._dataset: Object | None = {}
@@ -168,6 +184,7 @@ class COCO:
         """
         if self._columns is not None:
             return self._columns
+        _ = self._kinds_are_checked
         wanted = set(catIds)
         chosen = (a for a in self._of_images(imgIds) if not wanted or a.get("category_id") in wanted)
         annotations = [self.anns[a["id"]] for a in chosen]
@@ -220,7 +237,9 @@ class COCO:
         """Ids among ``imgIds`` (none: all images) of the images that have every one of ``catIds``."""
         images, categories = _listed(imgIds), _listed(catIds)
         if len(images) == len(categories) == 0:
-            return list(self.imgs) if self._columns is None else list(dict.fromkeys(self._columns.image_ids.tolist()))
+            return (
+                list(self.imgs) if self._columns is None else list(dict.fromkeys(listed_ids(self._columns, "image_id")))
+            )
         image_ids = set(images)
         for position, category in enumerate(categories):
             having = set(self.catToImgs[category])
@@ -258,7 +277,7 @@ class COCO:
         start = time.time()
         rows, source = read_results(resFile)
         head = columns_from_dataset(self._head()) if self._columns is None else self._columns
-        check_images(rows, head.image_ids)
+        head, rows = on_dataset(head, rows)
         kind = kind_of_results(rows)
         results = COCO()
         if kind == "caption":

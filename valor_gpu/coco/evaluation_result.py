@@ -15,6 +15,8 @@ from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import members
 from valor_gpu.coco.protocols import PROTOCOLS
+from valor_gpu.inputs.coco_ids import row_codes
+from valor_gpu.inputs.text_ids import Id
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
@@ -112,7 +114,7 @@ def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
     return names
 
 
-def category_ids(ground_truth: Any, params: Any) -> dict[str, int]:
+def category_ids(ground_truth: Any, params: Any) -> dict[str, Id]:
     """Category id by the name that results give the category; empty when categories are pooled."""
     if not params.useCats:
         return {}
@@ -151,7 +153,11 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
     assert layout is not None and records is not None
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
-    known = members(ground_truths.image_id, images) & members(ground_truths.category_id, categories)
+    image_codes, codes = (
+        row_codes(ground_truths, "image_id", images),
+        row_codes(ground_truths, "category_id", categories),
+    )
+    known = members(ground_truths.image_id, image_codes) & members(ground_truths.category_id, codes)
     ignored = layout.ground_truths.take("iscrowd")
     if evaluation.convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
@@ -164,7 +170,7 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
         "ground_truths_left_out": int((~known).sum()),
         "detections": len(layout.detections),
         "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
-        "detections_of_unknown_categories": int((~members(detections.category_id, categories)).sum()),
+        "detections_of_unknown_categories": int((~members(detections.category_id, codes)).sum()),
         **count_doubtful_values(layout, evaluation.params.iouType == "bbox"),
         **records.doubts,
     }

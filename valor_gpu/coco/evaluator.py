@@ -19,7 +19,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.coco.dataset import columns_of
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
-from valor_gpu.coco.ids import sorted_unique
+from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.params import Params, check_grids
 from valor_gpu.coco.selection import Selection, limit_positions, select
 from valor_gpu.coco.summarize import summarize
@@ -204,9 +204,9 @@ class COCOeval:
             print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
         print(f"Evaluate annotation type *{p.iouType}*")
         geometry = geometry_of(p)
-        p.imgIds = list(sorted_unique(p.imgIds))
+        p.imgIds = sorted_ids("imgIds", p.imgIds)
         if p.useCats:
-            p.catIds = list(sorted_unique(p.catIds))
+            p.catIds = sorted_ids("catIds", p.catIds)
         p.maxDets = sorted(p.maxDets)
         if not self._strict:
             check_grids(p)

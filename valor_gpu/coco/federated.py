@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
 from valor_gpu.coco.layout import Eligible, Layout, Side, chosen_rows, lay_out
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT
+from valor_gpu.inputs._coco_records import BIT, shown
 from valor_gpu.inputs.coco import Annotations, Dataset
+from valor_gpu.inputs.text_ids import TextIds, codes_of, shown_ids
 from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
 
 _IMAGE_FIELDS = ("neg_category_ids", "not_exhaustive_category_ids")
@@ -94,7 +95,8 @@ def federated_rows(
     layout = lay_out(annotations, detections, images, categories, use_categories, True, eligible)
     known = sorted_unique(categories)
     found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))
-    negative, partial = (_codes_of_lists(lists[name], known) for name in _IMAGE_FIELDS)
+    texts = rows.texts.category_id
+    negative, partial = (_codes_of_lists(lists[name], known, texts) for name in _IMAGE_FIELDS)
     searched = members(found, np.concatenate((true, negative)))
     layout = replace(layout, detections=chosen_rows(layout.detections, searched))
     flags = members(found[searched], partial) * np.uint8(UNMATCHED_IGNORED)
@@ -107,19 +109,21 @@ def _with_area(rows: Annotations) -> NDArray[np.bool_] | None:
     return ~left_out if left_out.any() else None
 
 
-def _lists_of_images(ground_truths: Dataset, images: Ids) -> dict[str, list[Sequence[int]]]:
+def _lists_of_images(ground_truths: Dataset, images: Ids) -> dict[str, list[Sequence[Any]]]:
     """The lists of categories of each image, in the order of ``images``."""
-    objects: dict[int, tuple[int, dict[str, Any]]] = {}
+    texts = ground_truths.annotations.texts
+    objects: dict[Any, tuple[int, dict[str, Any]]] = {}
     for row, image in enumerate(ground_truths.images or ()):
         objects[image["id"]] = row, image
-    lists: dict[str, list[Sequence[int]]] = {name: [] for name in _IMAGE_FIELDS}
-    for number in images.tolist():
+    lists: dict[str, list[Sequence[Any]]] = {name: [] for name in _IMAGE_FIELDS}
+    is_id = _is_id if texts.category_id is None else _is_text
+    for number in shown_ids(images, texts.image_id):
         if number not in objects:
-            raise InputError(f"params.img_ids must be ids of images but got {number}")
+            raise InputError(f"params.img_ids must be ids of images but got {shown(number)}")
         row, image = objects[number]
         for name, values in lists.items():
             given = image.get(name)
-            if not isinstance(given, (list, tuple)) or not all(map(_is_id, given)):
+            if not isinstance(given, (list, tuple)) or not all(map(is_id, given)):
                 place = f"{ground_truths.where}: images[{row}]"
                 raise InputError(f"{place}.{name} must be a list of category ids but got {given!r:.60}")
             values.append(given)
@@ -130,15 +134,19 @@ def _is_id(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and -(2**63) <= int(value) < 2**63
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _codes(side: Side, images: NDArray[np.int64], known: Ids) -> NDArray[np.int64]:
     """int64 ``[N]``: position of the image among the sorted ids x number of categories + position of the category."""
     ids = side.columns.category_id if side.rows is None else side.columns.category_id.take(side.rows)
     return np.repeat(images, side.lengths) * max(len(known), 1) + positions(ids, known)
 
 
-def _codes_of_lists(lists: Sequence[Sequence[int]], known: Ids) -> NDArray[np.int64]:
+def _codes_of_lists(lists: Sequence[Sequence[Any]], known: Ids, texts: TextIds | None) -> NDArray[np.int64]:
     """The same for the categories listed with each image, those that are not evaluated left out."""
-    places = positions(np.array(list(chain.from_iterable(lists)), np.int64), known)
+    places = positions(codes_of(list(chain.from_iterable(lists)), texts), known)
     images = np.repeat(np.arange(len(lists)), [len(values) for values in lists])
     codes: NDArray[np.int64] = images * max(len(known), 1) + places
     return codes[places >= 0]

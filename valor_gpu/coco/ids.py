@@ -7,6 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.text_ids import plain_text
+
 Ids = NDArray[np.int64]
 
 _TABLE_BYTES_PER_ROW = 4
@@ -23,6 +26,31 @@ def sorted_unique(values: Any) -> NDArray[Any]:
     ordered = np.sort(np.asarray(values), axis=None)
     unique: NDArray[Any] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
     return unique
+
+
+def sorted_ids(name: str, values: Any) -> list[Any]:
+    """What ``numpy.unique`` gives, as a list, without the array, in which every text would be as long as the longest.
+
+    Args:
+        name: of the parameter.
+        values: integers or texts, or one of them.
+
+    Raises:
+        InputError: there are both.
+
+    Example:
+        >>> [str(text) for text in sorted_ids("imgIds", ["b", "B", "b"])]
+        ['B', 'b']
+    """
+    if isinstance(values, str):
+        values = [values]
+    if not isinstance(values, (list, tuple, np.ndarray)) or not any(isinstance(value, str) for value in values):
+        return list(sorted_unique(values))
+    odd = next((value for value in values if not isinstance(value, str)), None)
+    if odd is not None:
+        raise InputError(f"params.{name} must be integers or texts, not both, but has {odd!r:.60} beside texts")
+    texts = sorted({plain_text(value) for value in values})
+    return [text if text.endswith("\0") else np.str_(text) for text in texts]  # numpy's text would lose its end
 
 
 def members(ids: Ids, known: Any) -> NDArray[np.bool_]:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT
+from valor_gpu.inputs._coco_records import BIT, shown
 from valor_gpu.inputs._coco_values import ImageSizes, keep_keypoints
-from valor_gpu.inputs.coco import MADE, Annotations, detections, load_json, read_result_rows, result_rows
+from valor_gpu.inputs.coco import MADE, Annotations, Dataset, detections, load_json, read_result_rows, result_rows
+from valor_gpu.inputs.coco_ids import aligned, row_ids
 from valor_gpu.inputs.files import InputFile, source_name
 
 Object = dict[str, Any]
@@ -65,17 +66,20 @@ def announce_array(data: NDArray[Any]) -> None:
         print(f"{row}/{len(data)}")
 
 
-def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
-    """Raises unless every row belongs to one of the images."""
+def on_dataset(data: Dataset, rows: Annotations) -> tuple[Dataset, Annotations]:
+    """A dataset and results on it with common codes of ids; raises unless every row belongs to one of the images."""
     rows.require("image_id")
+    data, rows = aligned(data, rows)
+    image_ids = data.image_ids
     starts = np.flatnonzero(np.diff(rows.image_id, prepend=~rows.image_id[:1]))  # results come image by image
     unknown = ~members(rows.image_id[starts], image_ids)
     if unknown.any():
         row = int(starts[unknown.argmax()])
         raise InputError(
             f"Results do not correspond to current coco set: {rows.place(row)}.image_id must be the id of one of the"
-            f" {len(image_ids)} images but got {rows.image_id[row]}"
+            f" {len(image_ids)} images but got {shown(row_ids(rows, 'image_id', [row])[0])}"
         )
+    return data, rows
 
 
 def kind_of_results(rows: Annotations) -> str:
@@ -130,7 +134,8 @@ def _rotated(rows: Annotations) -> Annotations:
 
 def objects_of_rows(rows: Annotations) -> list[Object]:
     """The result objects that rows stand for."""
-    values = zip(rows.image_id.tolist(), rows.bbox.tolist(), rows.score.tolist(), rows.category_id.tolist())
+    images, categories = row_ids(rows, "image_id"), row_ids(rows, "category_id")
+    values = zip(images, rows.bbox.tolist(), rows.score.tolist(), categories)
     return [{"image_id": i, "bbox": b, "score": s, "category_id": c} for i, b, s, c in values]
 
 

@@ -21,13 +21,14 @@ from valor_gpu.coco.load_results import (
     Object,
     SourceFile,
     annotations_of_results,
-    check_images,
     kind_of_results,
     objects_of_rows,
+    on_dataset,
     read_results,
 )
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.coco import Annotations, Dataset, columns_from_dataset, read_ground_truth
+from valor_gpu.inputs.coco_ids import listed_ids
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -137,11 +138,11 @@ class LVIS:
 
     def get_cat_ids(self) -> list[int]:
         """All category ids, in the order of the file."""
-        return list(dict.fromkeys(self.columns.category_ids.tolist()))
+        return list(dict.fromkeys(listed_ids(self.columns, "category_id")))
 
     def get_img_ids(self) -> list[int]:
         """All image ids, in the order of the file."""
-        return list(dict.fromkeys(self.columns.image_ids.tolist()))
+        return list(dict.fromkeys(listed_ids(self.columns, "image_id")))
 
     def load_anns(self, ids: Iterable[int] | None = None) -> list[Object]:
         """The annotations with these ids, or all."""
@@ -220,15 +221,15 @@ class LVISResults(LVIS):
         self._coco = None
         rows, source = read_results(results)
         rows.require("score", "image_id")
-        check_images(rows, truth.columns.image_ids)
+        head, rows = on_dataset(truth.columns, rows)
         kept = best_of_images(rows.image_id, rows.score, max_dets)
         self.dropped = len(rows) - len(kept)
         taken = rows.take(kept)
         kind = kind_of_results(taken)
-        annotations = annotations_of_results(kind, taken, truth.columns.annotations.images)
+        annotations = annotations_of_results(kind, taken, head.annotations.images)
         annotations = replace(annotations, id=np.arange(1, len(kept) + 1, dtype=np.int64))
         where = rows.where.rstrip(": ")
-        self._columns = replace(truth.columns, annotations=annotations, where=where)
+        self._columns = replace(head, annotations=annotations, where=where)
         self._dataset = None
         self._load = partial(_dataset_of, truth, source, annotations, kept, len(rows))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from valor_gpu.checks import check_choice
-from valor_gpu.coco.ids import sorted_unique
+from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.lvis import LVIS, LVISResults
 from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line
 from valor_gpu.errors import InputError, InputTypeError
@@ -147,7 +147,7 @@ class LVISEval:
         from valor_gpu.coco.lvis_records import evaluate_federated
 
         p = self.params
-        p.img_ids = list(sorted_unique(p.img_ids))
+        p.img_ids = sorted_ids("img_ids", p.img_ids)
         self.freq_groups = self._groups_of_frequency()
         self._records = evaluate_federated(self.lvis_gt.columns, self.lvis_dt.columns, copy.deepcopy(p), self.device)
         self._eval_imgs = None

@@ -19,6 +19,8 @@ from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, check_needs, 
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Annotations, Dataset
+from valor_gpu.inputs.coco_ids import aligned
+from valor_gpu.inputs.text_ids import TextIds, shown_ids
 from valor_gpu.ops.match_batch import MatchBatch
 
 _NO_LIMIT = 2**31 - 1  # of a cell: the limit of an image has been applied
@@ -49,12 +51,14 @@ class FederatedRecords:
         rows: what was evaluated.
         records: of the rows, classes in the order of ``known``.
         known: int64, the categories ascending; one number for all where they are pooled.
+        texts: what the numbers of categories stand for, where ids are texts.
     """
 
     params: Any
     rows: FederatedRows
     records: EvaluationRecords
     known: NDArray[np.int64]
+    texts: TextIds | None
 
     @property
     def categories(self) -> int:
@@ -64,7 +68,7 @@ class FederatedRecords:
     @property
     def whole(self) -> Params:
         """The parameters by the names that COCO has for them."""
-        return _params_of(self.params, self.known)
+        return _params_of(self.params, shown_ids(self.known, self.texts))
 
     def geometry(self) -> FederatedGeometry:
         """What the rows were compared by."""
@@ -103,7 +107,11 @@ class FederatedRecords:
 
     def _positions(self) -> list[int]:
         """For each category of the arrays its place among the records."""
-        return positions(as_ids("cat_ids", self.params.cat_ids), self.known).tolist() if self.params.use_cats else [0]
+        return (
+            positions(as_ids("cat_ids", self.params.cat_ids, self.texts), self.known).tolist()
+            if self.params.use_cats
+            else [0]
+        )
 
 
 def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any, device: Any) -> FederatedRecords:
@@ -116,21 +124,25 @@ def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any,
         device: see :func:`valor_gpu.coco.engine.engine_on`.
     """
     engine = engine_on(device)
-    categories, images = as_ids("cat_ids", params.cat_ids), as_ids("img_ids", params.img_ids)
+    ground_truths, found = aligned(ground_truths, detections.annotations, params.img_ids, params.cat_ids)
+    texts = found.texts
+    categories = as_ids("cat_ids", params.cat_ids, texts.category_id)
+    images = as_ids("img_ids", params.img_ids, texts.image_id)
     known = sorted_unique(categories) if params.use_cats else np.zeros(1, np.int64)
     chosen = known if params.use_cats else categories
-    rows = federated_rows(ground_truths, detections.annotations, images, chosen, bool(params.use_cats))
-    whole = _params_of(params, known)
+    rows = federated_rows(ground_truths, found, images, chosen, bool(params.use_cats))
+    of_known = texts.category_id if params.use_cats else None
+    whole = _params_of(params, shown_ids(known, of_known))
     geometry = FederatedGeometry(whole, rows)
     check_needs(rows.layout, geometry)
     records = evaluate_records(rows.layout, whole, True, engine, geometry)
-    return FederatedRecords(params, rows, records, known)
+    return FederatedRecords(params, rows, records, known, of_known)
 
 
-def _params_of(params: Any, known: NDArray[np.int64]) -> Params:
+def _params_of(params: Any, known: list[Any]) -> Params:
     """The parameters by the names that COCO has for them."""
     same = Params(params.iou_type)
-    same.imgIds, same.catIds, same.useCats = params.img_ids, known.tolist(), params.use_cats
+    same.imgIds, same.catIds, same.useCats = params.img_ids, known, params.use_cats
     same.iouThrs, same.recThrs, same.areaRng = params.iou_thrs, params.rec_thrs, params.area_rng
     same.maxDets = [_NO_LIMIT]
     return same

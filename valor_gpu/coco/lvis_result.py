@@ -10,6 +10,7 @@ import numpy as np
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.evaluation_result import category_names, numbers_by_category, plot
 from valor_gpu.coco.ids import members
+from valor_gpu.inputs.coco_ids import aligned
 from valor_gpu.ops.accumulate_types import Curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.result import Result, Signature, grid_choice
@@ -70,8 +71,9 @@ def lvis_names(evaluation: LVISEval) -> list[str]:
 def _counts(evaluation: LVISEval) -> dict[str, int]:
     records = evaluation._records
     assert records is not None
-    layout, truth = records.rows.layout, evaluation.lvis_gt.columns
-    ground_truths, detections = truth.annotations, evaluation.lvis_dt.columns.annotations
+    layout = records.rows.layout
+    truth, detections = aligned(evaluation.lvis_gt.columns, evaluation.lvis_dt.columns.annotations)
+    ground_truths = truth.annotations
     known = members(ground_truths.image_id, truth.image_ids) & members(ground_truths.category_id, truth.category_ids)
     of_category = members(detections.category_id, truth.category_ids)
     return {

@@ -15,8 +15,10 @@ from valor_gpu.coco.ids import Ids, members
 from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.coco.params import Params, half_open
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT
+from valor_gpu.inputs._coco_records import BIT, shown
 from valor_gpu.inputs.coco import Annotations, Dataset
+from valor_gpu.inputs.coco_ids import aligned, row_ids
+from valor_gpu.inputs.text_ids import TextIds
 from valor_gpu.ops.accumulate_types import RecordShape
 from valor_gpu.ops.match_batch import (
     CHECK_SCORES,
@@ -70,14 +72,15 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
         InputError: a row lacks a key; or, in the corrected convention, belongs to no image or category of
             ``ground_truths``.
     """
+    ground_truths, rows = aligned(ground_truths, detections.annotations, params.imgIds, params.catIds)
     if not strict:
-        for side in (ground_truths.annotations, detections.annotations):
+        for side in (ground_truths.annotations, rows):
             _check_known(side, "image_id", ground_truths.image_ids, ground_truths.where)
             _check_known(side, "category_id", ground_truths.category_ids, ground_truths.where)
-    images, categories = as_ids("imgIds", params.imgIds), as_ids("catIds", params.catIds)
-    layout = lay_out(
-        ground_truths.annotations, detections.annotations, images, categories, bool(params.useCats), strict
-    )
+    texts = rows.texts
+    images = as_ids("imgIds", params.imgIds, texts.image_id)
+    categories = as_ids("catIds", params.catIds, texts.category_id)
+    layout = lay_out(ground_truths.annotations, rows, images, categories, bool(params.useCats), strict)
     layout = geometry.laid_out(layout)
     check_needs(layout, geometry)
     return layout
@@ -90,8 +93,21 @@ def check_needs(layout: Layout, geometry: Geometry) -> None:
     _check_present(layout.detections, (*geometry.needs_of(layout.detections.columns), "score", "area"), made=_MADE)
 
 
-def as_ids(name: str, values: Any) -> Ids:
-    """int64 ``[N]`` of ids given as any integers."""
+def as_ids(name: str, values: Any, texts: TextIds | None = None) -> Ids:
+    """int64 ``[N]`` of ids given as any integers, or the codes of texts.
+
+    Args:
+        name: of the parameter.
+        values: the ids.
+        texts: what ids are, where they are texts.
+    """
+    if texts is not None and len(values):
+        # -1 is what accumulate() leaves in catIds where categories are not used: no category.
+        odd = next((value for value in values if not isinstance(value, str) and value != -1), None)
+        if odd is not None:
+            got = shown(odd.item() if isinstance(odd, np.generic) else odd)
+            raise InputError(f"params.{name} must be texts, as the ids of the dataset are, but has {got}")
+        return texts.codes(values)
     given = np.asarray(values).reshape(-1)
     if not given.size:
         return np.zeros(0, np.int64)
@@ -105,7 +121,7 @@ def _check_known(columns: Annotations, name: str, known: Ids, where: str) -> Non
     unknown = ~members(getattr(columns, name), known)
     if unknown.any():
         row = int(unknown.argmax())
-        value = int(getattr(columns, name)[row])
+        value = shown(row_ids(columns, name, [row])[0])
         raise InputError(f"{columns.place(row)}.{name} must be an id that {where} lists but got {value}")
 
 

@@ -16,6 +16,7 @@ from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.params import Params
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.text_ids import Id, plain_text
 from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
 
@@ -33,14 +34,14 @@ class ImageErrors(NamedTuple):
 
     Attributes:
         position: of the image in the layout of its :class:`Outcomes`.
-        image_id: its id.
+        image_id: its id, an integer or a text.
         tp: correct detections.
         fp: wrong detections.
         fn: missed ground truths.
     """
 
     position: int
-    image_id: int
+    image_id: Id
     tp: int
     fp: int
     fn: int
@@ -52,7 +53,7 @@ class Outcomes:
 
     Attributes:
         layout: the rows, image after image.
-        image_ids: int64 ``[I]`` in the order of the layout.
+        image_ids: I integers or texts in the order of the layout.
         detections: uint8 ``[D]``: ``TP``, ``FP``, or ``LEFT_OUT``: ignored, below the lowest score or beyond the limit.
         ground_truths: uint8 ``[G]``: ``TP``, ``FN`` or ``LEFT_OUT``.
         iou_threshold: of a match.
@@ -61,7 +62,7 @@ class Outcomes:
     """
 
     layout: Layout
-    image_ids: NDArray[np.int64]
+    image_ids: list[Id]
     detections: NDArray[np.uint8]
     ground_truths: NDArray[np.uint8]
     iou_threshold: float
@@ -78,9 +79,9 @@ class Outcomes:
             return np.bincount(rows[side][getattr(self, side) == outcome], minlength=images)
 
         tp, fp, fn = number("detections", TP), number("detections", FP), number("ground_truths", FN)
-        order = np.lexsort((self.image_ids, -(fp + fn)))[:count]
+        order = np.lexsort((self.layout.images, -(fp + fn)))[:count]
         return [
-            ImageErrors(i, int(self.image_ids[i]), int(tp[i]), int(fp[i]), int(fn[i]))
+            ImageErrors(i, self.image_ids[i], int(tp[i]), int(fp[i]), int(fn[i]))
             for i in order.tolist()
             if fp[i] + fn[i]
         ]
@@ -147,7 +148,8 @@ def _outcomes(
     of_no_account = (gt_flags(ground_truths, strict, geometry) & (CROWD | IGNORED)) != 0
     of_no_account |= (areas < low) | (areas > high)
     missed = np.where(of_no_account, LEFT_OUT, np.where(taken, TP, FN)).astype(np.uint8)
-    ids = np.asarray(params.imgIds, np.int64)[layout.images]
+    known = [plain_text(image) if isinstance(image, str) else int(image) for image in params.imgIds]
+    ids = [known[place] for place in layout.images.tolist()]
     return Outcomes(layout, ids, detections, missed, iou_threshold, lowest_score, partners)
 
 

@@ -14,6 +14,8 @@ import numpy as np
 from valor_gpu.checks import check_number
 from valor_gpu.coco.evaluation_result import category_ids
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
+from valor_gpu.inputs.coco_ids import row_codes, row_ids
+from valor_gpu.inputs.text_ids import Id
 from valor_gpu.store.result_runs import MOST_CURVES, iou_lines
 from valor_gpu.store.saved import SavedImage, SavedRun
 
@@ -56,7 +58,7 @@ def saved_run(
 
 
 def _curves(
-    evaluation: COCOeval, names: dict[int, str], ground_truths: Any
+    evaluation: COCOeval, names: dict[Id, str], ground_truths: Any
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
     params, precision = evaluation.params, np.asarray(evaluation.eval["precision"])[:, :, :, 0, -1]  # [T, R, K]
     classes = [names[number] for number in params.catIds] if params.useCats else []
@@ -70,7 +72,7 @@ def _curves(
     return kept, (f"Curves are kept of the {MOST_CURVES} classes with most ground truths, of {len(classes):,}.",)
 
 
-def _confusion(evaluation: COCOeval, names: dict[int, str], found: Outcomes, choices: str) -> dict[str, Any] | None:
+def _confusion(evaluation: COCOeval, names: dict[Any, str], found: Outcomes, choices: str) -> dict[str, Any] | None:
     """Truth by prediction: matched once more, whatever the class, so that a box of another class is a confusion."""
     if not evaluation.params.useCats:
         return None
@@ -83,8 +85,8 @@ def _confusion(evaluation: COCOeval, names: dict[int, str], found: Outcomes, cho
         pooled.evaluate()
     pairs = outcomes(pooled, found.iou_threshold, found.lowest_score)
     layout, numbers = pairs.layout, sorted(names)
-    none = len(numbers)
-    labels = [np.searchsorted(numbers, side.take("category_id")) for side in (layout.detections, layout.ground_truths)]
+    none, codes = len(numbers), row_codes(layout.detections.columns, "category_id", numbers)
+    labels = [np.searchsorted(codes, side.take("category_id")) for side in (layout.detections, layout.ground_truths)]
     matched, alone, missed = pairs.detections == TP, pairs.detections == FP, pairs.ground_truths == FN
     truths = (labels[1][pairs.partners[matched]], np.full(int(alone.sum()), none), labels[1][missed])
     guesses = (labels[0][matched], labels[0][alone], np.full(int(missed.sum()), none))
@@ -94,24 +96,25 @@ def _confusion(evaluation: COCOeval, names: dict[int, str], found: Outcomes, cho
     return {"names": [*(names[n] for n in numbers), ""], "background": [none], "counts": counts, "note": note}
 
 
-def _images(evaluation: COCOeval, found: Outcomes, names: dict[int, str]) -> Iterator[SavedImage]:
+def _images(evaluation: COCOeval, found: Outcomes, names: dict[Id, str]) -> Iterator[SavedImage]:
     """Every image, by ascending id."""
     sides = [_shapes(found, side, names) for side in (0, 1)]
-    known = {image["id"]: image for image in evaluation.cocoGt.loadImgs(found.image_ids.tolist())}
-    for place in np.argsort(found.image_ids, kind="stable").tolist():
-        number = int(found.image_ids[place])
+    known = {image["id"]: image for image in evaluation.cocoGt.loadImgs(found.image_ids)}
+    for place in np.argsort(found.layout.images).tolist():
+        number = found.image_ids[place]
         shapes = [shape for starts, all_of_side in sides for shape in all_of_side[starts[place] : starts[place + 1]]]
         yield _image(number, known.get(number, {}), shapes)
 
 
-def _shapes(found: Outcomes, which: int, names: dict[int, str]) -> tuple[list[int], list[dict[str, Any]]]:
+def _shapes(found: Outcomes, which: int, names: dict[Id, str]) -> tuple[list[int], list[dict[str, Any]]]:
     """Where the objects of each image begin, and the objects of a side that count."""
     side = (found.layout.detections, found.layout.ground_truths)[which]
     codes = (found.detections, found.ground_truths)[which]
     kept = np.flatnonzero(codes != LEFT_OUT)
     starts = np.searchsorted(kept, np.concatenate(([0], np.cumsum(side.lengths)))).tolist()
     boxes = side.take("bbox")[kept].round(2).tolist()
-    labels, right = side.take("category_id")[kept].tolist(), (codes[kept] == TP).tolist()
+    rows = kept if side.rows is None else side.rows[kept]
+    labels, right = row_ids(side.columns, "category_id", rows), (codes[kept] == TP).tolist()
     scores = side.take("score")[kept].round(4).tolist() if not which else ()
     of = ("prediction", "truth")[which]
     shapes: list[dict[str, Any]] = [
@@ -123,7 +126,7 @@ def _shapes(found: Outcomes, which: int, names: dict[int, str]) -> tuple[list[in
     return starts, shapes
 
 
-def _image(number: int, known: Any, shapes: list[dict[str, Any]]) -> SavedImage:
+def _image(number: Id, known: Any, shapes: list[dict[str, Any]]) -> SavedImage:
     inputs = {"image": str(known.get("file_name") or number), "image_id": number}
     for side in ("width", "height"):
         if isinstance(known.get(side), (int, float)) and known[side] > 0:

@@ -17,6 +17,7 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords
 from valor_gpu.detection.record_checks import real_rows
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import (
     Annotations,
@@ -27,6 +28,8 @@ from valor_gpu.inputs.coco import (
     read_result_rows,
     result_rows,
 )
+from valor_gpu.inputs.coco_ids import aligned, row_ids
+from valor_gpu.inputs.text_ids import shown_ids
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import PADDING_BUCKET
 from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
@@ -87,6 +90,9 @@ class CocoFiles:
             iou_type: ``bbox``, ``segm`` or both.
             backend: ``pycocotools`` or ``faster_coco_eval``, accepted as in torchmetrics; it changes nothing.
 
+        Ids that are texts become their places among all ids in ascending order, which ``update`` takes: numbers are
+        those of pycocotools then.
+
         Returns:
             Detections (``boxes`` or ``masks``, ``scores``, ``labels``) and ground truths (``boxes`` or ``masks``,
             ``labels``, ``iscrowd``, ``area``, ``image_id``).
@@ -96,7 +102,7 @@ class CocoFiles:
         """
         kinds = _kinds(iou_type)
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
-        data, rows = _read(Path(coco_target), Path(coco_preds), "segm" in kinds)
+        data, rows = aligned(*_read(Path(coco_target), Path(coco_preds), "segm" in kinds))
         for side, names in ((data.annotations, ("category_id", "area")), (rows, ("image_id", "category_id", "score"))):
             side.require(*names, *(_KEYS[kind] for kind in kinds))
         ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
@@ -104,20 +110,22 @@ class CocoFiles:
 
 
 def coco_targets(
-    path: str | os.PathLike[str], iou_type: str | Sequence[str] = "bbox", labels: Mapping[int, int] | None = None
-) -> dict[int, Item]:
+    path: str | os.PathLike[str], iou_type: str | Sequence[str] = "bbox", labels: Mapping[Any, int] | None = None
+) -> dict[Any, Item]:
     """Reads the ground truths of a COCO file by image, for a model whose batches name images by their ids.
 
     Args:
         path: annotation file, plain or gzip-compressed.
         iou_type: one or more of ``bbox``, ``segm`` and ``keypoints``.
-        labels: what a model calls each category id, such as ``{1: 0, 3: 1}``; default: the ids themselves. Ground
-            truths of other categories are left out.
+        labels: what a model calls each category id, such as ``{1: 0, 3: 1}`` or ``{"cat": 0}``; default: the ids
+            themselves, of texts their places among all in ascending order. Ground truths of other categories are left
+            out.
 
     Returns:
-        By image id a ``target`` of :meth:`MeanAveragePrecision.update` with ``box_format="xywh"``: ``boxes`` float64,
-        ``masks`` or ``keypoints [G, K, 3]`` float64 with their ``boxes``; ``labels``, ``iscrowd``, ``area`` and
-        ``image_id``. Every image of the file is there.
+        By image id, a text where the file has texts, a ``target`` of :meth:`MeanAveragePrecision.update` with
+        ``box_format="xywh"``: ``boxes`` float64, ``masks`` or ``keypoints [G, K, 3]`` float64 with their ``boxes``;
+        ``labels``, ``iscrowd``, ``area`` and ``image_id``, of texts the place among all in ascending order. Every image
+        of the file is there.
 
     Raises:
         InputError: the file is not such as COCO's; says where.
@@ -135,7 +143,12 @@ def coco_targets(
     data.annotations.require("category_id", "area", *(_KEYS[kind] for kind in kinds if kind in _KEYS))
     ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
     items = _items(data.annotations, ids, data, kinds, False)
-    return {item["image_id"]: item if labels is None else _relabelled(item, labels) for item in items}
+    texts = data.annotations.texts
+    if labels is not None and texts.category_id is not None:
+        codes = texts.category_id.codes(list(labels)).tolist()
+        labels = {code: label for code, label in zip(codes, labels.values()) if code >= 0}
+    keys = shown_ids(ids, texts.image_id)
+    return {key: item if labels is None else _relabelled(item, labels) for key, item in zip(keys, items)}
 
 
 def _relabelled(item: Item, labels: Mapping[int, int]) -> Item:
@@ -171,14 +184,14 @@ def _items(
     known = np.isin(rows.image_id, ids)
     if not known.all():
         row = int(known.argmin())
-        need = f"must be that of an image of {data.where} but is {int(rows.image_id[row])}"
+        need = f"must be that of an image of {data.where} but is {shown(row_ids(rows, 'image_id', [row])[0])}"
         raise InputError(f"{rows.place(row)}: image_id {need}")
     image = order[place]
     by_image = np.argsort(image, kind="stable")
     parts = np.split(by_image, np.searchsorted(image[by_image], np.arange(1, len(ids))))[: len(ids)]
     sizes = data.annotations.images
-    shown = [None] * len(ids) if sizes is None else sizes.of(ids).tolist()
-    return [_item(rows, part, (int(key), size), kinds, results) for part, key, size in zip(parts, ids, shown)]
+    listed = [None] * len(ids) if sizes is None else sizes.of(ids).tolist()
+    return [_item(rows, part, (int(key), size), kinds, results) for part, key, size in zip(parts, ids, listed)]
 
 
 def _item(

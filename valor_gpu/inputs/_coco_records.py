@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.text_ids import TextIds
 
 # Bit f of a row's `present` stands for FIELDS[f]; csrc/core/coco_records.h has the same order.
 FIELDS = (
@@ -38,10 +39,17 @@ SIZES = ("num_keypoints", "height", "width")
 
 RECORD_FIELDS = FIELDS[: -len(SIZES)]
 
+IDS = ("id", "image_id", "category_id")
+"""Fields whose values are integers or texts; the ids of annotations, which other records do not name, are integers."""
+
+TEXT_COLUMNS = tuple(f"{field} texts" for field in IDS)
+"""Columns that are there where ids are texts: object ``[n]``, what their codes stand for, ascending."""
+
+_ID = "a 64-bit integer or a text"
 _NEED = {
-    "id": "a 64-bit integer",
-    "image_id": "a 64-bit integer",
-    "category_id": "a 64-bit integer",
+    "id": _ID,
+    "image_id": _ID,
+    "category_id": _ID,
     "bbox": "4 numbers [x, y, width, height]",
     "area": "a number",
     "score": "a number",
@@ -64,11 +72,11 @@ def shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
-def wrong_value(where: str, row: int, field: str, value: object) -> InputError:
-    """The error for a field of the wrong type."""
+def wrong_value(where: str, row: int, field: str, value: object, need: str | None = None) -> InputError:
+    """The error for a field of the wrong type; ``need`` says what it must be where that is not the usual."""
     is_longer = field == "bbox" and isinstance(value, (list, tuple)) and len(value) > 4
     hint = ": iou type rotated takes 5 numbers, or the 8 of four corners" if is_longer else ""
-    return InputError(f"{where}[{row}].{field} must be {_NEED[field]} but got {shown(value)}{hint}")
+    return InputError(f"{where}[{row}].{field} must be {need or _NEED[field]} but got {shown(value)}{hint}")
 
 
 def wrong_record(where: str, row: int, value: object) -> InputError:
@@ -107,8 +115,11 @@ def columns_from_records(
     columns: Columns = {"present": np.zeros(count, np.uint16)}
     for field in wanted:
         values = [record.get(field) for record in records]
-        if field in _NEED:
-            columns[field], has = _column(values, field, where)
+        given = next((value for value in values if value is not None), None) if may_be_text(field, wanted) else None
+        if isinstance(given, str):
+            columns[field], has, columns[f"{field} texts"] = _text_column(values, field, where)
+        elif field in _NEED:
+            columns[field], has = _column(values, field, where, need_of(field, wanted))
         else:
             has = np.fromiter((value is not None for value in values), np.bool_, count)
         columns["present"][has] |= BIT[field]
@@ -118,7 +129,7 @@ def columns_from_records(
     return columns
 
 
-def _column(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _column(values: list[Any], field: str, where: str, need: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """The values of one field and which rows have it."""
     dtype, absent, kinds, _ = _CONVERSIONS[field]
     flat: Iterable[Any] = values
@@ -133,10 +144,45 @@ def _column(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], ND
             )
         except OverflowError:  # an integer beyond the column: found one by one below
             pass
-    return _column_one_by_one(values, field, where)
+    return _column_one_by_one(values, field, where, need)
 
 
-def _column_one_by_one(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def may_be_text(field: str, wanted: Collection[str]) -> bool:
+    """Whether an id can be a text in records of the fields ``wanted``: of annotations their own id cannot.
+
+    Matches name annotations in arrays of numbers.
+    """
+    return field in IDS and not (field == "id" and "image_id" in wanted)
+
+
+def need_of(field: str, wanted: Collection[str]) -> str:
+    """What ``field`` must be in records of the fields ``wanted``, for a message."""
+    return _NEED[field] if field not in IDS or may_be_text(field, wanted) else "a 64-bit integer"
+
+
+def mixed_ids(where: str, first: int, row: int, field: str, value: object) -> InputError:
+    """The error for an id of another kind than that of record ``first``."""
+    need = "a 64-bit integer" if isinstance(value, str) else "a text"
+    like = f"{where.rpartition(': ')[2]}[{first}].{field}"
+    return InputError(f"{where}[{row}].{field} must be {need}, as {like} is, but got {shown(value)}")
+
+
+def _text_column(values: list[Any], field: str, where: str) -> tuple[NDArray[Any], NDArray[np.bool_], NDArray[Any]]:
+    """The codes of texts, which rows have one, and the texts."""
+    has = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    for row in np.flatnonzero(has).tolist():
+        if not isinstance(values[row], str):
+            try:
+                _integer(values[row])
+            except (TypeError, ValueError, OverflowError):
+                raise wrong_value(where, row, field, values[row]) from None
+            raise mixed_ids(where, int(has.argmax()), row, field, values[row])
+    ids = TextIds.of(value for value in values if value is not None)
+    codes = np.where(has, ids.codes(values), 0)
+    return codes, has, np.array(ids.texts, object)
+
+
+def _column_one_by_one(values: list[Any], field: str, where: str, need: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """As :func:`_column`, for absent values, unusual types and errors."""
     dtype, absent, _, convert = _CONVERSIONS[field]
     column = np.full((len(values), *np.shape(absent)), absent, dtype)
@@ -149,7 +195,9 @@ def _column_one_by_one(values: list[Any], field: str, where: str) -> tuple[NDArr
         try:
             column[row] = convert(value)
         except (TypeError, ValueError, OverflowError):
-            raise wrong_value(where, row, field, value) from None
+            if need == _ID and isinstance(value, str):
+                raise mixed_ids(where, int(has.argmax()), row, field, value) from None
+            raise wrong_value(where, row, field, value, need) from None
         has[row] = True
     return column, has
 

@@ -13,8 +13,19 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT, FIELDS, Columns, wrong_record, wrong_value
+from valor_gpu.inputs._coco_records import (
+    BIT,
+    FIELDS,
+    IDS,
+    Columns,
+    may_be_text,
+    mixed_ids,
+    need_of,
+    wrong_record,
+    wrong_value,
+)
 from valor_gpu.inputs.files import InputFile, Path
+from valor_gpu.inputs.text_ids import TextIds
 
 CHUNK_BYTES = 1 << 20
 
@@ -32,6 +43,9 @@ _NEEDS = (
     "UTF-8",
 )
 _WRONG_TYPE = 16
+# kTextIds of csrc/core/coco_records.h: rows whose id is a text, in whose column stands where it begins.
+_TEXT_MARK = {field: np.uint16(1 << FIELDS.index("num_keypoints") + f) for f, field in enumerate(IDS)}
+_TEXT_MARKS = np.bitwise_or.reduce([*_TEXT_MARK.values()])
 # In the order of csrc/core/coco_records.h: kIds to kWidthsOfImages.
 _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("id", np.int64, ()),
@@ -49,6 +63,10 @@ _COLUMNS: tuple[tuple[str, type, tuple[int, ...]], ...] = (
     ("height", np.float64, ()),
     ("width", np.float64, ()),
 )
+_TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_SHORT_TEXT = 32  # bytes, with both quotes
+_TEXTS_AT_ONCE = 1 << 14
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: sums of different words differ mostly
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 _MOST_NESTED = 100
@@ -189,20 +207,91 @@ class JsonFile:
         )
         rows, stop, need = out.tolist()
         if need:
-            self._fail_in_array(stop, need, where, rows)
+            self._fail_in_array(stop, need, where, rows, wanted)
         for column in columns.values():
             column.resize((rows, *column.shape[1:]), refcheck=False)
-        if "bbox" in columns and np.bitwise_or.reduce(columns["present"], initial=np.uint16(0)) & BIT["rotated"]:
+        marks = np.bitwise_or.reduce(columns["present"], initial=np.uint16(0))
+        if "bbox" in columns and marks & BIT["rotated"]:
             columns["rotated"] = _places_of_rotated(columns)
+        if marks & _TEXT_MARKS:
+            for field in (each for each in IDS if each in wanted):
+                self._read_text_ids(columns, field, where, wanted)
+            columns["present"] &= ~_TEXT_MARKS
         return columns, stop
 
-    def _fail_in_array(self, at: int, need: int, where: str, row: int) -> NoReturn:
+    def _read_text_ids(self, columns: Columns, field: str, where: str, wanted: Collection[str]) -> None:
+        """Codes in place of the places of ids that are texts, and what they stand for in a column of its own."""
+        marked = (columns["present"] & _TEXT_MARK[field]) != 0
+        if not marked.any():
+            return
+        row = int(marked.argmax())
+        if not may_be_text(field, wanted):
+            value = self.value(int(columns[field][row]))
+            raise wrong_value(where, row, field, value, need_of(field, wanted))
+        has = (columns["present"] & BIT[field]) != 0
+        first = int(has.argmax())
+        others = has & (marked != marked[first])
+        if others.any():
+            row = int(others.argmax())
+            value = self.value(int(columns[field][row])) if marked[row] else columns[field][row].item()
+            raise mixed_ids(where, first, row, field, value)
+        found, forms = self._forms(columns[field][marked])
+        texts = json.loads(b"[" + b",".join(forms) + b"]")
+        ids = TextIds.of(texts)
+        columns[field][marked] = ids.codes(texts)[found]
+        columns[f"{field} texts"] = np.array(ids.texts, object)
+
+    def _forms(self, places: NDArray[np.int64]) -> tuple[NDArray[np.int64], list[bytes]]:
+        """Which of some forms stands at each place; a form is a text as it is written, with its quotes."""
+        forms: dict[bytes, int] = {}
+        found = np.empty(len(places), np.int64)
+        for begin in range(0, len(places), _TEXTS_AT_ONCE):
+            part = places[begin : begin + _TEXTS_AT_ONCE]
+            plain, short = self._short_texts(part)
+            first, group = _groups(short)
+            texts = short[first].view(f"S{_SHORT_TEXT}")[:, 0].tolist()  # JSON writes NUL as an escape
+            numbers = np.array([forms.setdefault(text, len(forms)) for text in texts], np.int64)
+            out = found[begin : begin + _TEXTS_AT_ONCE]
+            out[plain] = numbers[group]
+            others = (self._written(at) for at in part[~plain].tolist())
+            out[~plain] = np.array([forms.setdefault(text, len(forms)) for text in others], np.int64)
+        return found, list(forms)
+
+    def _short_texts(self, places: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.uint64]]:
+        """Bool ``[N]``: texts without escapes of at most 32 bytes; and these, filled with zeros, ``[n, 4]``."""
+        last = len(self._bytes) - _SHORT_TEXT
+        if last < 0:
+            return np.zeros(len(places), np.bool_), np.zeros((0, _SHORT_TEXT // 8), np.uint64)
+        windows = np.lib.stride_tricks.sliding_window_view(self._bytes, _SHORT_TEXT)[np.minimum(places, last)]
+        closing = windows == ord('"')
+        closing[:, 0] = False
+        ends = closing.argmax(1).astype(np.uint8)
+        windows[np.arange(_SHORT_TEXT, dtype=np.uint8) > ends[:, None]] = 0
+        plain = (places <= last) & (ends > 0) & ~(windows == ord("\\")).any(1)
+        return plain, windows[plain].view(np.uint64)
+
+    def _written(self, at: int) -> bytes:
+        """The text at ``at`` as it is written, of any length."""
+        found = _TEXT.match(self._text, at)
+        assert found is not None  # the scanner has read it
+        return bytes(found.group())
+
+    def _fail_in_array(self, at: int, need: int, where: str, row: int, wanted: Collection[str]) -> NoReturn:
         if need < _WRONG_TYPE:
             self.fail(at, _NEEDS[need])
         field = need - _WRONG_TYPE
         if field == len(FIELDS):
             raise wrong_record(where, row, self.value(at))
-        raise wrong_value(where, row, FIELDS[field], self.value(at))
+        raise wrong_value(where, row, FIELDS[field], self.value(at), need_of(FIELDS[field], wanted))
+
+
+def _groups(rows: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A row of each group of equal rows of ``[N, W]``, and int64 ``[N]`` the group of each; groups may be equal."""
+    odd = np.arange(1, 2 * rows.shape[1], 2, np.uint64) * _MULTIPLIER
+    _, first, group = np.unique((rows * odd).sum(1), return_index=True, return_inverse=True)
+    if (rows[first[group]] != rows).any():  # different rows with one sum
+        first = group = np.arange(len(rows))
+    return first, group
 
 
 def _places_of_rotated(columns: Columns) -> NDArray[np.int64]:

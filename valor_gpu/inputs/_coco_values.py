@@ -17,6 +17,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BIT, SIZES, Columns, number_or_nan, shown
 from valor_gpu.inputs.files import InputFile
+from valor_gpu.inputs.text_ids import TextIds
 
 Rows = NDArray[np.int64]
 Texts = tuple[NDArray[np.uint8], NDArray[np.int64]]
@@ -310,10 +311,12 @@ class ImageSizes:
     Attributes:
         ids: int64 ``[I]`` image ids; of equal ones the last counts, as in pycocotools.
         values: of the image records; None where they are not known.
+        texts: what the ids stand for, where ids are texts.
     """
 
     ids: NDArray[np.int64]
     values: Values | None
+    texts: TextIds | None = None
 
     def of(self, image_ids: NDArray[np.int64]) -> NDArray[np.int32]:
         """int32 ``[n, 2]``: height and width of these images; -1 where they are no integers from 0 to 2**31 - 1.

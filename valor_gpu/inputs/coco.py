@@ -22,6 +22,7 @@ from valor_gpu.inputs._coco_records import (
     BIT,
     RECORD_FIELDS,
     SIZES,
+    TEXT_COLUMNS,
     Columns,
     box_areas,
     check_array,
@@ -31,7 +32,9 @@ from valor_gpu.inputs._coco_records import (
     wrong_value,
 )
 from valor_gpu.inputs._coco_values import TEXTS, FileValues, ImageSizes, ObjectValues, Values
+from valor_gpu.inputs.coco_ids import joined, texts_of
 from valor_gpu.inputs.files import InputFile, Path, source_name
+from valor_gpu.inputs.text_ids import NO_TEXTS, IdTexts
 
 _ALL_FIELDS = (*RECORD_FIELDS, "num_keypoints")
 _REQUIRED = ("image_id", "category_id", "bbox", "score")  # of results with boxes
@@ -58,6 +61,7 @@ class Annotations:
         images: heights and widths of the images; None where they are not known.
         corners: whether a row without ``segmentation`` has its box for a mask, as in pycocotools' ``loadRes``.
         around: whether rows without ``bbox`` have the box around their mask or keypoints.
+        texts: what ``image_id`` and ``category_id`` stand for, where ids are texts.
 
     Example:
         >>> rows = columns_from_results([{"image_id": 7, "category_id": 1, "bbox": [0, 0, 4, 5], "score": 0.5}])
@@ -79,6 +83,7 @@ class Annotations:
     images: ImageSizes | None = None
     corners: bool = False
     around: bool = False
+    texts: IdTexts = NO_TEXTS
 
     def __len__(self) -> int:
         return len(self.image_id)
@@ -134,9 +139,9 @@ class Dataset:
     """A COCO dataset without what evaluation does not need.
 
     Attributes:
-        image_ids: int64 ``[I]``, in file order, repeated ids kept.
+        image_ids: int64 ``[I]``, in file order, repeated ids kept; codes as of ``annotations`` where ids are texts.
         categories: the category objects (few) with all their keys, in file order; empty when there are none.
-        category_ids: int64 ``[K]``, their ids.
+        category_ids: int64 ``[K]``, their ids or codes.
         annotations: the annotations or detections.
         where: the file, or ``dataset``.
         images: the image objects with all their keys, where they were asked for; else None.
@@ -338,15 +343,17 @@ def _dataset(
         _annotations(parts[name], f"{where}: {name}").require("id")
     annotations = _annotations(parts["annotations"], f"{where}: annotations")
     annotations.require("id", "image_id", *(["category_id"] if has_categories else []))
-    images = ImageSizes(parts["images"]["id"], values.get("images"))
+    texts = [texts_of(parts[name], "id") for name in ("images", "categories")]
+    images = ImageSizes(parts["images"]["id"], values.get("images"), texts[0])
     annotations = replace(annotations, values=values.get("annotations"), images=images)
-    return Dataset(images.ids, categories, parts["categories"]["id"], annotations, where)
+    return joined(Dataset(images.ids, categories, parts["categories"]["id"], annotations, where), *texts)
 
 
 def _annotations(columns: Columns, where: str) -> Annotations:
     """Rows of the columns given; the others hold what stands for an absent value, ids 1 .. N."""
     rows = len(columns["present"])
-    whole: dict[str, Any] = {name: c for name, c in columns.items() if name not in (*TEXTS, *SIZES)}
+    left_out = (*TEXTS, *SIZES, *TEXT_COLUMNS)
+    whole: dict[str, Any] = {name: c for name, c in columns.items() if name not in left_out}
     if "id" not in whole:
         whole["id"] = np.arange(1, rows + 1, dtype=np.int64)
     for name, dtype in (("image_id", np.int64), ("category_id", np.int64), ("iscrowd", np.bool_), ("ignore", np.bool_)):
@@ -355,7 +362,8 @@ def _annotations(columns: Columns, where: str) -> Annotations:
     for name, shape in (("bbox", (rows, 4)), ("area", (rows,)), ("score", (rows,))):
         if name not in whole:
             whole[name] = np.full(shape, np.nan)
-    return Annotations(**whole, where=where)
+    texts = IdTexts(texts_of(columns, "image_id"), texts_of(columns, "category_id"))
+    return Annotations(**whole, where=where, texts=texts)
 
 
 def _rows_of_array(results: NDArray[Any], where: str) -> Annotations:
@@ -384,5 +392,5 @@ def _whole_numbers(values: NDArray[Any], name: str, where: str) -> NDArray[np.in
         fits = values <= np.iinfo(np.int64).max
     if not fits.all():
         row = int(fits.argmin())
-        raise wrong_value(where, row, name, values[row].item())
+        raise wrong_value(where, row, name, values[row].item(), "a 64-bit integer")
     return values.astype(np.int64)

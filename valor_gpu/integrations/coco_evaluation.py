@@ -15,7 +15,10 @@ from valor_gpu.checks import check_choice
 from valor_gpu.detection import MeanAveragePrecision, coco_targets
 from valor_gpu.errors import InputError
 from valor_gpu.graphs import guarded_update
+from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs.coco import read_ground_truth
+from valor_gpu.inputs.coco_ids import listed_ids
+from valor_gpu.inputs.text_ids import Id
 from valor_gpu.result import Result
 
 TASKS = ("bbox", "segm", "keypoints")
@@ -28,7 +31,7 @@ class CocoEvaluation:
         annotations: COCO annotation file, plain or gzip-compressed.
         tasks: one or more of ``bbox``, ``segm`` and ``keypoints``.
         labels: what the model calls each category id that it knows; ground truths of others are left out. Default: the
-            ids themselves.
+            ids themselves, of texts their places among all in ascending order.
         sigmas: of the keypoints; default COCO's 17.
 
     Raises:
@@ -39,21 +42,23 @@ class CocoEvaluation:
         self,
         annotations: str | os.PathLike[str],
         tasks: Sequence[str] = ("bbox",),
-        labels: Mapping[int, int] | None = None,
+        labels: Mapping[Any, int] | None = None,
         sigmas: Sequence[float] | None = None,
     ) -> None:
         for task in tasks:
             check_choice("tasks", task, TASKS)
         self.tasks, self._file = tuple(dict.fromkeys(tasks)), annotations
-        known = file_categories(annotations)
+        known, codes = _categories_of(annotations)
         if lost := set(labels or ()) - known.keys():
-            raise InputError(f"{os.fspath(annotations)} must have the categories of the model but lacks {sorted(lost)}")
-        labels = {key: key for key in known} if labels is None else labels
+            raise InputError(
+                f"{os.fspath(annotations)} must have the categories of the model but lacks {sorted(lost, key=str)}"
+            )
+        labels = codes if labels is None else labels
         # Ids of the file are the labels of the metric: means are taken in the order of pycocotools then.
-        self._names = {key: known[key] for key in labels}
+        self._names = {codes[key]: known[key] for key in labels}
         self._ids = torch.full((max(labels.values(), default=0) + 1,), -1)
-        self._ids[list(labels.values())] = torch.tensor(list(labels), dtype=torch.int64)
-        self._targets = coco_targets(annotations, self.tasks, {key: key for key in labels})
+        self._ids[list(labels.values())] = torch.tensor(list(self._names), dtype=torch.int64)
+        self._targets = coco_targets(annotations, self.tasks, {key: codes[key] for key in labels})
         # One matching serves boxes and masks; keypoints have sizes and limits of their own.
         shapes = tuple(task for task in self.tasks if task != "keypoints")
         self._metrics: dict[tuple[str, ...], MeanAveragePrecision] = {}
@@ -69,11 +74,11 @@ class CocoEvaluation:
         for metric in self._metrics.values():
             metric.reset()
 
-    def add(self, image_ids: Sequence[int], preds: Sequence[dict[str, Any]]) -> None:
+    def add(self, image_ids: Sequence[Id], preds: Sequence[dict[str, Any]]) -> None:
         """Adds a batch.
 
         Args:
-            image_ids: of the file.
+            image_ids: of the file, integers or texts as there.
             preds: as of :class:`MeanAveragePrecision` with boxes x, y, width, height; labels of the model.
 
         Raises:
@@ -81,7 +86,7 @@ class CocoEvaluation:
         """
         for key in image_ids:
             if key not in self._targets:
-                raise InputError(f"image_id must be that of an image of {os.fspath(self._file)} but is {key}")
+                raise InputError(f"image_id must be that of an image of {os.fspath(self._file)} but is {shown(key)}")
         if not preds:
             return
         device = preds[0]["labels"].device
@@ -128,15 +133,26 @@ _LEAST_AREA = 1e-300
 _SCALARS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")
 
 
-def file_categories(path: str | os.PathLike[str]) -> dict[int, str]:
+def image_key(value: Any) -> Id:
+    """The image id that a trainer hands over: a text, or an integer that may be a tensor of one."""
+    return value if isinstance(value, str) else int(value)
+
+
+def file_categories(path: str | os.PathLike[str]) -> dict[Id, str]:
     """Ids and names of the categories of a COCO file.
 
     Example:
         >>> file_categories("examples/data/instances_val2014_100.json")[18]
         'dog'
     """
+    return _categories_of(path)[0]
+
+
+def _categories_of(path: str | os.PathLike[str]) -> tuple[dict[Id, str], dict[Id, int]]:
+    """The names of the categories of a file, and their labels for a metric, by id."""
     data = read_ground_truth(Path(path))
-    return dict(zip(data.category_ids.tolist(), data.category_names))
+    ids = listed_ids(data, "category_id")
+    return dict(zip(ids, data.category_names)), dict(zip(ids, data.category_ids.tolist()))
 
 
 def _update_all(metrics: Sequence[MeanAveragePrecision], preds: Any, target: Any) -> None:

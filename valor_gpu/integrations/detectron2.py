@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from valor_gpu.errors import InputError
-from valor_gpu.integrations.coco_evaluation import CocoEvaluation
+from valor_gpu.integrations.coco_evaluation import CocoEvaluation, image_key
 from valor_gpu.integrations.lazy_types import trainer_type
 from valor_gpu.result import Result
 
@@ -53,7 +53,7 @@ class CocoEvaluator:
         tasks: Sequence[str] = ("bbox",),
         *,
         annotations: str | os.PathLike[str] | None = None,
-        labels: Mapping[int, int] | None = None,
+        labels: Mapping[Any, int] | None = None,
         kpt_oks_sigmas: Sequence[float] = (),
     ) -> None:
         if (dataset_name is None) == (annotations is None):
@@ -77,7 +77,7 @@ class CocoEvaluator:
                 for ``segm``, ``pred_masks`` and, for ``keypoints``, ``pred_keypoints [N, K, 3]``.
         """
         preds = [self._detections(each["instances"]) for each in outputs]
-        self._evaluation.add([int(each["image_id"]) for each in inputs], preds)
+        self._evaluation.add([image_key(each["image_id"]) for each in inputs], preds)
 
     def _detections(self, instances: Any) -> dict[str, Any]:
         corners = instances.pred_boxes.tensor
@@ -104,7 +104,7 @@ class CocoEvaluator:
         return found
 
 
-def _registered(name: str) -> tuple[str, Mapping[int, int] | None]:
+def _registered(name: str) -> tuple[str, Mapping[Any, int] | None]:
     """File and labels of a data set."""
     line = "see detectron2.readthedocs.io/tutorials/install.html"
     catalogue: Any = trainer_type("CocoEvaluator", "detectron2", "detectron2.data", "MetadataCatalog", line)

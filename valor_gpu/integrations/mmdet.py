@@ -11,7 +11,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
-from valor_gpu.integrations.coco_evaluation import CocoEvaluation, file_categories
+from valor_gpu.integrations.coco_evaluation import CocoEvaluation, file_categories, image_key
 from valor_gpu.result import Result
 
 _NAMES = {
@@ -86,7 +86,7 @@ class CocoMetric:
                 ``labels`` and, for ``segm``, ``masks``, dense or run lengths.
         """
         preds = [self._detections(each["pred_instances"], each["ori_shape"]) for each in data_samples]
-        self._ready.add([int(each["img_id"]) for each in data_samples], preds)
+        self._ready.add([image_key(each["img_id"]) for each in data_samples], preds)
 
     def _detections(self, found: Mapping[str, Any], size: Sequence[int]) -> dict[str, Any]:
         corners = found["bboxes"].double()  # as MMDetection, which subtracts Python's numbers

@@ -24,6 +24,8 @@ class Chunk:
         bad: rows that could not be read, which are not among the columns.
         classes: label, as text, to name, where the shard names its classes; in its first chunk.
         others: names of columns that were not asked for.
+        texts: what numbers stand for where ids are texts: see :data:`valor_gpu.offline.text_ids.Texts`; in the first
+            chunk.
     """
 
     places: Sequence[str]
@@ -31,6 +33,7 @@ class Chunk:
     bad: tuple[BadRow, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)

@@ -15,6 +15,7 @@ from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult
 from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of
 from valor_gpu.offline.shards import Shard
+from valor_gpu.offline.text_ids import Texts, in_order, joined_texts, with_texts
 from valor_gpu.result import Result
 
 _CONFLICTS = 8  # shards that cannot count together with others: more are a mistake of the whole data
@@ -34,7 +35,8 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
     for _ in range(_CONFLICTS + 1):
         counted, duplicates = _counted(config, records)
         try:
-            results = {name: _result(config, folder, name, counted.values()) for name in config.metrics}
+            texts = joined_texts(map(folder.texts, counted.values()))
+            results = {name: _result(config, folder, name, counted.values(), texts) for name in config.metrics}
             break
         except Exception as error:  # a class of the user's own raises anything
             if not _is_of_shards(error):
@@ -76,10 +78,13 @@ def _counted(config: OfflineConfig, records: Sequence[Record]) -> tuple[dict[int
     return {n: content for n, content in enumerate(contents) if content and n not in duplicates}, duplicates
 
 
-def _result(config: OfflineConfig, folder: StateFolder, name: str, contents: Iterable[str]) -> Result:
+def _result(
+    config: OfflineConfig, folder: StateFolder, name: str, contents: Iterable[str], texts: Texts | None = None
+) -> Result:
     spec = {name: config.metrics[name]}
     reads = [functools.partial(folder.state, content, name) for content in contents]
-    return merge_read(reads, lambda: make_metrics(spec)[name], native.threads()).result()
+    merged = merge_read(reads, lambda: make_metrics(spec)[name], native.threads())
+    return with_texts(in_order(merged, texts).result(), texts) if texts else merged.result()
 
 
 def _first_to_blame(config: OfflineConfig, folder: StateFolder, counted: Mapping[int, str]) -> int | None:

@@ -54,12 +54,14 @@ class Counted:
         bad_rows: those that were left out.
         files: the paths of the shard.
         classes: label, as text, to the name that the shard gives it, where its format has names.
+        texts: what numbers stand for where ids are texts, see :data:`valor_gpu.offline.text_ids.Texts`.
     """
 
     rows: int = 0
     bad_rows: tuple[BadRow, ...] = ()
     files: tuple[str, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def at(self, shard: Shard) -> Counted:
         """The same of a shard with the same content, whose files may have other names."""
@@ -76,7 +78,7 @@ class Counted:
     def from_dict(cls, found: Mapping[str, Any]) -> Counted:
         """What :meth:`to_dict` gave."""
         bad = tuple(BadRow(**row) for row in found["bad_rows"])
-        return cls(found["rows"], bad, tuple(found["files"]), found["classes"])
+        return cls(found["rows"], bad, tuple(found["files"]), found["classes"], found.get("texts", {}))
 
 
 def _renamed(text: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -101,6 +103,7 @@ class Record:
         cpu_seconds: of the CPUs, all threads of the process.
         peak_bytes: largest resident memory of the process until then.
         classes: see :class:`Counted`; on disk they are in the state file alone.
+        texts: likewise.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Record:
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
     classes: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -122,7 +126,7 @@ class Record:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Record:
         """What :meth:`to_dict` gave."""
-        kept = {each.name: found[each.name] for each in fields(cls)}
+        kept = {each.name: found[each.name] for each in fields(cls) if each.name != "texts"}
         return cls(**{**kept, "bad_rows": tuple(BadRow(**row) for row in found["bad_rows"])})
 
 
@@ -158,9 +162,9 @@ class StateFolder:
         The states come first, so that a record that says done has them.
         """
         if states is not None:
-            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes)
+            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes, record.texts)
             write_whole(self.state_path(record.content), dump_states(record.content, counted, states))
-        text = json.dumps(replace(record, classes={}).to_dict())
+        text = json.dumps(replace(record, classes={}, texts={}).to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))
 
     def last_record(self, shard: Shard) -> Record | None:
@@ -195,7 +199,8 @@ class StateFolder:
         """What counted of a content whose states are there and sound; a damaged file is as none."""
         if content not in self._seen:
             try:
-                self._seen[content] = replace(self._read(content)[0], classes={})  # large, and not needed again
+                # Names and texts are many, and not needed again.
+                self._seen[content] = replace(self._read(content)[0], classes={}, texts={})
             except (OSError, StoreError):
                 return None
         return self._seen[content]
@@ -224,13 +229,20 @@ class StateFolder:
             StoreError: the file is damaged.
             OSError: it cannot be read.
         """
+        return self._from_header(content, "classes")
+
+    def texts(self, content: str) -> Mapping[str, Mapping[str, str]]:
+        """As :meth:`classes`, what numbers stand for where ids are texts."""
+        return self._from_header(content, "texts")
+
+    def _from_header(self, content: str, name: str) -> Mapping[str, Any]:
         path = self.state_path(content)
         with open(path, "rb") as file:
             try:
                 magic, size = _HEAD.unpack(file.read(_HEAD.size))
-                found: Mapping[str, str] = json.loads(file.read(size))["counted"]["classes"]
+                counted: Mapping[str, Any] = json.loads(file.read(size))["counted"]
                 if magic == _MAGIC:
-                    return found
+                    return dict(counted[name])
             except (struct.error, ValueError, KeyError, TypeError):
                 pass
         raise StoreError(f"{path} is damaged: run again, which makes it anew")

@@ -83,16 +83,19 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
 
     from valor_gpu.coco.doubtful_values import describe_doubtful_values
     from valor_gpu.coco.ids import members
+    from valor_gpu.inputs._coco_records import shown
+    from valor_gpu.inputs.coco_ids import aligned, row_ids
 
+    ground_truth, found = aligned(ground_truth, detections.annotations)
     known = {"category_id": ground_truth.category_ids, "image_id": ground_truth.image_ids}
-    sides = (("detection", detections.annotations), ("ground truth", ground_truth.annotations))
+    sides = (("detection", found), ("ground truth", ground_truth.annotations))
     for (what, rows), (name, ids) in itertools.product(sides, known.items()):
         unknown = np.flatnonzero(~members(getattr(rows, name), ids))
         if len(unknown):
             first, kind = int(unknown[0]), name.removesuffix("_id")
             many = {"category": "categories", "image": "images"}[kind]
             yield (
-                f"{rows.place(first)}.{name} is {getattr(rows, name)[first]}, no {kind} of {path}:"
+                f"{rows.place(first)}.{name} is {shown(row_ids(rows, name, [first])[0])}, no {kind} of {path}:"
                 f" {plural(len(unknown), what)} of unknown {many} left out"
             )
     lists = {"categories": known["category_id"], "images": known["image_id"]}

@@ -113,6 +113,18 @@ def _silent_fonts() -> Iterator[None]:
         logger.setLevel(level)
 
 
+def part_of_name(value: object) -> str:
+    """The text of a value as a part of the name of a file: other than letters, digits, ``.``, ``_`` and ``-`` is ``_``.
+
+    At most 64 characters of it, so that the name stays short enough for every file system.
+
+    Example:
+        >>> part_of_name("day 1/é.jpg"), part_of_name(-42)
+        ('day_1__.jpg', '-42')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]", "_", str(value))[:64]
+
+
 def write_file(path: Path, content: bytes) -> None:
     """Writes ``content`` through a device, pipe or descriptor; replaces any other file at once, following links.
 

@@ -17,7 +17,8 @@ import numpy as np
 from valor_gpu.checks import check_choice
 from valor_gpu.drawing import Texts
 from valor_gpu.errors import InputError
-from valor_gpu.report.files import write_file
+from valor_gpu.inputs.coco_ids import row_ids
+from valor_gpu.report.files import part_of_name, write_file
 from valor_gpu.report.labels import free_place
 from valor_gpu.report.photos import Pixels, photo_problem, read_photo
 from valor_gpu.report.text import plural
@@ -149,7 +150,7 @@ def draw_worst_images(
         errors = f"{plural(worst.fp + worst.fn, 'error')} at {measure} {iou_threshold:g}"
         headline = f"{name or 'image'} (id {worst.image_id}): {errors}"
         shapes = shapes_of_image(found, worst.position, truth, what)
-        drawn.append(folder / f"{rank:03}_{worst.image_id}.png")
+        drawn.append(folder / f"{rank:03}_{part_of_name(worst.image_id)}.png")
         draw_overlay(drawn[-1], size, shapes, headline + above, photo)
     return drawn
 
@@ -174,7 +175,7 @@ def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, what:
             at = side.row(row)
             x, y, w, h = map(float, _around(part["corners"]) if what == "corners" else side.columns.bbox[at])
             score = None if 2 in wanted else float(side.columns.score[at])
-            number = int(side.columns.category_id[at])
+            number = row_ids(side.columns, "category_id", [at])[0]
             category = categories.get(number, {})
             if what == "keypoints":
                 part["skeleton"] = _skeleton(category, len(part["keypoints"]))

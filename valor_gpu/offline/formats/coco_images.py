@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import Annotations, Dataset, read_ground_truth, read_result_rows
+from valor_gpu.inputs.coco_ids import aligned, row_ids
+from valor_gpu.inputs.text_ids import shown_ids
 from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.shards import Shard
 
@@ -23,19 +26,60 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
         columns: of :data:`valor_gpu.offline.config.TASKS`' detection; ``masks`` come as COCO writes them.
         batch_size: images of a chunk.
     """
-    truth = read_ground_truth(shard.files["ground_truth"])
-    found = read_result_rows(shard.files["detections"])
+    truth, found = aligned(read_ground_truth(shard.files["ground_truth"]), read_result_rows(shard.files["detections"]))
     truth.annotations.require("image_id", "category_id", *(("bbox",) if "gt_boxes" in columns else ()))
     boxed = "boxes" in columns and "keypoints" not in columns  # else the extent of keypoints stands for a box
     found.require("image_id", "category_id", "score", *(("bbox",) if boxed else ()))
+    for each in (truth.annotations, found):
+        _check_listed(each, truth)
     ids = np.unique(truth.image_ids)
     sides = (_Side(truth.annotations, ids), _Side(found, ids))
+    shown = shown_ids(ids, truth.annotations.texts.image_id)
+    numbers = [image_number(image) if isinstance(image, str) else image for image in shown]
     for begin in range(0, len(ids), batch_size):
-        chosen = ids[begin : begin + batch_size]
-        places = [f"{truth.where}, image {number}" for number in chosen.tolist()]
-        rows = range(begin, begin + len(chosen))
-        classes = {} if begin else {str(each["id"]): str(each["name"]) for each in truth.categories if "name" in each}
-        yield Chunk(places, {name: _column(name, rows, ids, sides, truth) for name in columns}, classes=classes)
+        rows = range(begin, min(begin + batch_size, len(ids)))
+        places = [f"{truth.where}, image {shown[row]}" for row in rows]
+        made = {name: _column(name, rows, ids, sides, truth) for name in columns if name != "image_id"}
+        made |= {"image_id": [numbers[row] for row in rows]} if "image_id" in columns else {}
+        classes, texts = ({}, {}) if begin else (_classes(truth), _texts(truth, dict(zip(numbers, shown))))
+        yield Chunk(places, made, classes=classes, texts=texts)
+
+
+def image_number(text: str) -> int:
+    """63 bits of a hash of an image id.
+
+    Example:
+        >>> image_number("img_1") == image_number("img_1"), image_number("img_1") == image_number("img_2")
+        (True, False)
+    """
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _classes(truth: Dataset) -> dict[str, str]:
+    """Label to name; to the id itself where ids are texts, since shards with other ones must not count together."""
+    texts = truth.annotations.texts.category_id
+    if texts is not None:
+        return {str(label): text for label, text in enumerate(texts.texts)}
+    return {str(each["id"]): str(each["name"]) for each in truth.categories if "name" in each}
+
+
+def _texts(truth: Dataset, images: Mapping[int, Any]) -> dict[str, dict[str, str]]:
+    """What image numbers and labels stand for where ids are texts."""
+    image_id, category_id = truth.annotations.texts
+    found = {} if image_id is None else {"image_id": {str(number): text for number, text in images.items()}}
+    return found if category_id is None else {**found, "category_id": _classes(truth)}
+
+
+def _check_listed(rows: Annotations, truth: Dataset) -> None:
+    """Raises for a row of a category that is not listed where ids are texts, which has no label of its own then."""
+    if rows.texts.category_id is None:
+        return
+    listed = np.isin(rows.category_id, truth.category_ids)
+    if not listed.all():
+        row = int(listed.argmin())
+        got = row_ids(rows, "category_id", [row])[0]
+        raise InputError(f"{rows.place(row)}.category_id must be an id that {truth.where} lists but got {got!r:.60}")
 
 
 class _Side:
@@ -56,7 +100,9 @@ class _Side:
         known = np.zeros(len(rows), bool) if not len(ids) else ids[np.minimum(place, len(ids) - 1)] == rows.image_id
         if not known.all():
             row = int(known.argmin())
-            raise InputError(f"{rows.place(row)} must be of an image of its shard but is of {rows.image_id[row]}")
+            raise InputError(
+                f"{rows.place(row)} must be of an image of its shard but is of {row_ids(rows, 'image_id', [row])[0]}"
+            )
         self.order = order
         self.ends = np.searchsorted(rows.image_id[order], ids, side="right")
         self.boxed = rows.has("bbox")
@@ -67,8 +113,6 @@ class _Side:
 
 
 def _column(name: str, images: range, ids: NDArray[np.int64], sides: tuple[_Side, _Side], truth: Dataset) -> list[Any]:
-    if name == "image_id":
-        return [int(ids[image]) for image in images]
     if name == "size":
         sizes = truth.annotations.images
         return [[0, 0]] * len(images) if sizes is None else sizes.of(ids[images.start : images.stop]).tolist()
