@@ -49,6 +49,10 @@ DOUBTFUL = (
     "ground_truths_of_negative_size",
     "detections_in_fractions",
     "ground_truths_in_fractions",
+    "ground_truths_of_id_0",
+    "ground_truths_of_repeated_id",
+    "images_of_repeated_id",
+    "categories_of_repeated_id",
 )
 
 Detect = Callable[..., int]
@@ -117,7 +121,7 @@ def test_counts_reasons_and_choices(detect: Detect, tmp_path: Path, capsys: pyte
     out = tmp_path / "out.json"
     many = [{**FOUND[0], "score": n / 200} for n in range(103)]
     strays = [{"image_id": 7, "category_id": 3}, {"image_id": 1, "category_id": 77}]
-    annotations = [*TRUTH["annotations"], *({**TRUTH["annotations"][0], "id": 8, **s} for s in strays)]
+    annotations = [*TRUTH["annotations"], *({**TRUTH["annotations"][0], "id": n, **s} for n, s in enumerate(strays, 8))]
     truth = {**TRUTH, "annotations": annotations}
     found = [*FOUND, *many, {**FOUND[0], "category_id": 77}]
     assert detect("--per-class", "--json", str(out), truth=truth, found=found) == OK
@@ -212,7 +216,13 @@ def test_picture_shows_mean_precision_of_every_threshold() -> None:
         (with_first(bbox=[1, 2, math.nan, 3]), "dt.json: [0].bbox (id 1) must be finite but got [1.0, 2.0, nan, 3.0]"),
         (with_first(score="high"), "dt.json: [0].score must be a number but got 'high'"),
         ([{k: v for k, v in FOUND[0].items() if k != "score"}], "dt.json: [0] must have score but has only "),
-        ({"annotations": []}, "dt.json: "),
+        (
+            {"info": {}, "annotations": [FOUND[0]]},
+            "dt.json must be an array of objects but is an object with info, annotations: its annotations may be that"
+            " array, which jq .annotations writes alone",
+        ),
+        ({"images": []}, "dt.json: byte 0: needed an array of objects but got"),
+        ('{"annotations": [', "dt.json: byte 0: needed an array of objects but got"),
         ("[1, 2", "dt.json: "),
         ("", "dt.json: "),
     ],

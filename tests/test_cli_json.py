@@ -239,8 +239,10 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
         for path, value in zip(paths, objects):
             path.write_text(json.dumps(value))
         protocols.append(["detect", "--gt", str(paths[0]), "--dt", str(paths[1]), "--protocol", protocol])
+    corrected = ["--convention", "corrected"]
+    protocols += [[*protocols[0], "--iou-type", "segm"], [*protocols[1], *corrected]]
     for heading, commands in {
-        "detect": [DETECT, [*DETECT, "--convention", "corrected"], *protocols, [*protocols[0], "--iou-type", "segm"]],
+        "detect": [DETECT, [*DETECT, *corrected], *protocols],
         "classify": [CLASSIFY, ["classify", "--data", str(table), "--target", "t", "--pred", "p"]],
         "segment": [["segment", "--gt", str(maps), "--pred", str(maps), "--num-classes", "3", "--gt-suffix", "_gt",
                      "--pred-suffix", "_pred"]],

@@ -301,6 +301,19 @@ LISTS: dict[str, tuple[Callable[[Files], None], str]] = {
 }  # fmt: skip
 
 
+def test_flags_that_are_booleans_and_a_byte_order_mark(tmp_path: Path) -> None:
+    files = by_hand(tmp_path)
+    arguments = files.write()
+    expected = document(tmp_path, arguments)
+    for category in files.gt["categories"]:
+        category["isthing"] = bool(category["isthing"])
+    for path, whole in ((tmp_path / "gt.json", files.gt), (tmp_path / "pred.json", files.pred)):
+        path.write_bytes(b"\xef\xbb\xbf" + json.dumps(whole).encode())
+    found = document(tmp_path, arguments)
+    for name in ("values", "counts"):
+        assert found[name] == expected[name]
+
+
 @pytest.mark.parametrize("case", LISTS)
 def test_bad_lists(case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spoil, said = LISTS[case]

@@ -6,7 +6,8 @@ import contextlib
 import copy
 import io
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -33,6 +34,7 @@ class _Pycocotools:
 THEIRS = _Pycocotools()
 OURS = SimpleNamespace(COCO=COCO, COCOeval=COCOeval)
 ARRAYS = ("precision", "recall", "scores")
+ID_WARNING = r"[\d,]+ (ground truth|detection|image|categor)\w* \w+ (id 0|an id of 0 or below|the id of an earlier one)"
 
 Objects = tuple[dict[str, Any], list[dict[str, Any]]]
 
@@ -117,12 +119,21 @@ def run(e: Any, summarize: bool = True, **params: Any) -> Run:
         setattr(e.params, name, copy.deepcopy(value))
 
     def all_steps() -> None:
-        e.evaluate()
+        with ids_untold():
+            e.evaluate()
         e.accumulate()
         if summarize:
             e.summarize()
 
     return Run(e, quietly(all_steps)[1])
+
+
+@contextlib.contextmanager
+def ids_untold() -> Iterator[None]:
+    """Without the warning of ids that are 0 or repeat, which scenes have on purpose."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ID_WARNING, UserWarning)
+        yield
 
 
 def both(objects: Objects, summarize: bool = True, **params: Any) -> tuple[Run, Run]:

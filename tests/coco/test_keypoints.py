@@ -109,7 +109,7 @@ def test_categories_that_are_pooled_in_the_corrected_convention():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d["annotations"][0].pop("num_keypoints"), r"annotations\[0\].num_keypoints \(id 1\) must be"),
+        (lambda d: d["annotations"][0].pop("num_keypoints"), r"annotations\[0\] must have num_keypoints, a"),
         (lambda d: d["annotations"][0].pop("keypoints"), r"annotations\[0\] must have keypoints"),
         (lambda d: d["annotations"][0].pop("bbox"), r"annotations\[0\] must have bbox"),
         (lambda d: d["annotations"][0].update(area=-1.0), r"annotations\[0\].area \(id 1\) must .* not neg"),

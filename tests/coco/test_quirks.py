@@ -196,8 +196,11 @@ def test_missing_keys(convention, key):
     del dataset["annotations"][5][key]
     with pytest.raises(KeyError, match=key):
         run(evaluator(THEIRS, (dataset, results)))
-    with pytest.raises(InputError, match=rf"\[\d+\] must have {key} but has only id, image_id"):
-        run(evaluator(OURS, (dataset, results), convention=convention))
+    if convention == "strict" or key == "bbox":
+        with pytest.raises(InputError, match=rf"\[\d+\] must have {key} but has only id, image_id"):
+            run(evaluator(OURS, (dataset, results), convention=convention))
+    else:  # tests/coco/test_missing_fields.py: what is taken
+        assert run(evaluator(OURS, (dataset, results), convention=convention)).e.stats[0] > 0
     del results[3]["score"]
     dataset = random_objects(2)[0]
     with pytest.raises(

@@ -454,6 +454,28 @@ def test_errors_in_results_say_where(tmp_path, reader, text, message, by_json):
     assert str(caught.value).startswith(f"{path}: ")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_byte_order_mark(tmp_path, reader, packed):
+    """It is skipped, and places of errors stay those of the file."""
+    pack = gzip.compress if packed else bytes
+    dataset = b'{"images": [{"id": 3}], "annotations": [{"id": 1, "image_id": 3, "keypoints": [1, 2, 2]}]}'
+    results = b' [{"image_id": 3, "category_id": 1, "bbox": [1, 2, 3, 4], "score": 0.5}]'
+    paths = [tmp_path / name for name in ("gt.json", "dt.json", "bad.json", "none.json")]
+    for path, text in zip(paths, (dataset, results, b'{"images": 5}', b"")):
+        path.write_bytes(pack(b"\xef\xbb\xbf" + text))
+    truth = coco.read_ground_truth(paths[0])
+    assert truth.image_ids.tolist() == [3]
+    assert truth.annotations.values.numbers("keypoints", np.arange(1))[0].tolist() == [1, 2, 2]
+    same(coco.read_results(paths[1]), coco.columns_from_results(json.loads(results)))
+    with pytest.raises(InputError, match=r"byte 14: needed an array|images must be an array of objects but got 5"):
+        coco.read_ground_truth(paths[2])
+    with pytest.raises(InputError, match=r"byte 3: (needed|Expecting value)"):
+        coco.read_ground_truth(paths[3])
+    paths[2].write_bytes(pack(b'\xef\xbb\xbf{"images" []}'))
+    with pytest.raises(InputError, match=r"byte 13: (needed ':'|Expecting ':')"):
+        coco.read_ground_truth(paths[2])
+
+
 DATASET_ERRORS = [
     ("[]", r"byte 0: needed a JSON object but got '\[\]'", r"must be an object with images, .* but got \[\]"),
     (

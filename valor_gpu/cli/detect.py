@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import io
 import os
@@ -76,7 +77,8 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         " 17 of coco, 14 of crowdpose")  # fmt: skip
     add("--device", type=device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
-        help="strict (default): as pycocotools to the last bit; corrected: without its quirks")  # fmt: skip
+        help="strict (default): as pycocotools, or lvis-api, to the last bit; corrected: without their quirks, also for"
+        " files without area or iscrowd")  # fmt: skip
     add("--per-class", action="store_true", help="also print one line per class")
     add("--plot", type=output_path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
     add("--overlay", type=output_path, metavar="DIR",
@@ -144,8 +146,6 @@ def _check_choices(options: argparse.Namespace) -> None:
         )
     if options.sigmas is not None and options.iou_type != "keypoints":
         raise InputError(f"--sigmas must go with --iou-type keypoints but got {options.iou_type}")
-    if options.protocol == "lvis" and options.convention != "strict":
-        raise InputError(f"--convention must be strict with --protocol lvis but got {options.convention}")
 
 
 def _check_overlay(options: argparse.Namespace) -> None:
@@ -156,10 +156,17 @@ def _check_overlay(options: argparse.Namespace) -> None:
         check_overlay(options)
 
 
+_WAY_OUT = "--convention corrected"
+
+
 def _explained(options: argparse.Namespace, error: InputError) -> InputError:
     """The error, and the option that asks for what is lacking."""
+    from valor_gpu.coco.doubtful_values import WAY_OUT
+
     if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
         return InputError(f"{error}: did you swap --gt and --dt?")
+    if WAY_OUT in str(error):
+        return InputError(str(error).replace(WAY_OUT, _WAY_OUT))
     if str(error).startswith("params.kpt_oks_sigmas"):
         return InputError(str(error).replace("params.kpt_oks_sigmas", "--sigmas", 1))
     need, _, got = str(error).partition(" but ")
@@ -179,7 +186,7 @@ def _first_byte(path: str) -> bytes:
     if file.is_stream:
         return b""
     with file.open() as opened:
-        return opened.read(64).lstrip()[:1]
+        return opened.read(64).removeprefix(codecs.BOM_UTF8).lstrip()[:1]
 
 
 def _evaluate(options: argparse.Namespace, progress: Progress) -> _Coco | _Lvis:
@@ -208,6 +215,7 @@ class _Coco:
         kind = "keypoints_crowd" if options.protocol == "crowdpose" else options.iou_type
         chosen = {"device": options.device, "convention": options.convention}
         self.evaluation = COCOeval(ground_truths, detections, kind, **chosen)
+        self.evaluation._warns = False  # of what the report tells
         if options.sigmas is not None:
             self.evaluation.params.kpt_oks_sigmas = options.sigmas
         self.columns = ground_truths.columns, detections.columns
@@ -234,7 +242,8 @@ class _Lvis:
     def __init__(self, options: argparse.Namespace) -> None:
         from valor_gpu.coco import LVISEval
 
-        self.evaluation = LVISEval(options.gt, options.dt, options.iou_type, options.device)
+        self.evaluation = LVISEval(options.gt, options.dt, options.iou_type, options.device, options.convention)
+        self.evaluation._warns = False  # of what the report tells
         self.columns = self.evaluation.lvis_gt.columns, self.evaluation.lvis_dt.columns
         self.images = len(self.evaluation.params.img_ids)
 

@@ -47,7 +47,7 @@ def _cells_of(side: Side, images: NDArray[np.int64], limit: int | None) -> _Cell
 
 def build_ious(layout: Layout, params: Params, strict: bool) -> dict[tuple[Any, Any], Any]:
     """``COCOeval.ious``: for each (image id, category id) float64 ``[D, G]``, or [] when a side is empty."""
-    geometry = geometry_of(params)
+    geometry = geometry_of(params, strict)
     categories = params.catIds if params.useCats else [-1]
     count = len(params.imgIds)
     dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
@@ -114,7 +114,7 @@ def build_eval_imgs(
     """
     dt_cells = _cells_of(layout.detections, layout.images, params.maxDets[-1])
     gt_cells = _cells_of(layout.ground_truths, layout.images, None)
-    matching = _match(layout, params, dt_cells, strict, geometry or geometry_of(params))
+    matching = _match(layout, params, dt_cells, strict, geometry or geometry_of(params, strict))
     scores, ids = layout.detections.take("score")[dt_cells.order], layout.detections.take("id")[dt_cells.order]
     categories = params.catIds if params.useCats else [-1]
     count, areas = len(params.imgIds), len(params.areaRng)

@@ -22,7 +22,6 @@ from valor_gpu.coco.load_results import SourceFile
 from valor_gpu.coco.protocols import CROWD_BOUNDS
 from valor_gpu.coco.selection import select
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT
 from valor_gpu.inputs.coco import Annotations, read_ground_truth
 from valor_gpu.ops.match_batch import ID_ZERO, MatchBatch
 
@@ -41,11 +40,10 @@ class CrowdGeometry(KeypointGeometry):
         """See :class:`Geometry`."""
         ground_truths, detections = layout.ground_truths, layout.detections
         rows = ground_truths.columns
-        present = rows.present | BIT["iscrowd"]
+        self.unread = ("iscrowd",)
         if not self.params.use_area:
+            self.unread = ("iscrowd", "area")
             rows = replace(rows, area=self.gt_areas(rows))
-            present = present | BIT["area"]
-        rows = replace(rows, present=present)
         if len(detections):
             seen = np.asarray((self.points(layout, detections)[:, :, 2] > 0).any(1))
             detections = chosen_rows(detections, seen)

@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 from valor_gpu.coco.layout import Layout
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 
+WAY_OUT = 'convention="corrected"'
+"""The argument that asks for numbers without pycocotools' quirks; the command has an option of that name."""
+
 
 def count_doubtful_values(layout: Layout, boxes: bool = True) -> dict[str, int]:
     """Counts NaN scores, and the boxes that :func:`~valor_gpu.reduce.doubtful_boxes.count_doubtful_boxes` counts.

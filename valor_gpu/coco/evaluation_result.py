@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.coco.doubtful_ids import count_completed, count_ids
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
@@ -161,7 +162,8 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
     ignored = layout.ground_truths.take("iscrowd")
     if evaluation.convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
-    by_geometry = geometry_of(evaluation.params).ignored(layout.ground_truths)
+    geometry = geometry_of(evaluation.params, evaluation.convention == "strict")
+    by_geometry = geometry.ignored(layout.ground_truths)
     ignored = ignored if by_geometry is None else ignored | by_geometry
     return {
         "images": len(layout.images),
@@ -173,4 +175,6 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
         "detections_of_unknown_categories": int((~members(detections.category_id, codes)).sum()),
         **count_doubtful_values(layout, evaluation.params.iouType == "bbox"),
         **records.doubts,
+        **count_ids(ground_truth, evaluation.cocoDt, layout),
+        **count_completed(layout, geometry),
     }

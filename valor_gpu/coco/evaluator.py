@@ -20,7 +20,7 @@ from valor_gpu.coco.dataset import columns_of
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import sorted_ids
-from valor_gpu.coco.params import Params, check_grids
+from valor_gpu.coco.params import CONVENTIONS, Params, check_grids
 from valor_gpu.coco.selection import Selection, limit_positions, select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.result import Result
     from valor_gpu.store.saved import SavedRun
-
-CONVENTIONS = ("strict", "corrected")
 
 
 class _Unset:
@@ -96,6 +94,7 @@ class COCOeval:
         self.cocoDt = cocoDt
         self.device = device
         self.convention = convention
+        self._warns = True
         self.params: Any = Params(iouType=iouType)
         self.eval: Any = {}
         self.stats: Any = []
@@ -151,10 +150,10 @@ class COCOeval:
     def _gts(self) -> Any:
         """(image id, category id) to the ground truth objects."""
         if self._gt_dicts is _Unset:
-            self._gt_dicts, geometry = self._dicts_of(self.cocoGt), geometry_of(self.params)
+            self._gt_dicts, geometry = self._dicts_of(self.cocoGt), geometry_of(self.params, self._strict)
             for gt in itertools.chain.from_iterable(self._gt_dicts.values()):
-                given = gt.get("ignore", 0)
-                ignored = gt.get("iscrowd", False) or (not self._strict and given)
+                geometry.complete(gt)
+                ignored = gt.get("iscrowd", False) or (not self._strict and gt.get("ignore", 0))
                 gt["ignore"] = geometry.ignores(gt) or ignored
         return self._gt_dicts
 
@@ -216,6 +215,10 @@ class COCOeval:
         else:
             self._evaluate_all()
         self._paramsEval = copy.deepcopy(self.params)
+        if self._warns:
+            from valor_gpu.coco.doubtful_ids import warn_of_evaluation
+
+            warn_of_evaluation(self)
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _is_overridden(self) -> bool:
@@ -229,7 +232,7 @@ class COCOeval:
         from valor_gpu.coco.match_layout import evaluate_records, layout_of
 
         evaluated, engine = copy.deepcopy(self.params), engine_on(self.device)
-        geometry = geometry_of(evaluated)
+        geometry = geometry_of(evaluated, self._strict)
         chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
         ground_truths, detections = (columns_of(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
         layout = layout_of(ground_truths, detections, evaluated, self._strict, geometry)
@@ -261,7 +264,7 @@ class COCOeval:
         detections = one_cell.by_score(detections, self.params.maxDets[-1])
         if not ground_truths or not detections:
             return []
-        return geometry_of(self.params).ious(detections, ground_truths, (self.cocoDt, self.cocoGt))
+        return geometry_of(self.params, self._strict).ious(detections, ground_truths, (self.cocoDt, self.cocoGt))
 
     def computeOks(self, imgId: Any, catId: Any) -> Any:
         """As :meth:`computeIoU`, of keypoints; strict has [] where categories are not used, as in pycocotools."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.ids import Ids, members, positions, sorted_unique
 from valor_gpu.coco.layout import Eligible, Layout, Side, chosen_rows, lay_out
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT, shown
+from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.inputs.text_ids import TextIds, codes_of, shown_ids
 from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
@@ -71,7 +71,12 @@ class FederatedRows:
 
 
 def federated_rows(
-    ground_truths: Dataset, detections: Annotations, images: Ids, categories: Ids, use_categories: bool
+    ground_truths: Dataset,
+    detections: Annotations,
+    images: Ids,
+    categories: Ids,
+    use_categories: bool,
+    strict: bool = True,
 ) -> FederatedRows:
     """Lays out the rows that LVIS evaluates.
 
@@ -81,6 +86,7 @@ def federated_rows(
         images: ascending image ids.
         categories: category ids; ascending when ``use_categories``, else any.
         use_categories: whether categories are kept apart.
+        strict: the last annotation of an id stands for all of that id.
 
     Raises:
         InputError: an image is not there, or lacks one of its lists of categories.
@@ -90,9 +96,8 @@ def federated_rows(
     eligible: Eligible = (None, None)
     if len(categories):  # lvis-api asks for areas between 0 and infinity, both left out, when it asks for categories
         eligible = _with_area(rows), _with_area(detections)
-    # Nothing is a crowd in LVIS.
-    annotations = replace(rows, iscrowd=np.zeros(len(rows), np.bool_), present=rows.present | BIT["iscrowd"])
-    layout = lay_out(annotations, detections, images, categories, use_categories, True, eligible)
+    annotations = replace(rows, iscrowd=np.zeros(len(rows), np.bool_))  # nothing is a crowd in LVIS
+    layout = lay_out(annotations, detections, images, categories, use_categories, strict, eligible)
     known = sorted_unique(categories)
     found, true = (_codes(side, layout.images, known) for side in (layout.detections, layout.ground_truths))
     texts = rows.texts.category_id

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import Annotations
+from valor_gpu.inputs.coco import Annotations, columns_from_dataset
 from valor_gpu.ops.match_batch import MatchBatch, Pairs
 from valor_gpu.ops.native_types import BOX_FORMATS
 
@@ -30,10 +30,13 @@ class Geometry:
 
     Args:
         params: the parameters of the evaluation.
+        strict: the convention.
 
     Attributes:
         needs: fields that detections must have, besides ``score`` and ``area``; see :meth:`needs_of`.
         gt_needs: fields that ground truths must have, besides ``iscrowd`` and ``area``.
+        unread: those of ``iscrowd`` and ``area`` that nothing reads.
+        area_text: what stands for an area that is missing, for a message.
         step: the method of ``COCOeval`` that gives the similarities of one cell.
         order: ``F`` or ``C``, the layout of these.
         pools: whether pycocotools compares anything when categories are not used.
@@ -42,17 +45,29 @@ class Geometry:
 
     needs: ClassVar[tuple[str, ...]] = ()
     gt_needs: ClassVar[tuple[str, ...]] = ()
+    area_text: ClassVar[str] = "width x height"
     step: ClassVar[str] = "computeIoU"
     order: ClassVar[Literal["C", "F"]] = "F"
     pools: ClassVar[bool] = True
 
-    def __init__(self, params: Any) -> None:
+    def __init__(self, params: Any, strict: bool = True) -> None:
         self.params = params
+        self.strict = strict
+        self.unread: tuple[str, ...] = ()
         self.doubts: dict[str, int] = {}
 
     def needs_of(self, detections: Annotations) -> tuple[str, ...]:
         """Fields that these detections must have."""
         return self.needs
+
+    def excused(self, ground_truths: Side, name: str) -> NDArray[np.bool_] | None:
+        """Bool ``[G]``: ground truths that may lack field ``name``; None for none."""
+        return ground_truths.take("iscrowd") if name == "area" else None
+
+    def missing_areas(self, columns: Annotations, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """float64 ``[n]`` areas of ``rows`` of ground truths, int64 ``[n]``, which have none of their own."""
+        areas: NDArray[np.float64] = columns.bbox[rows, 2] * columns.bbox[rows, 3]
+        return areas
 
     def laid_out(self, layout: Layout) -> Layout:
         """``layout`` as this geometry sees it, before it is checked: other areas, rows left out."""
@@ -90,9 +105,23 @@ class Geometry:
         """Bool ``[G]``: ground truths that neither count nor make a false positive, besides crowds; None for none."""
         return None
 
+    def counted(self, ground_truths: Side) -> dict[str, int]:
+        """Counts of further fields that ground truths lack and that this geometry completes."""
+        return {}
+
     def ignores(self, ground_truth: Mapping[str, Any]) -> bool:
         """As :meth:`ignored`, of one annotation object."""
         return False
+
+    def complete(self, ground_truth: Object) -> None:
+        """Gives a ground truth the fields that it lacks, in the corrected convention; see :meth:`missing_areas`."""
+        if self.strict:
+            return
+        if ground_truth.get("iscrowd") is None:
+            ground_truth["iscrowd"] = 0
+        if ground_truth.get("area") is None:
+            columns = columns_from_dataset({"annotations": [ground_truth]}).annotations
+            ground_truth["area"] = float(self.missing_areas(columns, np.zeros(1, np.int64))[0])
 
     def prepare(self, annotation: Object, coco: Any) -> None:
         """Changes an annotation object as pycocotools' ``_prepare`` does."""
@@ -171,8 +200,12 @@ _HOMES = {
 """iouType -> module and class, imported when it is asked for."""
 
 
-def geometry_of(params: Any) -> Geometry:
+def geometry_of(params: Any, strict: bool = True) -> Geometry:
     """The geometry of ``params.iouType``.
+
+    Args:
+        params: the parameters of the evaluation.
+        strict: the convention.
 
     Raises:
         InputError: there is no such type.
@@ -186,5 +219,5 @@ def geometry_of(params: Any) -> Geometry:
         if error.name != home[0]:
             raise
         raise InputError(f"params.iouType must be one that is evaluated yet but got {params.iouType!r}") from None
-    made: Geometry = getattr(module, home[1])(params)
+    made: Geometry = getattr(module, home[1])(params, strict)
     return made

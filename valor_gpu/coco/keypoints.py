@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.coco.doubtful_values import WAY_OUT
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.geometry import Geometry, Object
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import present_fields
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import columns_from_dataset
 from valor_gpu.ops.match_batch import MatchBatch
@@ -21,7 +23,8 @@ from valor_gpu.ops.match_batch import MatchBatch
 class KeypointGeometry(Geometry):
     """Object keypoint similarity with the tolerances ``params.kpt_oks_sigmas``.
 
-    A ground truth whose ``num_keypoints`` is 0 is ignored. One without visible keypoints is compared by its box.
+    A ground truth whose ``num_keypoints`` is 0 is ignored, and may have no keypoints. One without visible keypoints is
+    compared by its box.
     """
 
     needs = ("keypoints",)
@@ -62,7 +65,8 @@ class KeypointGeometry(Geometry):
         """
         count = len(self.sigmas())
         try:
-            return read_keypoints(side.columns.values, _rows(side), side.columns.where, count)
+            unlabelled = self._unlabelled(side) if side is layout.ground_truths else None
+            return read_keypoints(side.columns.values, _rows(side), side.columns.where, count, unlabelled)
         except InputError:
             points = _common_count((layout.ground_truths, layout.detections))
             if points in (None, count):
@@ -78,7 +82,11 @@ class KeypointGeometry(Geometry):
 
         sigmas = self.sigmas()
         sides = [columns_from_dataset({"annotations": list(side)}).annotations for side in (detections, ground_truths)]
-        points = [read_keypoints(side.values, np.arange(len(side)), side.where, len(sigmas)) for side in sides]
+        bare = np.array([self.ignores(gt) for gt in ground_truths])
+        points = [
+            read_keypoints(side.values, np.arange(len(side)), side.where, len(sigmas), unlabelled)
+            for side, unlabelled in zip(sides, (None, bare))
+        ]
         return keypoint_similarity(points[0], points[1], sides[1].bbox, self.gt_areas(sides[1]), sigmas)
 
     def gt_areas(self, rows: Any) -> NDArray[np.float64]:
@@ -90,19 +98,58 @@ class KeypointGeometry(Geometry):
         areas: NDArray[np.float64] = rows.area
         return areas
 
+    def excused(self, ground_truths: Side, name: str) -> NDArray[np.bool_] | None:
+        """See :class:`Geometry`."""
+        return self._unlabelled(ground_truths) if name == "keypoints" else super().excused(ground_truths, name)
+
+    def _unlabelled(self, ground_truths: Side) -> NDArray[np.bool_]:
+        """Bool ``[G]``: ground truths whose ``num_keypoints`` is 0 or, where it may be counted, missing."""
+        counts = keypoint_counts(ground_truths)
+        found: NDArray[np.bool_] = (counts == 0) | (np.isnan(counts) & (not self.strict))
+        return found
+
     def ignored(self, ground_truths: Side) -> NDArray[np.bool_]:
         """See :class:`Geometry`."""
-        values = ground_truths.columns.values
-        rows = len(ground_truths.columns)
-        counts = np.full(rows, np.nan) if values is None else values.column("num_keypoints")
-        counts = counts if ground_truths.rows is None else counts[ground_truths.rows]
-        _check(ground_truths, "num_keypoints", "a number", np.isnan(counts), counts)
+        counts = keypoint_counts(ground_truths)
+        missing = np.isnan(counts)
         ignored: NDArray[np.bool_] = counts == 0
+        if not missing.any():
+            return ignored
+        if self.strict:
+            row = ground_truths.row(int(missing.argmax()))
+            raise _uncounted(ground_truths.columns.place(row), present_fields(int(ground_truths.columns.present[row])))
+        rows, columns = _rows(ground_truths)[missing], ground_truths.columns
+        every = np.ones(len(rows), np.bool_)
+        points = read_keypoints(columns.values, rows, columns.where, len(self.sigmas()), every)
+        ignored[missing] = ~(points[:, :, 2] > 0).any(1)
         return ignored
+
+    def counted(self, ground_truths: Side) -> dict[str, int]:
+        """See :class:`Geometry`."""
+        return {"ground_truths_without_num_keypoints": int(np.isnan(keypoint_counts(ground_truths)).sum())}
 
     def ignores(self, ground_truth: Mapping[str, Any]) -> bool:
         """See :class:`Geometry`."""
-        return bool(ground_truth["num_keypoints"] == 0)
+        count = ground_truth.get("num_keypoints")
+        if count is not None:
+            return bool(count == 0)
+        if self.strict:
+            raise _uncounted(f"ground truth id {ground_truth.get('id')}", list(ground_truth))
+        return not any(visible > 0 for visible in (ground_truth.get("keypoints") or ())[2::3])
+
+
+def keypoint_counts(ground_truths: Side) -> NDArray[np.float64]:
+    """float64 ``[G]``, ``num_keypoints`` of each: NaN where it is missing or no number."""
+    values = ground_truths.columns.values
+    rows = len(ground_truths.columns)
+    counts = np.full(rows, np.nan) if values is None else values.column("num_keypoints")
+    return counts if ground_truths.rows is None else counts[ground_truths.rows]
+
+
+def _uncounted(place: str, keys: Sequence[str]) -> InputError:
+    """The error for a ground truth that does not say how many keypoints it has."""
+    return InputError(f"{place} must have num_keypoints, a number, but has only {', '.join(keys) or 'other keys'}"
+                      f" (null and texts count as missing): {WAY_OUT} counts the visible keypoints")  # fmt: skip
 
 
 def _rows(side: Side) -> NDArray[np.int64]:
@@ -120,11 +167,11 @@ def _common_count(sides: Sequence[Side]) -> int | None:
     return length // 3 if length and length % 3 == 0 else None
 
 
-def _check(side: Side, name: str, need: str, bad: NDArray[np.bool_], values: Any = None) -> None:
+def _check(side: Side, name: str, need: str, bad: NDArray[np.bool_]) -> None:
     """Raises for the first bad row of a side."""
     if bad.any():
         first = int(bad.argmax())
         row = side.row(first)
-        got = side.take(name)[first] if values is None else values[first]
+        got = side.take(name)[first]
         place = f"{side.columns.place(row)}.{name} (id {side.columns.id[row]})"
         raise InputError(f"{place} must be {need} but got {got.tolist()}")

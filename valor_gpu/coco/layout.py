@@ -131,7 +131,7 @@ def _select(
     image_index = _positions_by_runs(columns.image_id, images)
     labels = positions(columns.category_id, known)
     rows = None
-    if strict and _repeats(columns.id):
+    if strict and columns.repeated_ids:
         taken = (image_index >= 0) & ((labels >= 0) | (not use_categories))
         first = np.flatnonzero(taken if eligible is None else taken & eligible)
         rows = columns.last_of_id()[first[stable_order(image_index[first], len(images))]]
@@ -207,11 +207,3 @@ def _positions_by_runs(ids: Ids, wanted: Ids) -> NDArray[np.int32]:
     if 4 * len(runs) > len(ids):
         return positions(ids, wanted)
     return np.repeat(positions(ids[runs], wanted), np.diff(runs, append=len(ids)))
-
-
-def _repeats(ids: Ids) -> bool:
-    """Whether an id occurs twice."""
-    if bool((ids[1:] > ids[:-1]).all()):
-        return False
-    ordered = np.sort(ids)
-    return bool((ordered[1:] == ordered[:-1]).any())

@@ -15,6 +15,7 @@ import numpy as np
 from valor_gpu.checks import check_choice
 from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.lvis import LVIS, LVISResults
+from valor_gpu.coco.params import CONVENTIONS
 from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line
 from valor_gpu.errors import InputError, InputTypeError
 
@@ -78,6 +79,8 @@ class LVISEval:
         lvis_dt: detections, the path of their file, or a list of result objects.
         iou_type: ``segm`` or ``bbox``.
         device: where to match and accumulate, for example ``cuda``; default: the CPU.
+        convention: ``strict`` gives the numbers of lvis-api to the last bit; ``corrected`` mends what it shares with
+            pycocotools: ids that are 0 or repeat, missing areas, areas on a bound, NaN scores.
 
     Attributes:
         params: an :class:`LVISParams`, to be changed before ``evaluate``.
@@ -112,12 +115,16 @@ class LVISEval:
         lvis_dt: LVISResults | str | os.PathLike[str] | list[Any],
         iou_type: str = "segm",
         device: Any = None,
+        convention: str = "strict",
     ) -> None:
+        check_choice("convention", convention, CONVENTIONS)
         check_choice("iou_type", iou_type, IOU_TYPES)
         if not isinstance(lvis_gt, (LVIS, str, os.PathLike)):
             raise InputTypeError(f"lvis_gt must be an LVIS object or a path but got {lvis_gt!r:.60}")
         self.logger = _LOGGER
         self.device = device
+        self.convention = convention
+        self._warns = True
         self.lvis_gt = lvis_gt if isinstance(lvis_gt, LVIS) else LVIS(lvis_gt)
         self.lvis_dt = lvis_dt if isinstance(lvis_dt, LVISResults) else LVISResults(self.lvis_gt, lvis_dt)
         self.params: Any = LVISParams(iou_type)
@@ -144,13 +151,17 @@ class LVISEval:
             InputError: an annotation lacks a key or has a value that cannot be evaluated (it is named), a category has
                 no frequency, or an image no list of negative categories.
         """
+        from valor_gpu.coco.doubtful_ids import count_ids_of_dataset, warn_of_ids
         from valor_gpu.coco.lvis_records import evaluate_federated
 
         p = self.params
         p.img_ids = sorted_ids("img_ids", p.img_ids)
         self.freq_groups = self._groups_of_frequency()
-        self._records = evaluate_federated(self.lvis_gt.columns, self.lvis_dt.columns, copy.deepcopy(p), self.device)
+        sides, strict = (self.lvis_gt.columns, self.lvis_dt.columns), self.convention == "strict"
+        self._records = evaluate_federated(*sides, copy.deepcopy(p), self.device, strict)
         self._eval_imgs = None
+        if self._warns:
+            warn_of_ids(count_ids_of_dataset(sides[0], sides[1].annotations), strict, 2)
 
     def _groups_of_frequency(self) -> list[list[int]]:
         data = self.lvis_gt.columns

@@ -15,7 +15,7 @@ from valor_gpu.coco.federated import FederatedRows, federated_rows
 from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
 from valor_gpu.coco.ids import positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side
-from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, check_needs, evaluate_records
+from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, check_known, completed, evaluate_records
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Annotations, Dataset
@@ -52,13 +52,15 @@ class FederatedRecords:
         records: of the rows, classes in the order of ``known``.
         known: int64, the categories ascending; one number for all where they are pooled.
         texts: what the numbers of categories stand for, where ids are texts.
+        strict: the convention.
     """
 
     params: Any
     rows: FederatedRows
     records: EvaluationRecords
     known: NDArray[np.int64]
-    texts: TextIds | None
+    texts: TextIds | None = None
+    strict: bool = True
 
     @property
     def categories(self) -> int:
@@ -72,7 +74,7 @@ class FederatedRecords:
 
     def geometry(self) -> FederatedGeometry:
         """What the rows were compared by."""
-        return FederatedGeometry(self.whole, self.rows)
+        return FederatedGeometry(self.whole, self.rows, self.strict)
 
     def arrays(self, recalls: Any) -> tuple[Array, Array]:
         """Precision ``[T, R, K, A]`` at R ``recalls``, and recall ``[T, K, A]``."""
@@ -80,14 +82,14 @@ class FederatedRecords:
         chosen = self._positions()
         selection = Selection(chosen, list(range(shape.areas)), None, [_NO_LIMIT], (shape.areas, len(p.img_ids)))
         counts = [shape.thresholds, len(recalls), len(chosen), shape.areas, 1]
-        source = source_of_records(self.records, selection, [0], recalls, counts, True)
+        source = source_of_records(self.records, selection, [0], recalls, counts, self.strict)
         recall, precision = source.recall()
         return precision[..., 0], recall[..., 0]
 
     def eval_imgs(self) -> list[dict[str, Any] | None]:
         """For each category, area range and image what lvis-api keeps of the cell; None where it is empty."""
         p = self.params
-        cells = build_eval_imgs(self.rows.layout, self.whole, True, self.geometry())
+        cells = build_eval_imgs(self.rows.layout, self.whole, self.strict, self.geometry())
         size = len(p.area_rng) * len(p.img_ids)
         chosen = [cell for k in self._positions() for cell in cells[k * size : (k + 1) * size]]
         return [
@@ -114,7 +116,9 @@ class FederatedRecords:
         )
 
 
-def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any, device: Any) -> FederatedRecords:
+def evaluate_federated(
+    ground_truths: Dataset, detections: Dataset, params: Any, device: Any, strict: bool = True
+) -> FederatedRecords:
     """Matches the rows that LVIS evaluates.
 
     Args:
@@ -122,21 +126,24 @@ def evaluate_federated(ground_truths: Dataset, detections: Dataset, params: Any,
         detections: columns.
         params: :class:`valor_gpu.coco.LVISParams`, kept as they are.
         device: see :func:`valor_gpu.coco.engine.engine_on`.
+        strict: the convention.
     """
     engine = engine_on(device)
     ground_truths, found = aligned(ground_truths, detections.annotations, params.img_ids, params.cat_ids)
+    if not strict:
+        check_known(ground_truths, found)
     texts = found.texts
     categories = as_ids("cat_ids", params.cat_ids, texts.category_id)
     images = as_ids("img_ids", params.img_ids, texts.image_id)
     known = sorted_unique(categories) if params.use_cats else np.zeros(1, np.int64)
     chosen = known if params.use_cats else categories
-    rows = federated_rows(ground_truths, found, images, chosen, bool(params.use_cats))
+    rows = federated_rows(ground_truths, found, images, chosen, bool(params.use_cats), strict)
     of_known = texts.category_id if params.use_cats else None
     whole = _params_of(params, shown_ids(known, of_known))
-    geometry = FederatedGeometry(whole, rows)
-    check_needs(rows.layout, geometry)
-    records = evaluate_records(rows.layout, whole, True, engine, geometry)
-    return FederatedRecords(params, rows, records, known, of_known)
+    geometry = FederatedGeometry(whole, rows, strict)
+    rows = replace(rows, layout=completed(rows.layout, geometry))
+    records = evaluate_records(rows.layout, whole, strict, engine, geometry)
+    return FederatedRecords(params, rows, records, known, of_known, strict)
 
 
 def _params_of(params: Any, known: list[Any]) -> Params:
@@ -154,16 +161,23 @@ class FederatedGeometry(Geometry):
     Args:
         params: the parameters of the evaluation.
         rows: what is evaluated.
+        strict: the convention.
     """
 
-    def __init__(self, params: Params, rows: FederatedRows) -> None:
-        super().__init__(params)
-        self._inner, self._rows = geometry_of(params), rows
+    def __init__(self, params: Params, rows: FederatedRows, strict: bool) -> None:
+        super().__init__(params, strict)
+        self._inner, self._rows = geometry_of(params, strict), rows
         self.gt_needs = self._inner.gt_needs  # type: ignore[misc]
+        self.area_text = self._inner.area_text  # type: ignore[misc]
+        self.unread = ("iscrowd",)
 
     def needs_of(self, detections: Annotations) -> tuple[str, ...]:
         """See :class:`Geometry`."""
         return self._inner.needs_of(detections)
+
+    def missing_areas(self, columns: Annotations, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See :class:`Geometry`."""
+        return self._inner.missing_areas(columns, rows)
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""

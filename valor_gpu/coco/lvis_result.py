@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from valor_gpu.coco.doubtful_ids import count_completed, count_ids_of_dataset
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.evaluation_result import category_names, numbers_by_category, plot
 from valor_gpu.coco.ids import members
@@ -32,7 +33,7 @@ def lvis_result(evaluation: LVISEval) -> Result:
         "metric": "LVISEval",
         "iou_type": p.iou_type,
         "protocol": "lvis",
-        "convention": "strict",
+        "convention": evaluation.convention,
         "iou_thresholds": grid_choice(p.iou_thrs),
         "max_detection_thresholds": [p.max_dets],
         "area_ranges": [f"{name} {low:g}-{high:g}" for name, (low, high) in zip(p.area_rng_lbl, p.area_rng)],
@@ -87,4 +88,6 @@ def _counts(evaluation: LVISEval) -> dict[str, int]:
         "detections_of_unsearched_categories": int(of_category.sum()) - len(layout.detections),
         **count_doubtful_values(layout, evaluation.params.iou_type == "bbox"),
         **records.records.doubts,
+        **count_ids_of_dataset(truth, detections),
+        **count_completed(layout, records.geometry()),
     }

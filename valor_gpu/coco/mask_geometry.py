@@ -14,7 +14,7 @@ from valor_gpu.coco.geometry import Geometry, Object
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.inputs._coco_values import ImageSizes, ObjectValues
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
-from valor_gpu.inputs.coco_masks import Room, read_masks
+from valor_gpu.inputs.coco_masks import Room, measure_masks, read_masks
 from valor_gpu.ops.match_batch import COLUMNS, DETECTIONS, GROUND_TRUTHS, MatchBatch, Pairs
 from valor_gpu.ops.runs import Runs
 
@@ -31,10 +31,15 @@ class MaskGeometry(Geometry):
     """
 
     needs = gt_needs = ("segmentation",)
+    area_text = "the area of the mask"
 
     def needs_of(self, detections: Annotations) -> tuple[str, ...]:
         """See :class:`Geometry`; of results with boxes, the corners serve as masks."""
         return () if detections.corners else self.needs
+
+    def missing_areas(self, columns: Annotations, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See :class:`Geometry`."""
+        return measure_masks(columns, rows).areas.astype(np.float64)
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
+from valor_gpu.coco.doubtful_values import WAY_OUT
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.geometry import Geometry
 from valor_gpu.coco.ids import Ids, members
@@ -32,6 +35,7 @@ from valor_gpu.ops.match_batch import (
 )
 
 _MADE = ("id", "area", "iscrowd")  # loadRes fills these in: a message must not tell of them
+_COMPLETED = ("iscrowd", "area")  # what the corrected convention does without
 
 
 @frozen
@@ -74,23 +78,53 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
     """
     ground_truths, rows = aligned(ground_truths, detections.annotations, params.imgIds, params.catIds)
     if not strict:
-        for side in (ground_truths.annotations, rows):
-            _check_known(side, "image_id", ground_truths.image_ids, ground_truths.where)
-            _check_known(side, "category_id", ground_truths.category_ids, ground_truths.where)
+        check_known(ground_truths, rows)
     texts = rows.texts
     images = as_ids("imgIds", params.imgIds, texts.image_id)
     categories = as_ids("catIds", params.catIds, texts.category_id)
     layout = lay_out(ground_truths.annotations, rows, images, categories, bool(params.useCats), strict)
-    layout = geometry.laid_out(layout)
-    check_needs(layout, geometry)
-    return layout
+    return completed(geometry.laid_out(layout), geometry)
 
 
-def check_needs(layout: Layout, geometry: Geometry) -> None:
-    """Raises for the first row that lacks what evaluation needs of it."""
-    _check_present(layout.ground_truths, (*geometry.gt_needs, "iscrowd"))
-    _check_present(layout.ground_truths, ("area",), layout.ground_truths.take("iscrowd"))
-    _check_present(layout.detections, (*geometry.needs_of(layout.detections.columns), "score", "area"), made=_MADE)
+def check_known(ground_truths: Dataset, detections: Annotations) -> None:
+    """Raises for the first row of an image or a category that ``ground_truths`` does not list."""
+    for side in (ground_truths.annotations, detections):
+        _check_known(side, "image_id", ground_truths.image_ids, ground_truths.where)
+        _check_known(side, "category_id", ground_truths.category_ids, ground_truths.where)
+
+
+def completed(layout: Layout, geometry: Geometry) -> Layout:
+    """``layout`` with the areas that ground truths lack, in the corrected convention.
+
+    Raises:
+        InputError: a row lacks what evaluation needs of it; names the first.
+    """
+    ground_truths, detections = layout.ground_truths, layout.detections
+    fields = [name for name in _COMPLETED if name not in geometry.unread]
+    strict = fields if geometry.strict else []
+    _check_present(ground_truths, (*geometry.gt_needs, *strict), geometry.excused, _ways_out(geometry))
+    _check_present(detections, (*geometry.needs_of(detections.columns), "score", "area"), made=_MADE)
+    if geometry.strict or "area" not in fields:
+        return layout
+    lacking = lacks(ground_truths, "area", geometry)
+    if not lacking.any():
+        return layout
+    rows = np.flatnonzero(lacking) if ground_truths.rows is None else ground_truths.rows[lacking]
+    areas = ground_truths.columns.area.copy()
+    areas[rows] = geometry.missing_areas(ground_truths.columns, rows)
+    return replace(layout, ground_truths=replace(ground_truths, columns=replace(ground_truths.columns, area=areas)))
+
+
+def lacks(ground_truths: Side, name: str, geometry: Geometry) -> NDArray[np.bool_]:
+    """Bool ``[G]``: ground truths that lack field ``name`` and are not excused."""
+    lacking: NDArray[np.bool_] = (ground_truths.take("present") & BIT[name]) == 0
+    excused = geometry.excused(ground_truths, name) if lacking.any() else None
+    return lacking if excused is None else lacking & ~excused
+
+
+def _ways_out(geometry: Geometry) -> dict[str, str]:
+    """For fields that the corrected convention can do without, the end of the error."""
+    return {"iscrowd": f": {WAY_OUT} takes 0", "area": f": {WAY_OUT} takes {geometry.area_text}"}
 
 
 def as_ids(name: str, values: Any, texts: TextIds | None = None) -> Ids:
@@ -126,7 +160,11 @@ def _check_known(columns: Annotations, name: str, known: Ids, where: str) -> Non
 
 
 def _check_present(
-    side: Side, names: Sequence[str], excused: NDArray[np.bool_] | None = None, made: Sequence[str] = ()
+    side: Side,
+    names: Sequence[str],
+    excused: Callable[[Side, str], NDArray[np.bool_] | None] | None = None,
+    ways_out: Mapping[str, str] = MappingProxyType({}),
+    made: Sequence[str] = (),
 ) -> None:
     """Raises for the first row of ``side`` that lacks one of ``names`` and is not ``excused``; see ``_MADE``."""
     present = side.columns.present
@@ -135,12 +173,14 @@ def _check_present(
         return
     for name in names:
         lacking = (side.take("present") & BIT[name]) == 0
-        if excused is not None:
-            lacking &= ~excused
+        free = excused(side, name) if excused is not None and lacking.any() else None
+        if free is not None:
+            lacking &= ~free
         if lacking.any():
             row = side.row(int(lacking.argmax()))
             has = int(present[row]) & ~sum(int(BIT[name]) for name in made)
-            raise side.columns.lacking(row, name, has)
+            error = side.columns.lacking(row, name, has)
+            raise InputError(f"{error}{ways_out[name]}") if name in ways_out else error
 
 
 def gt_flags(side: Side, strict: bool, geometry: Geometry) -> NDArray[np.uint8]:

@@ -113,11 +113,11 @@ def outcomes(evaluation: COCOeval | LVISEval, iou_threshold: float = 0.5, lowest
     if isinstance(evaluation, LVISEval):
         if (records := evaluation._records) is None:
             raise _not_evaluated()
-        return _outcomes(records.rows.layout, records.whole, True, records.geometry(), *chosen)
+        return _outcomes(records.rows.layout, records.whole, records.strict, records.geometry(), *chosen)
     if evaluation._layout is None:
         raise _not_evaluated()
     params, strict = evaluation._evaluated, evaluation.convention == "strict"
-    return _outcomes(evaluation._layout, params, strict, geometry_of(params), *chosen)
+    return _outcomes(evaluation._layout, params, strict, geometry_of(params, strict), *chosen)
 
 
 def _not_evaluated() -> InputError:

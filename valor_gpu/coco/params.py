@@ -12,6 +12,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.coco.protocols import PROTOCOLS
 from valor_gpu.errors import InputError
 
+CONVENTIONS = ("strict", "corrected")
 IOU_TYPES = ("segm", "bbox", "boundary", "rotated", "keypoints", "keypoints_crowd")
 
 _FLAT = ("imgIds", "catIds", "maxDets")

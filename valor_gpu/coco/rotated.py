@@ -13,8 +13,8 @@ from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.geometry import Geometry, Object
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import columns_from_dataset
-from valor_gpu.inputs.coco_rotated import read_rotated
+from valor_gpu.inputs.coco import Annotations, columns_from_dataset
+from valor_gpu.inputs.coco_rotated import read_rotated, rotated_areas
 from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES
 from valor_gpu.ops.error_codes import GROUND_TRUTH_BOX_ERRORS, NO_ERROR, unpack_box
 from valor_gpu.ops.match_batch import CROWD, MatchBatch
@@ -27,6 +27,12 @@ class RotatedGeometry(Geometry):
     ``RotatedCOCOEvaluator``, or four corners of a convex quadrilateral; see
     :func:`valor_gpu.inputs.coco_rotated.read_rotated`. The area of a detection is that of its rotated box.
     """
+
+    area_text = "the area of the rotated box"
+
+    def missing_areas(self, columns: Annotations, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """See :class:`Geometry`."""
+        return rotated_areas(read_rotated(columns, rows))
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from valor_gpu.checks import check_number
+from valor_gpu.coco.doubtful_ids import describe_completed, describe_ids, without_harmless
 from valor_gpu.coco.evaluation_result import category_ids
+from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
 from valor_gpu.inputs.coco_ids import row_codes, row_ids
 from valor_gpu.inputs.text_ids import Id
@@ -53,8 +55,16 @@ def saved_run(
         matrix=_confusion(evaluation, names, found, f"{measure} {iou_threshold:g} and scores from {score_threshold:g}"),
         settings={f"{measure} threshold": float(iou_threshold), "score threshold": float(score_threshold)},
         images=tuple(_images(evaluation, found, names)),
-        notes=notes,
+        notes=(*notes, *_doubts(evaluation, with_numbers.counts)),
     )
+
+
+def _doubts(evaluation: COCOeval, counts: Mapping[str, int]) -> list[str]:
+    """What a reader of the numbers should know of ids and of fields that were missing."""
+    strict, iou_type = evaluation.convention == "strict", evaluation.params.iouType
+    harmful = without_harmless(counts) if iou_type == "keypoints_crowd" else counts
+    completed = describe_completed(counts, geometry_of(evaluation.params).area_text)
+    return [f"{text}." for text in (*describe_ids(harmful, strict), *completed)]
 
 
 def _curves(
@@ -79,7 +89,7 @@ def _confusion(evaluation: COCOeval, names: dict[Any, str], found: Outcomes, cho
     pooled = type(evaluation)(
         evaluation.cocoGt, evaluation.cocoDt, evaluation.params.iouType, convention=evaluation.convention
     )
-    pooled.params = copy.deepcopy(evaluation.params)
+    pooled.params, pooled._warns = copy.deepcopy(evaluation.params), False
     pooled.params.useCats = 0
     with contextlib.redirect_stdout(io.StringIO()):
         pooled.evaluate()

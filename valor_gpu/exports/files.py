@@ -68,7 +68,7 @@ def read_parts(path: str | os.PathLike[str]) -> Parts:
         InputError: the file is not one of a result, is damaged, or has a newer format.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:
             document = json.load(file, parse_constant=_no_constant)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError("another kind of file")

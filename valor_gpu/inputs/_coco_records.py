@@ -84,17 +84,44 @@ def wrong_record(where: str, row: int, value: object) -> InputError:
     return InputError(f"{where}[{row}] must be an object but got {shown(value)}")
 
 
+def present_fields(present: int) -> list[str]:
+    """The fields whose bits ``present`` has."""
+    return [name for name in FIELDS if present & int(BIT[name])]
+
+
 def missing_field(where: str, row: int, field: str, present: int) -> InputError:
     """The error for a record without ``field``; ``present`` has the bits of the fields it has."""
-    has = [name for name in FIELDS if present & int(BIT[name])]
+    has = present_fields(present)
     return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}"
                       " (null counts as missing)")  # fmt: skip
+
+
+def check_no_dataset(where: str, keys: Sequence[str]) -> None:
+    """Raises for results that are an object with ``annotations``, whose keys are given: what tools export."""
+    if "annotations" in keys:
+        raise InputError(
+            f"{where} must be an array of objects but is an object with {', '.join(keys[:6])}: its annotations may be"
+            " that array, which jq .annotations writes alone"
+        )
 
 
 def check_array(where: str, value: object) -> None:
     """Raises unless ``value`` is a list or a tuple of records."""
     if not isinstance(value, (list, tuple)):
         raise InputError(f"{where} must be an array of objects but got {shown(value)}")
+
+
+def count_repeats(ids: NDArray[np.int64]) -> int:
+    """How many of the ids, int64 ``[N]``, an earlier one equals.
+
+    Example:
+        >>> count_repeats(np.array([5, 6, 5, 5]))
+        2
+    """
+    if bool((ids[1:] > ids[:-1]).all()):
+        return 0
+    ordered = np.sort(ids)
+    return int((ordered[1:] == ordered[:-1]).sum())
 
 
 def columns_from_records(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Callable, Collection, Iterator
@@ -70,9 +71,7 @@ _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 over the golden ratio: sums
 _SPACE = re.compile(rb"[ \t\n\r]*")
 _BYTES_SHOWN = 24
 _MOST_NESTED = 100
-_OTHER_FILES = {b"PK\x03\x04": "a zip archive: unpack it",
-                b"\xef\xbb\xbf": "marked with a byte order mark: remove it", b"\xff\xfe": "in UTF-16",
-                b"\xfe\xff": "in UTF-16"}  # fmt: skip
+_OTHER_FILES = {b"PK\x03\x04": "a zip archive: unpack it", b"\xff\xfe": "in UTF-16", b"\xfe\xff": "in UTF-16"}
 
 
 class JsonFile:
@@ -114,6 +113,28 @@ class JsonFile:
         found = bytes(self._text[at : at + _BYTES_SHOWN])
         got = f"got {found.decode('utf-8', 'replace')!r}" if found else "the file ends"
         raise InputError(f"{self.name}: byte {at}: needed {need} but {got}")
+
+    @property
+    def start(self) -> int:
+        """The place of the first byte that is not space, behind a byte order mark."""
+        mark = codecs.BOM_UTF8
+        return self.skip_space(len(mark) if self._text[: len(mark)] == mark else 0)
+
+    def keys(self) -> list[str]:
+        """The keys of the object that the file holds; none where it holds something else or is damaged."""
+        found: list[str] = []
+        if bytes(self._text[self.start : self.start + 1]) != b"{":
+            return found
+
+        def skip(key: str, at: int) -> int:
+            found.append(key)
+            return self.skip_value(at)
+
+        try:
+            self.each_member(self.start, skip)
+        except InputError:  # reported by who reads it
+            return []
+        return found
 
     def skip_space(self, at: int) -> int:
         """The first byte at ``at`` or later that is not space."""

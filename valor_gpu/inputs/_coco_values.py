@@ -98,6 +98,10 @@ class FileValues:
 
     def numbers(self, name: str, rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
         """See :class:`Values`."""
+        places = self.places(name, rows)
+        given = np.flatnonzero(places[:, 1])
+        if len(given) < len(rows):
+            return self._with_absent(name, rows, given)
         order = np.arange(len(rows))
         offsets, good = np.zeros(len(rows) + 1, np.int64), np.array([len(rows)])
         with self.texts(name, rows) as (text, places):
@@ -108,6 +112,14 @@ class FileValues:
             read = native.function("valor_cpu", "valor_coco_numbers_cpu", "pqppqppqp")
             read(*where, offsets.ctypes.data, values.ctypes.data, native.threads(), good.ctypes.data)
         return values, offsets, int(good[0])
+
+    def _with_absent(self, name: str, rows: Rows, given: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
+        """As :meth:`numbers`, where only the ``given`` of the rows have the field: the lists of others are empty."""
+        values, parts, good = self.numbers(name, rows[given])
+        lengths = np.zeros(len(rows), np.int64)
+        lengths[given] = np.diff(parts)
+        whole = good == len(given)
+        return values, np.append(0, lengths.cumsum()), len(rows) if whole else int(given[good])
 
     def value(self, name: str, row: int) -> Any:
         """See :class:`Values`."""
@@ -245,14 +257,17 @@ def _numbers(value: Any) -> NDArray[np.float64]:
     return numbers
 
 
-def read_keypoints(values: Values | None, rows: Rows, where: str, count: int | None = None) -> NDArray[np.float64]:
+def read_keypoints(
+    values: Values | None, rows: Rows, where: str, count: int | None = None, unlabelled: NDArray[np.bool_] | None = None
+) -> NDArray[np.float64]:
     """float64 ``[n, K, 3]`` keypoints of ``rows``: x, y, visibility.
 
     Args:
         values: of the records.
         rows: int64 ``[n]`` which records.
         where: what stands before ``[row]`` in a message.
-        count: K; None takes that of the first row.
+        count: K; None takes that of the first row that has keypoints.
+        unlabelled: bool ``[n]``, rows that may have none, or an empty list: all of theirs are 0.
 
     Raises:
         InputError: keypoints that are absent, or are not 3 x K finite numbers; says where.
@@ -262,13 +277,20 @@ def read_keypoints(values: Values | None, rows: Rows, where: str, count: int | N
     else:
         numbers, offsets, good = values.numbers("keypoints", rows)
     lengths = np.diff(offsets)
-    wanted = 3 * count if count is not None else int(lengths[0]) // 3 * 3 if len(rows) else 0
-    bad = lengths != max(wanted, 3)
+    bare = np.zeros(len(rows), np.bool_) if unlabelled is None else unlabelled & (lengths == 0)
+    bare[good:] = False
+    given = lengths[~bare]
+    wanted = 3 * count if count is not None else int(given[0]) // 3 * 3 if len(given) else 0
+    bad = (lengths != max(wanted, 3)) & ~bare
     bad[good:] = True
     unusable = np.flatnonzero(~np.isfinite(numbers[: offsets[good]]))
     bad[np.searchsorted(offsets, unusable, side="right") - 1] = True
     if not bad.any():
-        return numbers.reshape(len(rows), wanted // 3, 3)
+        if not bare.any():
+            return numbers.reshape(len(rows), wanted // 3, 3)
+        points = np.zeros((len(rows), wanted // 3, 3))
+        points[~bare] = numbers.reshape(-1, wanted // 3, 3) if len(given) else 0
+        return points
     row = int(rows[bad.argmax()])
     got = shown(values.value("keypoints", row)) if values is not None else "none"
     raise InputError(f"{where}[{row}].keypoints must be {max(wanted, 3)} finite numbers, x, y and visibility of each"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,9 @@ from valor_gpu.inputs._coco_records import (
     Columns,
     box_areas,
     check_array,
+    check_no_dataset,
     columns_from_records,
+    count_repeats,
     missing_field,
     shown,
     wrong_value,
@@ -117,6 +120,11 @@ class Annotations:
         taken: dict[str, Any] = {name: c[rows] for name, c in columns.items() if isinstance(c, np.ndarray)}
         return replace(self, **taken, values=None if self.values is None else self.values.take(rows))
 
+    @cached_property
+    def repeated_ids(self) -> int:
+        """How many rows have the id of an earlier row."""
+        return count_repeats(self.id)
+
     def last_of_id(self) -> NDArray[np.int64]:
         """int64 ``[N]``: for each row, the last row with the same id.
 
@@ -128,7 +136,7 @@ class Annotations:
             [2, 1, 2]
         """
         rows = len(self)
-        if bool((self.id[1:] > self.id[:-1]).all()):
+        if not self.repeated_ids:
             return np.arange(rows, dtype=np.int64)
         ids, from_the_end = np.unique(self.id[::-1], return_index=True)
         return np.asarray(rows - 1 - from_the_end[np.searchsorted(ids, self.id)], np.int64)
@@ -249,6 +257,8 @@ def result_rows(results: Sequence[Mapping[str, Any]] | NDArray[Any], where: str 
     """As :func:`columns_from_results`, but any key may be absent."""
     if isinstance(results, np.ndarray):
         return _rows_of_array(results, where)
+    if isinstance(results, Mapping):
+        check_no_dataset(where.rstrip(": "), [str(key) for key in results])
     check_array(where, results)
     columns = columns_from_records(results, where, _RESULT_FIELDS)
     rows = replace(_annotations(columns, where), values=ObjectValues(results))
@@ -284,10 +294,11 @@ def load_json(path: Path) -> Any:
 
     file = InputFile(path)
     try:
-        text = file.read().decode("utf-8")
+        data = file.read()
+        text = data.decode("utf-8-sig")
         return json.loads(text)
     except json.JSONDecodeError as error:
-        place = len(text[: error.pos].encode())
+        place = len(data) - len(text[error.pos :].encode())
         raise InputError(f"{file.name}: byte {place}: {error.msg}") from None
     except InputError:
         raise
@@ -319,7 +330,7 @@ def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
             parts[key] = columns_from_records(objects[key], f"{file.name}: {key}", _DATASET_FIELDS[key])
         return end
 
-    file.finish(file.each_member(file.skip_space(0), read))
+    file.finish(file.each_member(file.start, read))
     has_categories = "categories" in parts
     for name, fields in _DATASET_FIELDS.items():
         parts.setdefault(name, columns_from_records((), name, fields))
@@ -329,7 +340,8 @@ def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
 
 def _scan_results(file: _coco_scan.JsonFile) -> Annotations:
     where = f"{file.name}: "
-    columns, end = file.array(file.skip_space(0), _RESULT_FIELDS, where)
+    check_no_dataset(file.name, file.keys())
+    columns, end = file.array(file.start, _RESULT_FIELDS, where)
     file.finish(end)
     values = FileValues.of_scan(file.file, columns)
     return replace(_annotations(columns, where), values=values)

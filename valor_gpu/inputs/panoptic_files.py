@@ -110,12 +110,12 @@ def _categories(path: str, whole: dict[str, Any]) -> list[Category]:
     for index, entry in enumerate(_field(path, whole, "categories", list)):
         place = f"{path}: categories[{index}]"
         number = _field(place, entry, "id", int)
-        thing = _field(place, entry, "isthing", int)
+        thing = entry["isthing"] if isinstance(entry.get("isthing"), bool) else _field(place, entry, "isthing", int)
         if thing not in (0, 1):
             raise InputError(f"{place}.isthing must be 0 or 1 but is {thing}")
         if number in found:
             raise InputError(f"{place} must have an id of its own but repeats {number}")
-        found[number] = Category(number, str(entry.get("name", number)), thing == 1)
+        found[number] = Category(number, str(entry.get("name", number)), bool(thing))
     if not found:
         raise InputError(f"{path} must have categories but has none")
     return list(found.values())

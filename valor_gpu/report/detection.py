@@ -18,6 +18,9 @@ _NUMBERS = {
     "AP50": "map_50_per_class",
     "AP75": "map_75_per_class",
 }
+_WAY_OUT = "--convention corrected"
+_AREAS = {**dict.fromkeys(("segm", "boundary"), "the area of the mask"), "rotated": "the area of the rotated box"}
+"""What stands for an area that is missing, where it is not width x height."""
 _COUNTS = {"ground truths": "ground_truths_per_class", "detections": "detections_per_class"}
 
 
@@ -81,6 +84,7 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
     """
     import numpy as np
 
+    from valor_gpu.coco.doubtful_ids import describe_completed, describe_ids, without_harmless
     from valor_gpu.coco.doubtful_values import describe_doubtful_values
     from valor_gpu.coco.ids import members
     from valor_gpu.inputs._coco_records import shown
@@ -103,6 +107,9 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
     if not absent and not len(ground_truth.annotations):
         absent = ["annotations, so that no number exists (-1 stands for that)"]
     yield from (f"{path} lists no {many}" for many in absent)
+    strict, crowdpose = result.signature["convention"] == "strict", result.signature.get("protocol") == "crowdpose"
+    yield from describe_ids(without_harmless(result.counts) if crowdpose else result.counts, strict, _WAY_OUT)
+    yield from describe_completed(result.counts, _AREAS.get(result.signature["iou_type"], "width x height"))
     yield from describe_doubtful_values(result.counts)
 
 

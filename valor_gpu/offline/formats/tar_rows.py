@@ -119,7 +119,7 @@ def _decode(place: str, column: str, content: bytes) -> Any:
     try:
         if ending == "json":
             return json.loads(content)
-        text = content.decode()
+        text = content.decode("utf-8-sig")
         return int(text) if ending == "cls" else text
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} must be {'a whole number' if ending == 'cls' else ending} but: {error}") from None

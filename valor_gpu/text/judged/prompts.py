@@ -109,7 +109,7 @@ def _fenced(name: str, value: Field, mark: str) -> str:
 
 def _file(path: Path) -> tuple[str, str]:
     """Version and text of a prompt file."""
-    content = path.read_text(encoding="utf-8")
+    content = path.read_text(encoding="utf-8-sig")
     head = _HEAD.match(content)
     if head is None:
         raise InputError(f"a prompt must begin with 'version: N' and a line '---' but {path} does not")
