@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.inputs import coco
+from valor_gpu.inputs import _coco_scan, coco
 from valor_gpu.inputs._coco_scan import JsonFile
 
 DATA = Path(__file__).parents[1] / "data"
@@ -708,8 +708,8 @@ def test_ids_that_are_texts(tmp_path, reader, order, ensure_ascii):
         "images": [{"height": n, "width": 1, "id": name} for n, name in enumerate(names)],
     }
     text = json.dumps(data, ensure_ascii=ensure_ascii)
-    read = read_ground_truth(write(tmp_path, text.replace('"\\\\"', '"\\u005c"'), "truth.json"))
-    same_dataset(read, columns_from_dataset(data))
+    read = coco.read_ground_truth(write(tmp_path, text.replace('"\\\\"', '"\\u005c"'), "truth.json"))
+    same_dataset(read, coco.columns_from_dataset(data))
     ids = sorted(names)
     for texts in read.annotations.texts:
         assert list(texts.texts) == ids
@@ -721,14 +721,14 @@ def test_ids_that_are_texts(tmp_path, reader, order, ensure_ascii):
 
 def test_the_last_of_equal_keys_decides_whether_an_id_is_a_text(tmp_path, reader):
     text = '{"annotations": [{"id": 1, "image_id": "a", "image_id": 7}, {"id": 2, "image_id": "b", "image_id": 8}]}'
-    rows = read_ground_truth(write(tmp_path, text, "a.json")).annotations
+    rows = coco.read_ground_truth(write(tmp_path, text, "a.json")).annotations
     assert (rows.image_id.tolist(), rows.texts.image_id) == ([7, 8], None)
     text = '{"annotations": [{"id": 1, "image_id": 7, "image_id": "b"}, {"id": 2, "image_id": null, "image_id": "a"}]}'
-    rows = read_ground_truth(write(tmp_path, text, "b.json")).annotations
+    rows = coco.read_ground_truth(write(tmp_path, text, "b.json")).annotations
     assert (rows.image_id.tolist(), rows.texts.image_id.texts) == ([1, 0], ("a", "b"))
     text = '{"images": [{"id": "a", "id": null}]}'
     with pytest.raises(InputError, match=r"images\[0\] must have id"):
-        read_ground_truth(write(tmp_path, text, "c.json"))
+        coco.read_ground_truth(write(tmp_path, text, "c.json"))
 
 
 def test_different_texts_with_one_sum(monkeypatch, tmp_path):
@@ -736,5 +736,5 @@ def test_different_texts_with_one_sum(monkeypatch, tmp_path):
     monkeypatch.setattr(_coco_scan, "_MULTIPLIER", np.uint64(0))
     names = ["b", "a", "b", "c"]
     data = {"images": [{"id": name} for name in names]}
-    read = read_ground_truth(write(tmp_path, json.dumps(data), "truth.json"))
+    read = coco.read_ground_truth(write(tmp_path, json.dumps(data), "truth.json"))
     assert read.image_ids.tolist() == [1, 0, 1, 2]
