@@ -49,7 +49,7 @@ def _sides(n: int, m: int, keypoints: int, dtype: torch.dtype = torch.float64, b
 
 def similarity_examples(quick: bool) -> Iterator[Named]:
     """Arguments of ``keypoint_similarity``."""
-    for keypoints in (1, 2, 7, 8, 17, 133, 240):
+    for keypoints in (1, 2, 7, 8, 17, 133, 294, 1000):
         yield f"{keypoints} keypoints", _sides(4, 5, keypoints)
     for dtype in FLOATS:
         yield f"{dtype}", _sides(9, 7, 17, dtype, boxes=False)
@@ -78,6 +78,7 @@ def pair_examples(quick: bool) -> Iterator[Named]:
         yield f"{dtype}", pair_arguments([(9, 7), (0, 3)], dtype=dtype, boxes=False)
     yield "every pair", pair_arguments([(9, 7), (5, 40)], 5, lowest=0.0)
     yield "no image", pair_arguments([])
+    yield "294 keypoints", pair_arguments([(2, 3), (3, 2)], 294, lowest=0.0)
     padded = list(pair_arguments([(9, 7)] * 3, 133))
     padded[9:11] = torch.tensor([9, 0, 4]), torch.tensor([3, 7, 0])
     yield "padded", tuple(padded)

@@ -59,6 +59,22 @@ def random_keypoints(seed: int, joints: int = 17, crowdpose: bool = False, class
     return {"images": images, "annotations": annotations, "categories": categories}, results
 
 
+def common_rules(objects: Objects) -> Objects:
+    """A scene of which pycocotools and xtcocotools think the same.
+
+    xtcocotools leaves out detections without a confidence above 0, and pycocotools takes an annotation with id 0 for
+    none.
+    """
+    dataset, results = objects
+    rows = [{**row, "id": number} for number, row in enumerate(dataset["annotations"], 1)]
+    return {**dataset, "annotations": rows}, [row for row in results if any(row["keypoints"][2::3])]
+
+
+def random_sigmas(joints: int) -> Array:
+    """float64 ``[K]``: a tolerance for each joint, in the range of COCO's."""
+    return np.random.default_rng([joints, 1]).uniform(0.025, 0.11, joints)
+
+
 def _person(rng: Random, centre: Array, joints: int) -> Array:
     """float64 ``[K, 3]``: x, y and visibility 0, 1 or 2; joints that are not annotated are 0, 0, 0."""
     size = float(np.exp(rng.uniform(2.3, 4.5)))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from testing.keypoint_scenes import random_keypoints
+from testing.keypoint_scenes import random_keypoints, random_sigmas
 from testing.lvis_scenes import random_lvis
 from tests.coco.comparison import ids_untold
 from valor_gpu.cli import BAD_INPUT, OK, main
@@ -105,6 +105,13 @@ def test_keypoints_with_tolerances_of_their_own(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit, match="2"):
             detect(files, "--iou-type", "keypoints", "--sigmas", wrong)
         assert "argument --sigmas: must be " in capsys.readouterr().err
+
+
+def test_more_keypoints_than_a_person_has(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
+    sigmas = random_sigmas(294).tolist()  # as many as the garments of DeepFashion2 have
+    files = saved(random_keypoints(3, 294))
+    assert detect(files, "--iou-type", "keypoints", "--sigmas", ",".join(map(str, sigmas))) == OK
+    check_report(capsys.readouterr().out, str(evaluator(files, "keypoints", sigmas)), "iou_type:keypoints")
 
 
 def test_rotated_boxes(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:

@@ -6,7 +6,7 @@ The suite needs none of the three. To make the files again, in an environment of
     oracles/bin/pip install numpy pycocotools Cython "setuptools<80" wheel
     oracles/bin/pip install lvis==0.5.3 opencv-python-headless faster-coco-eval==1.8.0
     oracles/bin/pip install --no-binary xtcocotools --no-build-isolation xtcocotools==1.14.3
-    oracles/bin/python -m tools.make_protocol_goldens lvis crowdpose boundary
+    oracles/bin/python -m tools.make_protocol_goldens lvis crowdpose boundary sigmas
 
 lvis 0.5.3 uses ``numpy.float``, which is gone: it is set here. xtcocotools' wheel is built for numpy 1: it must be
 compiled. Every detection is synthetic (testing/lvis_scenes.py, testing/keypoint_scenes.py); the ground truths of
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from testing.digests import digest
-from testing.keypoint_scenes import random_keypoints
+from testing.keypoint_scenes import common_rules, random_keypoints, random_sigmas
 from testing.lvis_scenes import detections_on, random_lvis, random_masks
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
@@ -120,29 +120,46 @@ def make_crowdpose() -> None:
     arrays: dict[str, np.ndarray] = {}
     for seed in range(SCENES):
         objects = random_keypoints(seed, 14, crowdpose=True)
-        e, text, whole = run_crowdpose(*objects)
+        e, text, whole = run_xtcocotools(objects, "keypoints_crowd", CROWD_SIGMAS, use_area=False)
         arrays |= {f"{seed}_{array}": whole[array] for array in ("precision", "recall", "scores")}
         about["scenes"][seed] = {"stats": e.stats.tolist(), "text": text, "objects": digest(objects)}
     write("crowdpose_golden.npz", about, arrays)
 
 
-def run_crowdpose(dataset: Any, results: Any) -> tuple[Any, str, dict[str, Any]]:
+def run_xtcocotools(objects: Any, *choices: Any, **options: Any) -> tuple[Any, str, dict[str, Any]]:
     """The evaluator of xtcocotools after its summary, the text of that, and the arrays of all images."""
     from xtcocotools.coco import COCO  # type: ignore[import-not-found]
     from xtcocotools.cocoeval import COCOeval  # type: ignore[import-not-found]
 
     text = io.StringIO()
-    with json_file(dataset) as path, json_file(results) as found:
+    with json_file(objects[0]) as path, json_file(objects[1]) as found:
         with contextlib.redirect_stdout(io.StringIO()):
             ground_truth = COCO(path)
             detections = ground_truth.loadRes(found)
-            e = COCOeval(ground_truth, detections, "keypoints_crowd", CROWD_SIGMAS, use_area=False)
+            e = COCOeval(ground_truth, detections, *choices, **options)
             e.evaluate()
             e.accumulate()
-        whole = e.eval  # the summary evaluates parts of the images with the same object
+        whole = e.eval  # the summary of CrowdPose evaluates parts of the images with the same object
         with contextlib.redirect_stdout(text):
             e.summarize()
     return e, text.getvalue(), whole
+
+
+SIGMA_SCENES = {5: 4, 21: 4, 68: 4, 133: 3, 294: 3, 478: 2, 1000: 2}
+"""Scenes for each number of keypoints."""
+
+
+def make_sigmas() -> None:
+    """Fingerprints of what xtcocotools leaves for keypoints with tolerances of their own."""
+    scenes: dict[str, Any] = {}
+    for joints, seeds in SIGMA_SCENES.items():
+        for seed in range(seeds):
+            objects, sigmas = common_rules(random_keypoints(seed, joints, classes=2)), random_sigmas(joints)
+            e, _, whole = run_xtcocotools(objects, "keypoints", sigmas, use_area=True)
+            arrays = {name: digest(whole[name]) for name in ("precision", "recall", "scores")}
+            about = {"stats": list(map(float, e.stats)), "objects": digest((objects, sigmas)), "arrays": arrays}
+            scenes[f"{joints}_{seed}"] = about
+    write("sigmas_golden.npz", {"note": NOTE + "xtcocotools 1.14.3", "scenes": scenes}, {})
 
 
 def make_boundary() -> None:
@@ -169,7 +186,7 @@ def run_boundary(dataset: Any, results: Any) -> Any:
     return e
 
 
-MAKERS = {"lvis": make_lvis, "crowdpose": make_crowdpose, "boundary": make_boundary}
+MAKERS = {"lvis": make_lvis, "crowdpose": make_crowdpose, "boundary": make_boundary, "sigmas": make_sigmas}
 
 if __name__ == "__main__":
     main()

@@ -10,17 +10,16 @@
 
 namespace valor {
 
-constexpr int64_t kMostKeypoints = 240;  // two blocks of numpy's sums; valor_gpu/ops/_keypoints_cpu.py
-
 // The similarity of two rows of keypoints, see core/pairs.h. The host fills it: every field is 8 bytes, and
 // pointers are addresses.
 struct KeypointSimilarity {
-  int64_t points, gt_points;         // float64 [D, K, 3], [G, K, 3]: x, y, and of ground truths visibility
-  int64_t gt_boxes;                  // float64 [G, 4] xywh, or 0: the extent of the keypoints
-  int64_t gt_areas;                  // float64 [G]
-  int64_t keypoints;                 // K
-  double variances[kMostKeypoints];  // (2 * sigma) ** 2
+  int64_t points, gt_points;  // float64 [D, K, 3], [G, K, 3]: x, y, and of ground truths visibility
+  int64_t gt_boxes;           // float64 [G, 4] xywh, or 0: the extent of the keypoints
+  int64_t gt_areas;           // float64 [G]
+  int64_t keypoints;          // K
+  int64_t variances;          // float64 [K]: (2 * sigma) ** 2
 
+  VALOR_HD double variance(int64_t k) const { return reinterpret_cast<const double*>(variances)[k]; }
   // `batch` has the address of one; on the host alone.
   static const KeypointSimilarity& of(const PairBatch& batch) {
     return *reinterpret_cast<const KeypointSimilarity*>(batch.geometry);
@@ -46,57 +45,69 @@ VALOR_HD Bounds bounds_of(const At& at, int64_t count) {
   return b;
 }
 
-// The exponentials of the negative errors of one keypoint after another.
+// What one keypoint after another adds to the sum, from a detection's keypoints at `point`.
 struct KeypointTerms {
   const KeypointSimilarity& geometry;
   const double* point;
-  const double* gt_point;
-  bool visible;   // whether ground truth keypoints count if visible, else all by their distance from `around`
-  Bounds around;  // the box doubled
   double area;
   int64_t k;
+
+  VALOR_HD double term(double dx, double dy) {
+    return exp_of_negative(-((dx * dx + dy * dy) / geometry.variance(k++) / (area + 0x1p-52) / 2.0));
+  }
+};
+
+// Of the visible keypoints of a ground truth, by their distance from those of the detection.
+struct VisibleTerms : KeypointTerms {
+  const double* gt_point;
+
+  VALOR_HD double next() {
+    while (!(gt_point[3 * k + 2] > 0.0)) ++k;
+    return term(point[3 * k] - gt_point[3 * k], point[3 * k + 1] - gt_point[3 * k + 1]);
+  }
+};
+
+// Of all keypoints, by their distance from the doubled box of a ground truth.
+struct BoxTerms : KeypointTerms {
+  Bounds around;
 
   VALOR_HD double beyond(double low, double value, double high) const {
     return max_number(0.0, low - value) + max_number(0.0, value - high);
   }
   VALOR_HD double next() {
-    while (visible && !(gt_point[3 * k + 2] > 0.0)) ++k;
-    const double x = point[3 * k], y = point[3 * k + 1];
-    const double dx = visible ? x - gt_point[3 * k] : beyond(around.left, x, around.right);
-    const double dy = visible ? y - gt_point[3 * k + 1] : beyond(around.top, y, around.bottom);
-    return exp_of_negative(-((dx * dx + dy * dy) / geometry.variances[k++] / (area + 0x1p-52) / 2.0));
+    return term(beyond(around.left, point[3 * k], around.right),
+                beyond(around.top, point[3 * k + 1], around.bottom));
   }
 };
 
 // Reads values where `terms` is, and leaves it behind them.
+template <class Terms>
 struct FromTerms {
-  KeypointTerms* terms;
+  Terms* terms;
   VALOR_HD double next() { return terms->next(); }
 };
 
+template <class Terms>
+VALOR_HD double mean_of(Terms terms, int64_t count) {
+  return sum_tree(FromTerms<Terms>{&terms}, count) / static_cast<double>(count);
+}
+
 VALOR_HD double KeypointSimilarity::operator()(int64_t detection, int64_t gt, bool) const {
   const double* const gt_point = reinterpret_cast<const double*>(gt_points) + 3 * keypoints * gt;
+  const KeypointTerms terms{*this, reinterpret_cast<const double*>(points) + 3 * keypoints * detection,
+                            reinterpret_cast<const double*>(gt_areas)[gt], 0};
   int64_t count = 0;
   for (int64_t k = 0; k < keypoints; ++k) count += gt_point[3 * k + 2] > 0.0;
-  KeypointTerms terms{*this,    reinterpret_cast<const double*>(points) + 3 * keypoints * detection,
-                      gt_point, count > 0,
-                      Bounds{}, reinterpret_cast<const double*>(gt_areas)[gt],
-                      0};
-  if (count == 0) {
-    count = keypoints;
-    double box[4];
-    if (gt_boxes) {
-      for (int i = 0; i < 4; ++i) box[i] = reinterpret_cast<const double*>(gt_boxes)[4 * gt + i];
-    } else {
-      const Bounds b = bounds_of([=](int64_t i) { return gt_point[i]; }, keypoints);
-      box[0] = b.left, box[1] = b.top, box[2] = b.right - b.left, box[3] = b.bottom - b.top;
-    }
-    terms.around = {box[0] - box[2], box[1] - box[3], box[0] + box[2] * 2.0, box[1] + box[3] * 2.0};
+  if (count > 0) return mean_of(VisibleTerms{terms, gt_point}, count);
+  double box[4];
+  if (gt_boxes) {
+    for (int i = 0; i < 4; ++i) box[i] = reinterpret_cast<const double*>(gt_boxes)[4 * gt + i];
+  } else {
+    const Bounds b = bounds_of([=](int64_t i) { return gt_point[i]; }, keypoints);
+    box[0] = b.left, box[1] = b.top, box[2] = b.right - b.left, box[3] = b.bottom - b.top;
   }
-  const SumNode all{0, count};
-  if (!all.splits()) return sum_block(FromTerms{&terms}, count) / static_cast<double>(count);
-  const double first = sum_block(FromTerms{&terms}, all.left_size());
-  return (first + sum_block(FromTerms{&terms}, all.right().size)) / static_cast<double>(count);
+  const Bounds around{box[0] - box[2], box[1] - box[3], box[0] + box[2] * 2.0, box[1] + box[3] * 2.0};
+  return mean_of(BoxTerms{terms, around}, keypoints);
 }
 
 // The rows of one side of a batch, and what loading them leaves. Every field is 8 bytes, pointers are

@@ -33,11 +33,11 @@ VALOR_HD int halvings(int64_t size) {
   return steps;
 }
 
-// Sum of the next `size` values, at most a block.
+// Sum of the next `size` values, at most a block; 32 bits save registers.
 template <class Values>
-VALOR_HD double sum_block(Values values, int64_t size) {
+VALOR_HD double sum_block(Values values, int32_t size) {
   double sum = 0.0;
-  int64_t i = 0;
+  int32_t i = 0;
   if (size >= 8) {
     double part[8];
     for (double& p : part) p = values.next();
@@ -47,6 +47,27 @@ VALOR_HD double sum_block(Values values, int64_t size) {
   }
   for (; i < size; ++i) sum += values.next();
   return sum;
+}
+
+// More halvings than an array in memory can need: 128 * 2^48 values of 8 bytes are 2^58 bytes, and an address
+// space has at most 2^57.
+constexpr int kMostHalvings = 48;
+
+// Sum of the next `size` values, whatever their number, block after block.
+template <class Values>
+VALOR_HD double sum_tree(const Values& values, int64_t size) {
+  double left[kMostHalvings];  // sums of the left halves above the block at hand
+  int64_t path = 0;
+  for (int steps = 0;;) {
+    SumNode node{0, size};
+    node.follow(path, steps);
+    for (; node.splits(); node = node.left(), ++steps) path *= 2;
+    double sum = sum_block(values, static_cast<int32_t>(node.size));
+    for (; path & 1; path /= 2) sum = left[--steps] + sum;
+    if (steps == 0) return sum;
+    left[steps - 1] = sum;
+    path |= 1;
+  }
 }
 
 }  // namespace valor

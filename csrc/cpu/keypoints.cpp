@@ -2,6 +2,7 @@
 #include "../core/keypoints.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "guard.h"
 #include "load_rows.h"
@@ -16,8 +17,10 @@ namespace {
 class NearKeypoints {
  public:
   explicit NearKeypoints(const PairBatch& batch)
-      : exact_(KeypointSimilarity::of(batch)), lowest_(batch.lowest) {
-    for (int64_t k = 0; k < exact_.keypoints; ++k) weights_[k] = 0.5 / exact_.variances[k];
+      : exact_(KeypointSimilarity::of(batch)),
+        lowest_(batch.lowest),
+        weights_(static_cast<size_t>(exact_.keypoints)) {
+    for (int64_t k = 0; k < exact_.keypoints; ++k) weights_[k] = 0.5 / exact_.variance(k);
   }
 
   // No exp(-e) is above 1 / (1 + e + e * e / 2). The margin is far above what rounding does to either side.
@@ -44,7 +47,7 @@ class NearKeypoints {
  private:
   const KeypointSimilarity& exact_;
   const double lowest_;
-  double weights_[kMostKeypoints];
+  std::vector<double> weights_;
 };
 
 }  // namespace

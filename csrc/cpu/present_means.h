@@ -72,7 +72,7 @@ class PresentMeans {
 
   static double sum(const SumNode& node, const double* values) {
     if (node.splits()) return sum(node.left(), values) + sum(node.right(), values);
-    return sum_block(Values{values + node.start}, node.size);
+    return sum_block(Values{values + node.start}, static_cast<int32_t>(node.size));
   }
 
   const Accumulation& run_;

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from testing.goldens import gzipped_json
-from testing.keypoint_scenes import random_keypoints
+from testing.digests import digest
+from testing.goldens import golden, gzipped_json
+from testing.keypoint_scenes import common_rules, random_keypoints, random_sigmas
 from tests.coco.comparison import OURS, THEIRS, load, quietly, run, same, same_arrays
 from tests.fuzz import seeds
 from valor_gpu.coco.torch_engine import TorchEngine
@@ -49,6 +50,37 @@ def test_random_people(seed, params):
 def test_other_sigmas():
     objects = random_keypoints(3, joints=5)
     same_keypoint_runs(*keypoint_runs(objects, kpt_oks_sigmas=np.array([0.1, 0.05, 0.2, 0.01, 0.3])))
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+@pytest.mark.parametrize("joints", [1, 17, 240, 241, 294, 478, 1000])
+def test_any_number_of_keypoints(joints, seed):
+    objects = random_keypoints(seed, joints, classes=2)
+    people = objects[0]["annotations"]
+    for person in people[:1]:
+        person["iscrowd"] = 1
+    for person, counted in zip(people[1:3], (0, joints)):  # both are compared by their boxes, the first is ignored
+        person.update(keypoints=[0, 0, 0] * joints, num_keypoints=counted)
+    same_keypoint_runs(*keypoint_runs(objects, kpt_oks_sigmas=random_sigmas(joints)))
+
+
+SIGMAS = golden("sigmas_golden.npz")
+
+
+@pytest.mark.parametrize("name", sorted(SIGMAS.about["scenes"]))
+def test_sigmas_that_are_not_those_of_coco(name):
+    """Against what xtcocotools left (tools/make_protocol_goldens.py)."""
+    about, (joints, seed) = SIGMAS.about["scenes"][name], map(int, name.split("_"))
+    objects, sigmas = common_rules(random_keypoints(seed, joints, classes=2)), random_sigmas(joints)
+    assert digest((objects, sigmas)) == about["objects"], "not the scene that was evaluated"
+    e = run(keypoint_evaluator(OURS, objects), kpt_oks_sigmas=sigmas).e
+    assert e.stats.tolist() == about["stats"]
+    assert {key: digest(e.eval[key]) for key in ("precision", "recall", "scores")} == about["arrays"]
+
+
+def test_scenes_of_other_sigmas_are_neither_all_right_nor_all_wrong():
+    precisions = np.array([scene["stats"][0] for scene in SIGMAS.about["scenes"].values()])
+    assert ((precisions > 0) & (precisions < 1)).sum() > 15
 
 
 def test_real_people():
@@ -134,10 +166,10 @@ def test_errors_in_results():
 @pytest.mark.parametrize(
     ("sigmas", "message"),
     [
-        ([], r"params\.kpt_oks_sigmas must be 1 to 240 numbers but got 0$"),
+        ([], r"params\.kpt_oks_sigmas must be one number for each keypoint, at least one, but got none$"),
         ([0.1] * 14, r"params\.kpt_oks_sigmas must be one .* of the 17 keypoints of \w+\[\d+\] but got 14$"),
         ([0.1] * 18, r"params\.kpt_oks_sigmas must be one .* of the 17 keypoints of \w+\[\d+\] but got 18$"),
-        ([0.1] * 16 + [0], r"params\.kpt_oks_sigmas must be above 0 and finite but got \[0\.1, "),
+        ([0.1] * 16 + [0], r"params\.kpt_oks_sigmas must be above 0 and finite but got 0\.0 at index 16$"),
         (["a"], r"params\.kpt_oks_sigmas must be numbers but got \['a'\]"),
     ],
 )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from testing.keypoint_scenes import random_keypoints
+from testing.keypoint_scenes import random_keypoints, random_sigmas
 from testing.oracles import pycocotools
 from tests.coco.comparison import quietly
 from tests.fuzz import seeds
@@ -21,7 +21,7 @@ from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS
 STATS = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", "mar_medium", "mar_large")
 
 
-def peer(data: Any, results: Any) -> Any:
+def peer(data: Any, results: Any, sigmas: Any = COCO_SIGMAS) -> Any:
     """pycocotools on the same objects, whose ``num_keypoints`` are those that are visible."""
     ground_truth = pycocotools("coco").COCO()
     ground_truth.dataset = copy.deepcopy(data)
@@ -30,12 +30,15 @@ def peer(data: Any, results: Any) -> Any:
     quietly(ground_truth.createIndex)
     found = quietly(ground_truth.loadRes, copy.deepcopy(results))[0]
     evaluation = pycocotools("cocoeval").COCOeval(ground_truth, found, "keypoints")
+    evaluation.params.kpt_oks_sigmas = np.array(sigmas)
     for step in (evaluation.evaluate, evaluation.accumulate, evaluation.summarize):
         quietly(step)
     return evaluation
 
 
-def inputs(data: Any, results: Any, boxes: bool = True) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def inputs(
+    data: Any, results: Any, boxes: bool = True, joints: int = 17
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The objects as users hand them over, float64."""
 
     def columns(rows: list[Any], keys: dict[str, tuple[str, tuple[int, ...], torch.dtype]]) -> dict[str, Any]:
@@ -45,7 +48,7 @@ def inputs(data: Any, results: Any, boxes: bool = True) -> tuple[list[dict[str, 
         }
 
     double, integer = torch.float64, torch.int64
-    common = {"keypoints": ("keypoints", (17, 3), double), "labels": ("category_id", (), integer)}
+    common = {"keypoints": ("keypoints", (joints, 3), double), "labels": ("category_id", (), integer)}
     extra = {"boxes": ("bbox", (4,), double)} if boxes else {}
     preds, target = [], []
     for image in data["images"]:
@@ -85,6 +88,19 @@ def test_ids_give_the_numbers_of_pycocotools(seed: int) -> None:
     for cell, table in expected.ious.items():
         mine = np.asarray(whole["ious"][cell]).reshape(np.shape(table))  # torchmetrics squeezes tables of one number
         np.testing.assert_allclose(mine, np.asarray(table, np.float32), rtol=1e-6, atol=1e-300)
+
+
+@pytest.mark.parametrize("joints", [5, 133, 241, 294, 478, 1000])
+def test_any_number_of_keypoints_gives_the_numbers_of_pycocotools(joints: int) -> None:
+    (data, results), sigmas = random_keypoints(3, joints, classes=2), random_sigmas(joints).tolist()
+    data["annotations"] = [row for row in data["annotations"] if row["area"] > 0]
+    expected = peer(data, results, sigmas)
+    metric = fed(inputs(data, results, joints=joints), sigmas=sigmas, extended_summary=True)
+    values = metric.result().values
+    assert [values[name] for name in STATS[:3]] == expected.stats[:3].tolist() and 0 < expected.stats[0] < 1
+    whole = metric.compute()
+    for name in ("precision", "recall", "scores"):
+        assert np.array_equal(whole[name].numpy(), expected.eval[name]), name
 
 
 def test_without_boxes_the_extent_stands_for_them() -> None:
@@ -198,7 +214,7 @@ def test_bad_inputs(pred: dict[str, Any], gt: dict[str, Any], message: str) -> N
     ("choices", "message"),
     [
         ({"iou_type": "bbox", "sigmas": COCO_SIGMAS}, "sigmas must be None but got .*: only iou_type='keypoints'"),
-        ({"iou_type": "keypoints", "sigmas": [0.1, -1]}, r"sigmas must be above 0 and finite but got \[0.1, -1.0\]"),
+        ({"iou_type": "keypoints", "sigmas": [0.1, -1]}, "sigmas must be above 0 and finite but got -1.0 at index 1"),
         ({"iou_type": ("bbox", "keypoints")}, "iou_type must be one name, or different ones of"),
         ({"iou_type": ("segm", "segm")}, "iou_type must be one name, or different ones of"),
         ({"iou_type": ()}, r"iou_type must be one name, or different ones of .* but got \[\]"),

@@ -14,7 +14,7 @@ import pytest
 import torch
 from pyarrow import parquet
 
-from testing.keypoint_scenes import random_keypoints
+from testing.keypoint_scenes import random_keypoints, random_sigmas
 from testing.text_ids import renamed
 from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.offline.shard_data import DT, GT, MASKS, classification, classification_rows, coco, webdataset, write_jsonl
@@ -215,9 +215,9 @@ def test_coco_masks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 3])  # some images have nobody, some people no visible joint
-@pytest.mark.parametrize("boxed", [False, True])
-def test_coco_keypoints(seed: int, boxed: bool, tmp_path: Path) -> None:
-    data, results = random_keypoints(seed, classes=2)
+@pytest.mark.parametrize(("boxed", "joints"), [(False, 17), (True, 17), (False, 294)])
+def test_coco_keypoints(seed: int, boxed: bool, joints: int, tmp_path: Path) -> None:
+    data, results = random_keypoints(seed, joints, classes=2)
     data["annotations"] = [row for row in data["annotations"] if row["area"] > 0]
     for number, row in enumerate(data["annotations"], 1):
         row.update(id=number, num_keypoints=sum(v > 0 for v in row["keypoints"][2::3]))
@@ -228,6 +228,7 @@ def test_coco_keypoints(seed: int, boxed: bool, tmp_path: Path) -> None:
     truth.write_text(json.dumps(data))
     found.write_text(json.dumps(results))
     chosen = {"class": "detection.MeanAveragePrecision", "iou_type": "keypoints", "box_format": "xywh"}
+    chosen |= {} if joints == 17 else {"sigmas": random_sigmas(joints).tolist()}
     config = {
         "metrics": {"map": chosen},
         "data": {"ground_truth": str(truth), "detections": str(found)},
@@ -235,6 +236,7 @@ def test_coco_keypoints(seed: int, boxed: bool, tmp_path: Path) -> None:
     }
     whole = COCO(str(truth))
     oracle = COCOeval(whole, whole.loadRes(str(found)), "keypoints")
+    oracle.params.kpt_oks_sigmas = chosen.get("sigmas", oracle.params.kpt_oks_sigmas)
     oracle.evaluate()
     oracle.accumulate()
     expected = oracle.result().values

@@ -56,7 +56,7 @@ class _Numpy:
 
 
 @pytest.mark.parametrize("seed", seeds(4))
-@pytest.mark.parametrize("keypoints", [1, 7, 8, 17, 133])
+@pytest.mark.parametrize("keypoints", [1, 7, 8, 17, 133, 240, 241, 294, 478, 1000])
 def test_similarities_are_those_of_pycocotools(keypoints: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the last bit but for the exponential, which in numpy depends on the processor."""
     rng = np.random.default_rng([keypoints, seed])
@@ -69,6 +69,18 @@ def test_similarities_are_those_of_pycocotools(keypoints: int, seed: int, monkey
     np.testing.assert_array_max_ulp(np.maximum(got, 1e-300), np.maximum(oracle(*given), 1e-300), 4)
     monkeypatch.setattr(pycocotools("cocoeval"), "np", _Numpy())
     assert np.array_equal(got, oracle(*given))
+
+
+def test_any_number_of_keypoints_is_summed_in_the_order_of_numpy() -> None:
+    """Against numpy's sum of the terms: those are the similarities of rows with one keypoint each."""
+    most = 70_001
+    points = np.random.default_rng(7).normal(0, 30, (most, 3))
+    gt, area, sigma = np.array([[[0.0, 0.0, 1.0]]]), np.array([4000.0]), 0.3
+    terms = keypoint_similarity(points[:, None], gt, None, area, [sigma])[:, 0]
+    assert 0 < terms.min() < terms.max() < 1
+    for n in (*range(1, 1200), 2047, 2048, 2049, 4096, 5000, 9_999, 65_536, most):
+        got = keypoint_similarity(points[None, :n], gt.repeat(n, 1), None, area, [sigma] * n)
+        assert got.item() == terms[:n].sum() / n, n
 
 
 def test_the_exponential_is_correctly_rounded() -> None:
@@ -118,9 +130,10 @@ def test_pairs_are_the_similarities_that_reach_the_threshold() -> None:
         ({"gt_areas": np.array([1])}, "gt_areas must be float64 but is int64"),
         ({"keypoints": np.ones((1, 3, 3))}, r"keypoints must have shape \[1, 2, 3\] but has \[1, 3, 3\]"),
         ({"gt_boxes": np.ones((1, 5))}, r"gt_boxes must have shape \[1, 4\] but has \[1, 5\]"),
-        ({"sigmas": []}, "sigmas must be 1 to 240 numbers but got 0"),
-        ({"sigmas": [0.1] * 241}, "sigmas must be 1 to 240 numbers but got 241"),
-        ({"sigmas": [0.1, 0.0]}, r"sigmas must be above 0 and finite but got \[0.1, 0.0\]"),
+        ({"sigmas": []}, "sigmas must be one number for each keypoint, at least one, but got none"),
+        ({"sigmas": [0.1] * 241}, r"keypoints must have shape \[1, 241, 3\] but has \[1, 2, 3\]"),
+        ({"sigmas": [0.1, 0.0]}, r"sigmas must be above 0 and finite but got 0.0 at index 1"),
+        ({"sigmas": [0.1] * 300 + [float("nan")]}, r"sigmas must be above 0 and finite but got nan at index 300"),
     ],
 )
 def test_bad_arguments(change: dict[str, Any], message: str) -> None:

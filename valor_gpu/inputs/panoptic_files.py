@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.files import FREE_EXPANSION, LARGEST_EXPANSION, InputFile
+from valor_gpu.inputs.files import LARGEST_EXPANSION, InputFile
+from valor_gpu.inputs.label_map_files import FREE_PIXELS
 from valor_gpu.inputs.png import COLORS, RGB, parse_png
 
 LAST_ID = 2**24 - 1
@@ -213,9 +214,9 @@ def read_ids(path: str, named_by: str) -> Picture:
     if png.color != RGB or png.depth != 8:
         got = COLORS[png.color] if png.color != RGB else f"RGB of {png.depth} bits"
         raise InputError(f"{path} must have the ids of segments as RGB of 8 bits (R + 256 G + 65536 B) but has {got}")
-    if 3 * png.width * png.height > max(FREE_EXPANSION, LARGEST_EXPANSION * len(data)):
+    if 3 * png.width * png.height > max(FREE_PIXELS, LARGEST_EXPANSION * len(data)):
         raise InputError(
             f"{path} must expand at most {LARGEST_EXPANSION} times but {len(data)} bytes stand for"
-            f" {png.width} x {png.height} pixels"
+            f" {png.width} x {png.height} pixels: if that is right, save it as a PNG without compression"
         )
     return Picture(png.unpack(), len(data), hashlib.sha256(data).digest())

@@ -18,9 +18,6 @@ from valor_gpu.ops._pairs_cpu import Columns, Found, Search, columns, find, firs
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.match_batch import FLOATS, MatchBatch
 
-MOST_KEYPOINTS = 240
-"""Most keypoints of a row, kMostKeypoints of csrc/core/keypoints.h."""
-
 RowWords = words(
     "RowWords",
     (
@@ -31,13 +28,8 @@ RowWords = words(
 """KeypointRows of csrc/core/keypoints.h: the rows of one side."""
 
 
-class SimilarityWords(ctypes.Structure):
-    """KeypointSimilarity of csrc/core/keypoints.h: what the similarity of a batch is made of."""
-
-    _fields_ = [
-        *((name, ctypes.c_int64) for name in ("points", "gt_points", "gt_boxes", "gt_areas", "keypoints")),
-        ("variances", ctypes.c_double * MOST_KEYPOINTS),
-    ]
+SimilarityWords = words("SimilarityWords", ("points", "gt_points", "gt_boxes", "gt_areas", "keypoints", "variances"))
+"""KeypointSimilarity of csrc/core/keypoints.h: what the similarity of a batch is made of."""
 
 
 class Keypoints(NamedTuple):
@@ -83,15 +75,22 @@ def check_sigmas(sigmas: Sequence[float], name: str = "sigmas") -> tuple[float, 
     """Returns the sigmas of K keypoints as floats; raises :class:`InputError` unless they are positive numbers.
 
     Args:
-        sigmas: 1 to 240 numbers, each above 0 and finite.
+        sigmas: one or more numbers, each above 0 and finite.
         name: how a message calls them.
     """
     values = tuple(float(sigma) for sigma in sigmas)
-    if not 1 <= len(values) <= MOST_KEYPOINTS:
-        raise InputError(f"{name} must be 1 to {MOST_KEYPOINTS} numbers but got {len(values)}")
-    if not all(0 < sigma < np.inf for sigma in values):
-        raise InputError(f"{name} must be above 0 and finite but got {list(values)[:8]}")
+    if not values:
+        raise InputError(f"{name} must be one number for each keypoint, at least one, but got none")
+    for index, sigma in enumerate(values):
+        if not 0 < sigma < np.inf:
+            raise InputError(f"{name} must be above 0 and finite but got {sigma} at index {index}")
     return values
+
+
+def variances_of(sigmas: Sequence[float]) -> NDArray[np.float64]:
+    """float64 ``[K]``, the squares of the doubled sigmas."""
+    variances: NDArray[np.float64] = (np.asarray(sigmas, np.float64) * 2) ** 2
+    return variances
 
 
 def keypoint_pairs(
@@ -110,7 +109,7 @@ def keypoint_pairs(
         gt_keypoints: floating ``[G, K, 3]``: x, y, visibility.
         gt_boxes: float64 ``[G, 4]`` xywh, or None: the extent of the keypoints.
         gt_areas: float64 ``[G]``, at least 0.
-        sigmas: K numbers, K at most 240.
+        sigmas: K numbers.
         lowest: the lowest threshold.
         agnostic: pair detections with ground truths of every class.
         hashed: whether the batch gets hashes, which name images without ids.
@@ -146,7 +145,7 @@ def keypoint_similarity(
         gt_keypoints: floating ``[G, K, 3]``: x, y, visibility.
         gt_boxes: float64 ``[G, 4]`` xywh, or None: the extent of the keypoints.
         gt_areas: float64 ``[G]``, at least 0.
-        sigmas: K numbers, K at most 240.
+        sigmas: K numbers.
 
     Raises:
         InputError: as :func:`keypoint_pairs`, naming the row of ``preds[0]`` or ``target[0]``.
@@ -208,14 +207,18 @@ def prepare_side(
     return side, bytes(RowWords(*head, 1, boxes, address(given.gt_areas), at, codes, address(flags), user))
 
 
-def similarity_words(given: Keypoints, sides: Sequence[Side], access: Access) -> SimilarityWords:
-    """The geometry of a search for pairs; ``given`` and ``sides`` must live as long."""
+def similarity_words(given: Keypoints, sides: Sequence[Side], variances: int, access: Access) -> ctypes.Structure:
+    """The geometry of a search for pairs; what it points to must live as long.
+
+    Args:
+        given: contiguous arrays.
+        sides: their loaded rows.
+        variances: address of :func:`variances_of`, where the kernel can read it.
+        access: how arrays are read.
+    """
     boxes = 0 if given.gt_boxes is None else access.address(given.gt_boxes)
-    variances = (np.asarray(given.sigmas, np.float64) * 2) ** 2
-    return SimilarityWords(
-        *(access.address(side.points) for side in sides), boxes, access.address(given.gt_areas), len(variances),
-        (ctypes.c_double * MOST_KEYPOINTS)(*variances),
-    )  # fmt: skip
+    rows = (access.address(side.points) for side in sides)
+    return SimilarityWords(*rows, boxes, access.address(given.gt_areas), len(given.sigmas), variances)
 
 
 def run(
@@ -234,7 +237,8 @@ def run(
     """
     firsts, images = first_rows(batch.lengths), int(batch.lengths.shape[1])
     rows = [int(n) for n in firsts[:2, -1]]
-    threads = threads_for(8 * sum(rows), access)  # a row takes as long as 8 boxes
+    # Two keypoints take about as long as a box: 8 boxes for the 17 of a person.
+    threads = threads_for(max(len(given.sigmas) // 2, 1) * sum(rows), access)
     given, whole = check_shapes(given, rows, access), columns(batch, rows, access)
     error, flags = np.array(NO_ERROR, np.int64), access.empty((rows[1],), "uint8")
     sides = []
@@ -244,7 +248,8 @@ def run(
         native.function("valor_cpu", "valor_load_keypoints_cpu", "ppq")(task, error.ctypes.data, threads)
         sides.append(side)
     list_pairs = native.function("valor_cpu", "valor_keypoint_pairs_cpu", "ppq")
-    search = Search(whole, similarity_words(given, sides, access), lowest, agnostic)
+    variances = variances_of(given.sigmas)
+    search = Search(whole, similarity_words(given, sides, variances.ctypes.data, access), lowest, agnostic)
     pairs = find(search, firsts, access, list_pairs, threads)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
     found = Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, int(error)])
@@ -262,7 +267,8 @@ def similarity(given: Keypoints, access: Access) -> tuple[Any, int]:
         side, task = prepare_side(given, target, whole, (firsts.ctypes.data, 1), False, flags, access)
         native.function("valor_cpu", "valor_load_keypoints_cpu", "ppq")(task, error.ctypes.data, threads)
         sides.append(side)
-    out, geometry = access.empty((rows[0], rows[1]), "float64"), similarity_words(given, sides, access)
+    out, variances = access.empty((rows[0], rows[1]), "float64"), variances_of(given.sigmas)
+    geometry = similarity_words(given, sides, variances.ctypes.data, access)
     native.function("valor_cpu", "valor_keypoint_similarity_cpu", "pqqpq")(
         ctypes.addressof(geometry), *rows, access.address(out), threads
     )

@@ -12,6 +12,7 @@ from valor_gpu import native
 from valor_gpu.checks import check_dtype, check_same_device, check_shape, check_type
 from valor_gpu.ops import _keypoints_cpu, _keypoints_reference
 from valor_gpu.ops._assign_cuda import check_one_device
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._keypoints_cpu import (
     COCO_SIGMAS,
     FoundKeypoints,
@@ -20,6 +21,7 @@ from valor_gpu.ops._keypoints_cpu import (
     check_sigmas,
     prepare_side,
     similarity_words,
+    variances_of,
 )
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
@@ -47,7 +49,7 @@ def keypoint_similarity(
         keypoints: float16, bfloat16, float32 or float64 ``[D, K, 3]``: x, y in pixels, and a number that is not used.
         gt_keypoints: likewise ``[G, K, 3]``; the third number is above 0 where a keypoint is visible.
         gt_areas: ``[G]`` floating, square pixels, at least 0.
-        sigmas: K numbers, 1 to 240 of them, each above 0; default COCO's 17.
+        sigmas: K numbers, each above 0; default COCO's 17.
         gt_boxes: ``[G, 4]`` floating, x, y, width and height; default the extent of the keypoints.
 
     Returns:
@@ -117,7 +119,8 @@ def _similarity_on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
             side, words = prepare_side(given, target, whole, (table.data_ptr(), 1), False, flags, access)
             load(words, rows[target], error.data_ptr(), stream)
             sides.append(side)
-        out, geometry = access.empty(rows, "float64"), similarity_words(given, sides, access)
+        out, variances = access.empty(rows, "float64"), constant(variances_of(given.sigmas), device)
+        geometry = similarity_words(given, sides, variances.data_ptr(), access)
         native.function("valor_cuda", "valor_keypoint_similarity_cuda", "pqqpp")(
             bytes(geometry), *rows, out.data_ptr(), stream
         )
@@ -226,7 +229,8 @@ def _pairs_on_cuda(*arguments: Any) -> tuple[Tensor, ...]:
             side, words = prepare_side(given, target, whole, place, user, flags, access)
             load(words, rows[target], error.data_ptr(), stream)
             sides.append(side)
-        search = Search(whole, similarity_words(given, sides, access), lowest, agnostic)
+        variances = constant(variances_of(given.sigmas), device)
+        search = Search(whole, similarity_words(given, sides, variances.data_ptr(), access), lowest, agnostic)
         launch = native.function("valor_cuda", "valor_keypoint_pairs_cuda", "pqp")
         pairs = find(search, firsts, table, access, launch, stream)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
