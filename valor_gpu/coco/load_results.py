@@ -72,9 +72,10 @@ def check_images(rows: Annotations, image_ids: NDArray[np.int64]) -> None:
     unknown = ~members(rows.image_id[starts], image_ids)
     if unknown.any():
         row = int(starts[unknown.argmax()])
+        none = "" if len(image_ids) else ": the ground truth lists no images"
         raise InputError(
             f"Results do not correspond to current coco set: {rows.place(row)}.image_id must be the id of one of the"
-            f" {len(image_ids)} images but got {rows.image_id[row]}"
+            f" {len(image_ids)} images but got {rows.image_id[row]}{none}"
         )
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import BIT, FIELDS, Columns, wrong_record, wrong_value
+from valor_gpu.inputs._coco_records import BIT, CONVERT, FIELDS, Columns, wrong_record, wrong_value
 from valor_gpu.inputs.files import InputFile, Path
 
 CHUNK_BYTES = 1 << 20
@@ -95,7 +95,8 @@ class JsonFile:
         """Raises for what stands at byte ``at``."""
         found = bytes(self._text[at : at + _BYTES_SHOWN])
         got = f"got {found.decode('utf-8', 'replace')!r}" if found else "the file ends"
-        raise InputError(f"{self.name}: byte {at}: needed {need} but {got}")
+        is_other_format = found[:1] not in (b"", b"{", b"[") and at == self.skip_space(0)
+        raise InputError(f"{self.name}: byte {at}: needed {need} but {got}{f': {CONVERT}' if is_other_format else ''}")
 
     def skip_space(self, at: int) -> int:
         """The first byte at ``at`` or later that is not space."""
