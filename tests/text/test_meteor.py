@@ -38,7 +38,7 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[float]]:
 
 
 def matches_of(here: Sequence[str], there: Sequence[str]) -> Matches:
-    """Pairs of positions: equal words, then stems, then stems that share a set; from the end, with the last free one."""
+    """Positions of equal words, then of stems, then of stems that share a set; from the end, with the last free one."""
     from nltk.stem import PorterStemmer
 
     stem = PorterStemmer().stem
