@@ -81,14 +81,14 @@ def crowds_of(row: Row) -> bool:
 
 @shape
 def labelme() -> Dataset:
-    """labelme's examples/instance_segmentation/labelme2coco.py: ids from 0, null names, several polygons."""
+    """labelme's examples/instance_segmentation/labelme2coco.py: all ids from 0, null names, several polygons."""
     extra = {"license": 0, "url": None, "date_captured": None}
     return {
         "info": {"description": None, "url": None, "version": None, "year": 2026, "contributor": None},
         "licenses": [{"url": None, "id": 0, "name": None}],
         "images": images(0, **extra),
         "type": "instances",
-        "annotations": annotations(1, 0, 0, lambda row: {
+        "annotations": annotations(0, 0, 0, lambda row: {
             "segmentation": [floats(row["polygon"]), floats(row["polygon"][:6])], "area": float(row["area"]),
             "bbox": [float(v) for v in row["box"]], "iscrowd": 0}),
         "categories": categories(0, supercategory=None),
@@ -152,13 +152,13 @@ def fiftyone() -> Dataset:
 
 @shape
 def supervision_boxes() -> Dataset:
-    """supervision before 0.27: all ids but those of annotations from 0, `segmentation: []`."""
+    """supervision, earlier releases: classes from 0, `segmentation: []`, float boxes."""
     return {
         "info": {},
         "licenses": [{"id": 1, "url": "https://creativecommons.org/licenses/by/4.0/", "name": "CC BY 4.0"}],
         "categories": categories(0, supercategory="common-objects"),
-        "images": images(0, license=1, date_captured="01/31/2026,12:00:00"),
-        "annotations": annotations(1, 0, 0, lambda row: {
+        "images": images(1, license=1, date_captured="01/31/2026,12:00:00"),
+        "annotations": annotations(1, 1, 0, lambda row: {
             "bbox": [float(v) for v in row["box"]], "area": float(row["area"]), "segmentation": [], "iscrowd": 0}),
     }  # fmt: skip
 
@@ -179,14 +179,14 @@ def supervision_masks() -> Dataset:
 
 @shape
 def roboflow() -> Dataset:
-    """Roboflow: class 0 above the others and without objects, integers beside floats, `extra` in images."""
+    """Roboflow: ids from 0, class 0 above the others and without objects, integers beside floats, `extra` in images."""
     above = {"id": 0, "name": "objects", "supercategory": "none"}
     return {
         "info": {"year": "2026", "version": "1", "description": "Exported from roboflow.com", "contributor": ""},
         "licenses": [{"id": 1, "url": "https://creativecommons.org/licenses/by/4.0/", "name": "CC BY 4.0"}],
         "categories": [above, *categories(1, supercategory="objects")],
         "images": images(0, license=1, date_captured="2026-01-31T12:00:00+00:00", extra={"name": "photo.jpg"}),
-        "annotations": annotations(1, 0, 1, lambda row: {
+        "annotations": annotations(0, 0, 1, lambda row: {
             "bbox": [*row["box"][:2], row["box"][2] + 0.5, row["box"][3]], "area": row["area"] + 0.25,
             "segmentation": [], "iscrowd": 0}),
     }  # fmt: skip
@@ -194,10 +194,10 @@ def roboflow() -> Dataset:
 
 @shape
 def globox() -> Dataset:
-    """globox 2.9 and Label Studio: every class and image from 0, `ignore`."""
+    """globox 2.9 and Label Studio: every id from 0, `ignore`."""
     return {
         "images": images(0),
-        "annotations": annotations(1, 0, 0, lambda row: {
+        "annotations": annotations(0, 0, 0, lambda row: {
             "iscrowd": 0, "ignore": 0, "bbox": floats(row["box"]), "area": float(row["area"]), "segmentation": []}),
         "categories": categories(0, supercategory="none"),
     }  # fmt: skip
