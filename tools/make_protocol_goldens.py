@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from testing.digests import digest
+from testing.goldens import real_masks
 from testing.keypoint_scenes import common_rules, random_keypoints, random_sigmas
 from testing.lvis_scenes import detections_on, random_lvis, random_masks
 
@@ -170,6 +171,8 @@ def make_boundary() -> None:
         e = run_boundary(*random_masks(seed))  # which changes what it gets
         arrays |= {f"{seed}_{array}": e.eval[array] for array in ("precision", "recall")}
         about["scenes"][seed] = {"stats": list(map(float, e.stats[:12])), "objects": digest(random_masks(seed))}
+    e = run_boundary(*real_masks())
+    about["scenes"]["real"] = {"stats": list(map(float, e.stats[:12])), "objects": digest(real_masks())}
     write("boundary_golden.npz", about, arrays)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from testing.digests import digest
-from testing.goldens import golden
+from testing.goldens import golden, real_masks
 from testing.lvis_scenes import random_masks
 from tests.coco.comparison import OURS, run
 from tests.coco.test_keypoints import keypoint_evaluator
@@ -30,6 +30,15 @@ def test_random_scenes(seed):
         assert theirs.shape == ours.shape
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=ROUNDING)
     np.testing.assert_allclose(e.stats, about["stats"], rtol=0, atol=1e-14)
+
+
+def test_real_masks():
+    """9 crowds among 839 objects; the masks are those of the COCO API's examples."""
+    about = GOLDEN.about["scenes"]["real"]
+    assert digest(real_masks()) == about["objects"]
+    e = run(keypoint_evaluator(OURS, real_masks(), "boundary")).e
+    np.testing.assert_allclose(e.stats, about["stats"], rtol=0, atol=1e-14)
+    assert round(float(e.stats[0]), 4) == 0.2264  # as masks 0.3195
 
 
 def test_boundaries_decide_something():

@@ -61,6 +61,21 @@ def test_similarities_equal_torchvision(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SIMILARITIES)
+@pytest.mark.parametrize(("scale", "moved", "height"), [(1e-4, 0, 1), (1e6, 0, 1), (1, 1e5, 1), (1, 0, 1e-5)])
+def test_similarities_of_tiny_huge_far_and_thin_boxes(kind: str, scale: float, moved: float, height: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    first = boxes(generator, 60).double()
+    first[:, 3] = first[:, 1] + (first[:, 3] - first[:, 1]) * height
+    first = first * scale + moved
+    second = first.roll(1, 0)
+    second[:20] = first[:20]
+    second[20:40] = first[20:40] + (first[20:40] - first[20:40].roll(1, 0)) * 0.1
+    pairs = first.repeat_interleave(60, 0), second.repeat(60, 1)
+    found = similarity_of_pairs(kind, *pairs, box_iou(first, second).flatten()).view(60, 60)
+    torch.testing.assert_close(found, PEERS[kind](first, second), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", SIMILARITIES)
 def test_similarities_of_boxes_without_area_are_numbers(kind: str) -> None:
     points = torch.tensor([[1.0, 1, 1, 1], [1, 1, 1, 1], [0, 0, 2, 0]]).double()
     found = similarity_of_pairs(kind, points, points.flip(0), torch.zeros(3, dtype=torch.float64))

@@ -108,27 +108,27 @@ def match(
     return out
 
 
-def plain_precision(scene: Scene, label: int, threshold: float) -> NDArray[np.float64]:
-    """float64 ``[101]``: COCOeval.accumulate of one class at all areas and 100 detections an image."""
+def plain_curve(scene: Scene, label: int, threshold: float, limit: int = 100) -> tuple[NDArray[np.float64], float]:
+    """float64 ``[101]`` and recall: COCOeval.accumulate of one class at all areas, ``limit`` detections an image."""
     rows: list[tuple[float, int, bool, bool]] = []
     positives = 0
     for image, (pred, true) in enumerate(zip(*scene)):
         d, g = pred["labels"] == label, true["labels"] == label
         crowd = true["iscrowd"][g].numpy() != 0
         positives += int((~crowd).sum())
-        order = torch.sort(pred["scores"][d], descending=True, stable=True).indices
+        order = torch.sort(pred["scores"][d], descending=True, stable=True).indices[:limit]
         ious = shapely_iou(pred["boxes"][d][order], true["boxes"][g], crowd)
         for score, at in zip(pred["scores"][d][order].tolist(), match(ious, crowd, crowd, threshold)):
             rows.append((score, image, at >= 0 and not crowd[at], at >= 0 and bool(crowd[at])))
     rows.sort(key=lambda row: (-row[0], row[1]))
     counted = [row[2] for row in rows if not row[3]]
     if not positives:
-        return np.full(101, -1.0)
+        return np.full(101, -1.0), -1.0
     hits = np.cumsum(counted, dtype=float)
     precision = hits / (np.arange(len(hits)) + 1 + np.spacing(1)) if len(hits) else np.zeros(0)
     precision = np.maximum.accumulate(precision[::-1])[::-1]
     at = np.searchsorted(hits / positives, np.linspace(0, 1, 101), side="left")
-    return np.append(precision, 0.0)[np.minimum(at, len(precision))]
+    return np.append(precision, 0.0)[np.minimum(at, len(precision))], float(sum(counted)) / positives
 
 
 @pytest.mark.parametrize("seed", seeds(2))
@@ -138,9 +138,22 @@ def test_precision_is_that_of_a_plain_evaluator(seed: int) -> None:
     got = evaluate(scene, iou_thresholds=thresholds, extended_summary=True)["precision"]
     for k in range(3):
         for t, threshold in enumerate(thresholds):
-            expected = plain_precision(scene, k, threshold)
+            expected, _ = plain_curve(scene, k, threshold)
             assert np.allclose(got[t, :, k, 0, -1].numpy(), expected, rtol=1e-15, atol=0), (k, threshold)
     assert 0.05 < float(got[got >= 0].mean()) < 0.95
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_recall_is_that_of_a_plain_evaluator(seed: int) -> None:
+    """Also the mean over classes and thresholds, at each limit of detections."""
+    scene, thresholds, limits = random_scene(60 + seed), [0.3, 0.5, 0.75], [1, 3, 100]
+    choices: dict[str, Any] = {"iou_thresholds": thresholds, "max_detection_thresholds": limits}
+    got = evaluate(scene, **choices, extended_summary=True)
+    for m, limit in enumerate(limits):
+        expected = np.array([[plain_curve(scene, k, t, limit)[1] for k in range(3)] for t in thresholds])
+        assert np.allclose(got["recall"][:, :, 0, m].numpy(), expected, rtol=1e-15, atol=0), limit
+        assert float(got[f"mar_{limit}"]) == pytest.approx(expected[expected >= 0].mean(), rel=1e-6)
+    assert 0 < float(got["mar_1"]) < float(got["mar_100"]) < 1
 
 
 def test_formats_agree() -> None:

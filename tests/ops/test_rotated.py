@@ -388,3 +388,62 @@ def test_rounded_corners_of_thin_boxes_are_no_error(dtype: torch.dtype) -> None:
 def test_opcheck() -> None:
     args = (random_rows(4, 1), random_rows(3, 2), torch.tensor([True, False, True]), DEGREES)
     torch.library.opcheck(torch.ops.valor_gpu.rotated_iou.default, args)
+
+
+# ------------------------------------------------------------------------------------------------ pairs of every kind
+
+
+def pairs_of(kind: str, n: int = 2000) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """float64 ``[n, 5]``: the n-th box of one side with the n-th of the other."""
+    rng = np.random.default_rng([len(kind), 77])
+    first, second = (rng.random((n, 5)) * [40, 40, 30, 30, 720] + [0, 0, 0.5, 0.5, -360] for _ in range(2))
+    angle = np.deg2rad(first[:, 4])
+    if kind == "aligned":
+        first[:, 4], second[:, 4] = (rng.choice([-360, -270, -180, -90, 0, 90, 180, 270, 360], n) for _ in range(2))
+    elif kind in ("tiny", "huge"):
+        first[:, :4], second[:, :4] = (side[:, :4] * (1e-6 if kind == "tiny" else 1e7) for side in (first, second))
+    elif kind == "slivers":
+        first[:, 2:4], second[:, 2:4] = (side[:, 2:4] * [1e4, 1e-3] for side in (first, second))
+    elif kind == "contained":
+        second = first.copy()
+        second[:, 2:4] *= rng.random((n, 1))
+    elif kind == "half":  # moved along its own width, so that two edges lie on one line
+        second = first.copy()
+        second[:, 0] += first[:, 2] / 2 * np.cos(angle)
+        second[:, 1] -= first[:, 2] / 2 * np.sin(angle)
+    elif kind == "tiny in huge":
+        first[:, 2:4] *= 1e-5
+        first[:, :2] = second[:, :2] + rng.random((n, 2)) - 0.5
+    elif kind == "far":
+        first[:, :2] += 1e5
+        second[:, :2] += 1e5
+    return first, second
+
+
+KINDS = ("random", "aligned", "tiny", "huge", "slivers", "contained", "half", "tiny in huge", "far")
+
+
+def iou_of_pairs(first: Tensor, second: Tensor) -> NDArray[np.float64]:
+    blocks = [rotated_box_iou(a, b).diagonal() for a, b in zip(first.split(100), second.split(100))]
+    return np.asarray(torch.cat(blocks).numpy())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pairs_of_every_kind_equal_shapely(kind: str) -> None:
+    """18,000 pairs; coordinates of 1e5 leave shapely, which gets corners, ten digits."""
+    shapely = pytest.importorskip("shapely", reason="shapely is not installed")
+    first, second = map(torch.from_numpy, pairs_of(kind))
+    polygons = [shapely.polygons(corners(side).numpy().reshape(-1, 4, 2)) for side in (first, second)]
+    shared = shapely.area(shapely.intersection(*polygons))
+    union = area_of(first) + area_of(second) - shared
+    iou = iou_of_pairs(first, second)
+    np.testing.assert_allclose(iou, shared / union, rtol=0, atol=1e-11 if kind == "far" else 2e-13)
+    assert float((iou > 0).mean()) > 0.3
+    assert (iou == iou_of_pairs(second, first)).all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_single_precision_is_the_same_boxes_in_double_precision(kind: str) -> None:
+    first, second = (torch.from_numpy(side).float() for side in pairs_of(kind))
+    assert (iou_of_pairs(first, second) == iou_of_pairs(first.double(), second.double())).all()
+    assert (iou_of_pairs(first, first) == 1).all()

@@ -75,9 +75,10 @@ def on_dataset(data: Dataset, rows: Annotations) -> tuple[Dataset, Annotations]:
     unknown = ~members(rows.image_id[starts], image_ids)
     if unknown.any():
         row = int(starts[unknown.argmax()])
+        none = "" if len(image_ids) else ": the ground truth lists no images"
         raise InputError(
             f"Results do not correspond to current coco set: {rows.place(row)}.image_id must be the id of one of the"
-            f" {len(image_ids)} images but got {shown(row_ids(rows, 'image_id', [row])[0])}"
+            f" {len(image_ids)} images but got {shown(row_ids(rows, 'image_id', [row])[0])}{none}"
         )
     return data, rows
 

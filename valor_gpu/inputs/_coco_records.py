@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,11 @@ SIZES = ("num_keypoints", "height", "width")
 """Fields that few evaluations need: not in ``present``, and what is no number is no error until somebody asks."""
 
 RECORD_FIELDS = FIELDS[: -len(SIZES)]
+
+CONVERT = "export it as COCO JSON, or convert it"
+"""The way out of a file in another format."""
+BOXES = "iou type bbox compares boxes"
+"""The way out of annotations that have boxes and no masks."""
 
 IDS = ("id", "image_id", "category_id")
 """Fields whose values are integers or texts; the ids of annotations, which other records do not name, are integers."""
@@ -92,8 +97,19 @@ def present_fields(present: int) -> list[str]:
 def missing_field(where: str, row: int, field: str, present: int) -> InputError:
     """The error for a record without ``field``; ``present`` has the bits of the fields it has."""
     has = present_fields(present)
+    hint = f"; {BOXES}" if field == "segmentation" and "bbox" in has else ""
     return InputError(f"{where}[{row}] must have {field} but has only {', '.join(has) or 'other keys'}"
-                      " (null counts as missing)")  # fmt: skip
+                      f" (null counts as missing{hint})")  # fmt: skip
+
+
+def check_keys(where: str, keys: Collection[str]) -> None:
+    """Raises for an object that has other keys in place of those of COCO, as annotation tools save their own."""
+    if not keys or not {"images", "annotations", "categories", "info", "licenses"}.isdisjoint(keys):
+        return
+    names = [key if len(key) <= 30 else f"{key[:30]}..." for key in map(str, islice(keys, 5))]
+    more = f" and {len(keys) - 5} more" if len(keys) > 5 else ""
+    raise InputError(f"{where} must have images, annotations and categories but has only {', '.join(names)}{more}:"
+                     f" {CONVERT}")  # fmt: skip
 
 
 def check_no_dataset(where: str, keys: Sequence[str]) -> None:

@@ -16,6 +16,7 @@ from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import (
     BIT,
+    CONVERT,
     FIELDS,
     IDS,
     Columns,
@@ -112,7 +113,8 @@ class JsonFile:
         """Raises for what stands at byte ``at``."""
         found = bytes(self._text[at : at + _BYTES_SHOWN])
         got = f"got {found.decode('utf-8', 'replace')!r}" if found else "the file ends"
-        raise InputError(f"{self.name}: byte {at}: needed {need} but {got}")
+        is_other_format = found[:1] not in (b"", b"{", b"[") and at == self.start
+        raise InputError(f"{self.name}: byte {at}: needed {need} but {got}{f': {CONVERT}' if is_other_format else ''}")
 
     @property
     def start(self) -> int:

@@ -21,12 +21,14 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs import _coco_scan
 from valor_gpu.inputs._coco_records import (
     BIT,
+    CONVERT,
     RECORD_FIELDS,
     SIZES,
     TEXT_COLUMNS,
     Columns,
     box_areas,
     check_array,
+    check_keys,
     check_no_dataset,
     columns_from_records,
     count_repeats,
@@ -226,6 +228,7 @@ def columns_from_dataset(dataset: Mapping[str, Any], where: str = "dataset", ima
     """
     if not isinstance(dataset, Mapping):
         raise InputError(f"{where} must be an object with images, annotations and categories but got {shown(dataset)}")
+    check_keys(where, dataset)
     parts: dict[str, Any] = {}
     for name, fields in _DATASET_FIELDS.items():
         records = dataset.get(name, ())
@@ -299,7 +302,8 @@ def load_json(path: Path) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         place = len(data) - len(text[error.pos :].encode())
-        raise InputError(f"{file.name}: byte {place}: {error.msg}") from None
+        hint = "" if text.lstrip()[:1] in ("", "{", "[") else f": {CONVERT}"
+        raise InputError(f"{file.name}: byte {place}: {error.msg}{hint}") from None
     except InputError:
         raise
     except ValueError as error:
@@ -312,8 +316,10 @@ def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
     parts: dict[str, Any] = {}
     objects: dict[str, list[dict[str, Any]]] = {"images": [], "categories": []}
     values: dict[str, Any] = {}
+    keys: list[str] = []
 
     def read(key: str, at: int) -> int:
+        keys.append(key)
         if key == "annotations":
             parts[key], end = file.array(at, _ALL_FIELDS, f"{file.name}: {key}")
             values[key] = FileValues.of_scan(file.file, parts[key])
@@ -331,6 +337,7 @@ def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
         return end
 
     file.finish(file.each_member(file.start, read))
+    check_keys(file.name, keys)
     has_categories = "categories" in parts
     for name, fields in _DATASET_FIELDS.items():
         parts.setdefault(name, columns_from_records((), name, fields))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.inputs._coco_records import shown
+from valor_gpu.inputs._coco_records import BOXES, shown
 from valor_gpu.inputs._coco_values import Rows
 from valor_gpu.inputs.coco import Annotations
 from valor_gpu.ops._polygons_cpu import MOST_CROSSINGS
@@ -24,7 +24,7 @@ _FIELDS = ("data", "size", "places", "sizes", "boxes", "count", "lengths", "mask
 MaskWords = type("MaskWords", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in _FIELDS]})
 """MaskTexts of csrc/cpu/coco_masks.cpp."""
 
-_NO_IMAGE_SIZE, _WRONG_STRING = 5, 9
+_NO_POLYGON, _NO_IMAGE_SIZE, _WRONG_STRING = 2, 5, 9
 _NEEDS = (
     "",
     "a list of polygons or an object with size and counts",
@@ -149,4 +149,5 @@ def _raise(annotations: Annotations, row: int, problem: int) -> None:
         text = counts if isinstance(counts, bytes) else _BEYOND_ASCII.sub("\0", str(counts)).encode()
         raise InputError(f"{place}.counts {explain_string(text, *map(int, value['size']))}")
     got = f"box {annotations.bbox[row].tolist()}" if value is None and annotations.corners else shown(value)
-    raise InputError(f"{place} must be {_NEEDS[problem]} but got {got}")
+    hint = f": {BOXES}" if problem == _NO_POLYGON and annotations.has("bbox")[row] else ""
+    raise InputError(f"{place} must be {_NEEDS[problem]} but got {got}{hint}")

@@ -30,7 +30,8 @@ def meteor_scores(
     """Computes METEOR of every row in [0, 1], float64 ``[rows]``, as NLTK does; the best reference counts.
 
     Words are cut at white space and compared in lower case: equal, then by Porter stem, then by a common synonym set of
-    WordNet.
+    WordNet. As in NLTK the third step looks up the stems that the second has made: ``big`` and ``large`` do not match,
+    as ``larg`` is no word. A word is matched with the last one that is free, from the end of the prediction on.
 
     Source: Banerjee and Lavie, "METEOR: an automatic metric for MT evaluation with improved correlation with human
     judgments" (2005).
