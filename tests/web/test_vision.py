@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from testing.text_ids import renamed
+from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.test_save_result import evaluation
 from tests.web.pages import client, locked_client, text_of
 from valor_gpu.pages.numbers import MINUS
@@ -334,3 +336,19 @@ def test_what_has_no_images_says_why(tmp_path: Path) -> None:
                           ("AP", "saving the COCOeval itself")):  # fmt: skip
         uid = saved(tmp_path, SavedRun("detection", {"metric": metric}, {"map": 0.5}))
         assert words in text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision"))
+
+
+def test_ids_that_are_texts_are_shown(tmp_path: Path) -> None:
+    dataset, results = renamed(random_objects(8), 8)
+    first = dataset["images"][0]["id"]
+    for each in (*dataset["images"], *dataset["annotations"], *results):
+        name = "id" if "file_name" not in each and "image_id" not in each else "image_id"
+        each[name] = "<b>day 1/img" if each[name] == first else each[name]
+    with Store(tmp_path / "s.sqlite") as store:
+        run_id = store.save(run(evaluator(OURS, (dataset, results))).e, "texts").id
+    site = client(tmp_path / "s.sqlite")
+    pages = [site.get(f"/runs/{run_id}")]
+    pages += [site.get(f"/runs/{run_id}/image/{n}") for n in range(1, len(dataset["images"]) + 1)]
+    assert {page.status_code for page in pages} == {200}
+    assert sum("&lt;b&gt;day 1/img" in page.text for page in pages) >= 1
+    assert not any("<b>day 1/img" in page.text for page in pages)

@@ -310,7 +310,7 @@ class JsonFile:
 
 def _groups(rows: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A row of each group of equal rows of ``[N, W]``, and int64 ``[N]`` the group of each; groups may be equal."""
-    odd = np.arange(1, 2 * rows.shape[1], 2, np.uint64) * _MULTIPLIER
+    odd = np.arange(1, 2 * rows.shape[1], 2).astype(np.uint64) * _MULTIPLIER
     _, first, group = np.unique((rows * odd).sum(1), return_index=True, return_inverse=True)
     if (rows[first[group]] != rows).any():  # different rows with one sum
         first = group = np.arange(len(rows))
