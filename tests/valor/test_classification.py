@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from sklearn import metrics as authority
 
 from tests.fuzz import seeds
 from tests.valor import cases
+from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.valor import (
     Annotation,
@@ -484,3 +488,29 @@ def test_manager_with_a_label_map_and_filters() -> None:
     assert values_of(manager.evaluate())["Accuracy"] == {"k": 0.5}
     tree = {"datums": {"op": "eq", "lhs": {"name": "datum.uid"}, "rhs": {"value": "a"}}}
     assert values_of(manager.evaluate(tree))["Accuracy"] == {"k": 1.0}
+
+
+@pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
+@pytest.mark.parametrize("compat", [None, "valor-core", "valor-lite"])
+def test_no_torch_is_loaded(compat: str | None) -> None:
+    program = (
+        "import sys\n"
+        "from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction, enums\n"
+        "from valor_gpu.valor import evaluate_classification\n"
+        "truth = [GroundTruth(Datum(uid), [Annotation(labels=[Label('k', uid)])]) for uid in 'ab']\n"
+        "labels = [Label('k', 'a', 0.75), Label('k', 'b', 0.25)]\n"
+        "found = [Prediction(Datum(uid), [Annotation(labels=labels)]) for uid in 'ab']\n"
+        f"wanted = {{}} if {compat!r} else {{'metrics_to_return': list(enums.MetricType.classification())}}\n"
+        f"evaluation = evaluate_classification(truth, found, compat={compat!r}, **wanted)\n"
+        "print(len(evaluation.metrics) > 0, [name for name in ('torch', 'torchmetrics') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "True []\n"
+
+
+def test_areas_without_the_library_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(4)
+    scores, target = draw.integers(0, 9, (50, 3)) / 8.0, draw.integers(0, 2, (50, 3))
+    found = roc._areas(scores, target)
+    monkeypatch.setattr(roc, "native", SimpleNamespace(available=lambda name: False))
+    assert roc._areas(scores, target).tolist() == found.tolist() and found.min() > 0

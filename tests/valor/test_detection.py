@@ -463,6 +463,54 @@ def test_parameters_say_what_was_asked_for() -> None:
     assert MetricType.object_detection() == {*DEFAULT_METRICS, *map(MetricType, CURVES)}
 
 
+def test_parameters_of_valor_core_are_its_dict() -> None:
+    data = one_image([box(0, 10)], [box(0, 10, s=0.4)])
+    plain = evaluate(
+        *data, compat="valor-core", iou_thresholds_to_compute=[0.1, 0.6], iou_thresholds_to_return=[0.1, 0.6]
+    )
+    assert plain.to_dict()["parameters"] == {
+        "label_map": {}, "metrics_to_return": list(DEFAULT_METRICS),
+        "iou_thresholds_to_compute": [0.1, 0.6], "iou_thresholds_to_return": [0.1, 0.6],
+        "recall_score_threshold": 0.0, "pr_curve_iou_threshold": 0.5, "pr_curve_max_examples": 1,
+        "convert_annotations_to_type": None,
+    }  # fmt: skip
+    label_map = {Label("class", "cat"): Label("class", "animal")}
+    mapped = evaluate(*data, label_map, compat="valor-core")
+    assert mapped.to_dict()["parameters"]["label_map"] == label_map
+    pairs = [[["class", "cat"], ["class", "animal"]]]
+    shown = json.loads(str(mapped))["parameters"]
+    assert shown["label_map"] == pairs and shown["compat"] == "valor-core"
+    own = evaluate(*data, label_map).to_dict()["parameters"]
+    assert own["label_map"] == pairs and own["score_thresholds"] == [0.5]
+    assert evaluate(*data).to_dict()["parameters"]["label_map"] is None
+
+
+def test_managers_take_frames() -> None:
+    frame = {"datum_uid": ["a"], "label_key": ["k"], "label_value": ["v"], "xmin": [0], "ymin": [0], "xmax": [9],
+             "ymax": [9]}  # fmt: skip
+    manager = ValorDetectionManager(metrics_to_return=["mAP"])
+    manager.add_data(frame, {**frame, "score": [0.5]})
+    assert [metric["value"] for metric in manager.evaluate().metrics] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("compat", [None, "valor-core", "valor-lite", "coco"])
+def test_an_evaluation_loads_no_torchmetrics(compat: str | None) -> None:
+    """It loads 1,400 further modules, among them transformers, scipy and matplotlib, for 6 seconds."""
+    code = (
+        "import sys\n"
+        "from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, Prediction, evaluate_detection\n"
+        "def one(*score):\n"
+        "    box = Box.from_extrema(0, 9, 0, 9)\n"
+        "    return [Annotation(labels=[Label('k', 'v', *score)], bounding_box=box, is_instance=True)]\n"
+        "data = [GroundTruth(Datum('a'), one())], [Prediction(Datum('a'), one(0.9))]\n"
+        f"evaluation = evaluate_detection(*data, compat={compat!r})\n"
+        "heavy = 'torchmetrics', 'transformers', 'scipy', 'matplotlib', 'pandas', 'sklearn'\n"
+        "print(len(evaluation.metrics) > 0, [name for name in heavy if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "True []\n"
+
+
 def test_names_load_no_torch() -> None:
     code = "import sys; from valor_gpu.valor import evaluate_detection, ValorDetectionManager, Dataset\n"
     run = subprocess.run(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from valor_gpu.store.saved import SavedRun
 
 _NONE = type(None)
+_OWN_CHOICES = ("compat", "score_thresholds", "matching", "duplicates", "limit", "offset")  # not in valor_core
+_OF_TEXTS = ("llm_api_params", "metric_params")  # in valor_core's parameters of generated texts alone
 
 
 @dataclass
@@ -86,7 +88,22 @@ class EvaluationParameters:
         check_int("offset", self.offset)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values: labels as ``[key, value]``, the label map as pairs of these, metric types as strings."""
+        """Plain values: labels as ``[key, value]``, the label map as pairs of these, metric types as strings.
+
+        With ``compat="valor-core"`` the dict of valor_core: the label map as a dict of Label to Label, empty without a
+        map, and no choice that valor_core does not have.
+        """
+        values = self._plain()
+        if self.compat == "valor-core":
+            return {
+                name: dict(self.label_map or {}) if name == "label_map" else value
+                for name, value in values.items()
+                if name not in _OWN_CHOICES and (value is not None or name not in _OF_TEXTS)
+            }
+        return values
+
+    def _plain(self) -> dict[str, Any]:
+        """Every choice as ``json.dumps`` takes it, whatever ``compat`` is."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         if self.label_map is not None:
             values["label_map"] = [[[a.key, a.value], [b.key, b.value]] for a, b in self.label_map.items()]
@@ -160,4 +177,4 @@ class Evaluation:
     def __str__(self) -> str:
         import json
 
-        return json.dumps(self.to_dict(), indent=4)
+        return json.dumps({**self.to_dict(), "parameters": self.parameters._plain()}, indent=4)

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from valor_gpu.ops.labels import count_labels
 from valor_gpu.reduce import ratios
 from valor_gpu.valor.classification.keys import Integers, KeyRows
 from valor_gpu.valor.classification.rules import Rules
@@ -54,11 +52,13 @@ class HardCounts:
         if not self.overlap and not self.rules.count_unpredicted:
             return [0.0] * len(self.rows.values)
         classes = len(self.rows.values)
-        counts = count_labels(torch.from_numpy(self.predicted), torch.from_numpy(self.true), classes + 1).counts
-        tp, predicted, true = counts[:, :classes].to(torch.float64)
-        outcomes = ratios.Outcomes(tp, predicted, true, torch.full_like(tp, len(self.true)))
+        tp, predicted, true = (
+            np.bincount(labels, minlength=classes + 1)[:classes].astype(np.float64)
+            for labels in (self.true[self.true == self.predicted], self.predicted, self.true)
+        )
+        outcomes = ratios.Outcomes(tp, predicted, true, np.full_like(tp, len(self.true)))
         values = ratio(outcomes).value(0.0)
-        found: list[float] = torch.where(predicted + true > 0, values, -1.0).tolist()
+        found: list[float] = np.where(predicted + true > 0, values, -1.0).tolist()
         return found
 
     def matrix(self) -> ConfusionMatrix | None:

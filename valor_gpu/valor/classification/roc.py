@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from valor_gpu.ops.ranks import auroc_and_ap
+from valor_gpu import native
+from valor_gpu.ops import _scores_cpu
 from valor_gpu.valor.classification.keys import Integers, KeyRows
 
 _CHUNK_BYTES = 1 << 26  # of dense scores at a time; the op works on as much again
@@ -58,16 +58,25 @@ def exact_areas(rows: KeyRows) -> Floats:
     areas = np.full(classes, np.nan)
     for first in range(0, classes, width):
         last = min(first + width, classes)
-        scores, target = (
-            torch.zeros(datums, last - first, dtype=torch.float64),
-            torch.zeros(datums, last - first, dtype=torch.uint8),
-        )
+        scores, target = np.zeros((datums, last - first)), np.zeros((datums, last - first), np.int64)
         listed = labels.of_label(first, last)
-        scores.numpy()[place[rows.datum[listed]], rows.label[listed] - first] = rows.score[listed]
+        scores[place[rows.datum[listed]], rows.label[listed] - first] = rows.score[listed]
         true = by_label[true_ends[first] : true_ends[last]]
-        target.numpy()[place[rows.true_datum[true]], rows.true_label[true] - first] = 1
-        areas[first:last] = auroc_and_ap(scores, target).values[0].numpy()
+        target[place[rows.true_datum[true]], rows.true_label[true] - first] = 1
+        areas[first:last] = _areas(scores, target)
     return areas
+
+
+def _areas(scores: Floats, target: Integers) -> Floats:
+    """ROC AUC of each column, of 0 and 1 in ``target``; torch serves where the C++ library is missing."""
+    if native.available("valor_cpu"):
+        return _scores_cpu.auroc_and_ap(_scores_cpu.ScoreRows(scores, target))[0][0]
+    import torch
+
+    from valor_gpu.ops.ranks import auroc_and_ap
+
+    found: Floats = auroc_and_ap(torch.from_numpy(scores), torch.from_numpy(target)).values[0].numpy()
+    return found
 
 
 def _area(score: Floats, tp: Integers, fp: Integers, positives: int, negatives: int, *, origin: bool) -> float:

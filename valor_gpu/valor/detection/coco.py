@@ -12,8 +12,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.detection.mean_ap import MeanAveragePrecision
+from valor_gpu.detection.choices import AREA_RANGES
+from valor_gpu.detection.geometry import GeometryChoices, choose_geometries, match_all, read_all
 from valor_gpu.ops._runs_cpu import to_masks
+from valor_gpu.ops.accumulate import accumulate
+from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
+from valor_gpu.ops.error_codes import describe_box
+from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.conversion import common_type, convert_side
 from valor_gpu.valor.detection.examples import polygons_of
@@ -25,17 +30,43 @@ from valor_gpu.valor.detection.sides import box_corners
 from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.exceptions import NotSupportedError
 
+_LIMIT = 100  # detections of a label and datum that count, best first
 
-class _LabelMeans(MeanAveragePrecision):
-    """COCO's numbers of each label."""
 
-    def by_label(self) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Labels ``[K]``, AP and largest recall ``[K, T]``; -1 for a label without ground truths that count."""
-        with self.synced_state() as state:
-            self._check_error()
-            found = self._accumulate(state, False, full=True)
-        precision, recall = found.curves.precision[:, :, :, 0, -1].mean(1).T, found.curves.recall[:, :, 0, -1].T
-        return found.labels.cpu().numpy().astype(np.int64), _numpy(precision), _numpy(recall)
+class _LabelMeans(NamedTuple):
+    """COCO's numbers of each label.
+
+    Attributes:
+        labels: int64 ``[K]``, those that occur.
+        precision: AP ``[K, T]``; -1 for a label without ground truths that count.
+        recall: the largest recall ``[K, T]``, likewise.
+    """
+
+    labels: NDArray[np.int64]
+    precision: Floats
+    recall: Floats
+
+
+def _label_means(kind: str, items: Sequence[list[dict[str, Any]]], ious: Sequence[float]) -> _LabelMeans:
+    """Matches and accumulates as ``MeanAveragePrecision`` does, without the class: torchmetrics loads for seconds.
+
+    Args:
+        kind: the ``iou_type``.
+        items: predictions and ground truths of each datum, as the metric takes them.
+        ious: T thresholds.
+    """
+    box_format = "xyxyxyxy" if kind == "rotated" else "xyxy"
+    chosen = GeometryChoices((kind,), box_format, "degrees", "counterclockwise", None)
+    geometries = choose_geometries(chosen)
+    rule = MatchRule.make(ious, list(AREA_RANGES.values()), [_LIMIT], HASHED | CHECK_SCORES | USER_INPUT)
+    batch, shapes = read_all(geometries, *items)
+    matched = match_all(geometries, batch, shapes, rule, None)[0]
+    choices = AccumulateChoices(RecordShape.of(rule), np.linspace(0.0, 1.0, 101), full=True)
+    error = matched.error if matched.error.is_cuda else None
+    tables = matched.detections, matched.ground_truths, matched.images
+    found = accumulate(*tables, choices, error, describe_box)
+    precision, recall = found.curves.precision[:, :, :, 0, -1].mean(1).T, found.curves.recall[:, :, 0, -1].T
+    return _LabelMeans(found.labels.cpu().numpy().astype(np.int64), _numpy(precision), _numpy(recall))
 
 
 def _numpy(values: Any) -> Floats:
@@ -59,11 +90,7 @@ def coco_numbers(
     """
     sides = [_converted(scene, side, request) for side in (DETECTIONS, GROUND_TRUTHS)]
     kind = _kind(sides)
-    box_format = "xyxyxyxy" if kind == "rotated" else "xyxy"
-    metric = _LabelMeans(box_format, kind, list(request.ious), max_detection_thresholds=[100])
-    metric.to(scene.overlaps.labels.device)
-    metric.update(*(_items(scene, side, kind) for side in sides))
-    labels, precision, recall = metric.by_label()
+    labels, precision, recall = _label_means(kind, [_items(scene, side, kind) for side in sides], request.ious)
     found = np.full((2, num_labels, len(request.ious)), np.nan)
     found[0, labels], found[1, labels] = precision, recall
     found[found < 0] = np.nan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from valor_gpu.valor.detection.coco import coco_numbers
 from valor_gpu.valor.detection.lite import LITE_METRICS, LiteDetectionKey
 from valor_gpu.valor.detection.metrics import METRICS, DetectionKey
 from valor_gpu.valor.detection.numbers import DetectionNumbers
@@ -28,6 +27,8 @@ def key_metrics(
     """
     numbers = numbers or DetectionNumbers(scene.overlaps, len(scene.columns.labels), request)
     if request.compat == "coco":
+        from valor_gpu.valor.detection.coco import coco_numbers  # which other presets need not load
+
         found_by_coco = coco_numbers(scene, request, numbers.num_labels)
         numbers.average_precision, numbers.recall, numbers.ground_truths = found_by_coco
     found: list[Metric] = []
