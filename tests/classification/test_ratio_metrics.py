@@ -16,7 +16,7 @@ import torchmetrics.classification as tm
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from valor_gpu import classification, plans
+from valor_gpu import classification, functional, plans
 from valor_gpu.classification import class_counts
 from valor_gpu.classification.accuracy import Accuracy, BalancedAccuracy, HammingDistance
 from valor_gpu.classification.class_counts import next_above
@@ -445,3 +445,23 @@ def test_labels_without_positives_are_no_distance(average: str) -> None:
     for m in (metric, theirs):
         m.update(nothing, nothing)
     assert metric.compute() == theirs.compute() == 0
+
+
+@pytest.mark.parametrize("average", ["none", "macro", "micro", "weighted"])
+@pytest.mark.parametrize("zero_division", [0, 1])
+@pytest.mark.parametrize("ignore_index", [0, 1, 2, -1])
+def test_jaccard_of_an_ignored_class_that_was_predicted(ignore_index: int, zero_division: int, average: str) -> None:
+    """Its union is not empty, so that zero_division is not its value."""
+    preds, target = torch.tensor([0, 1, 2, 1]), torch.tensor([1, 1, 2, 0])
+    choices = {"average": average, "ignore_index": ignore_index, "zero_division": zero_division}
+    theirs = tm.MulticlassJaccardIndex(3, **choices)(preds, target)
+    for value in (
+        classification.MulticlassJaccardIndex(3, **choices)(preds, target),
+        functional.multiclass_jaccard_index(preds, target, 3, **choices),
+        MetricCollection([classification.MulticlassJaccardIndex(3, **choices)])(preds, target)[
+            "MulticlassJaccardIndex"
+        ],
+    ):
+        assert torch.equal(value, theirs)
+    if (average, ignore_index) == ("none", 0):
+        assert theirs.tolist() == [0.0, 0.5, 1.0]

@@ -28,6 +28,7 @@ from valor_gpu.reduce.curve_points import (
     CurveCounts,
     ascending_precision_recall,
     counts_at_thresholds,
+    distinct_points,
     exact_roc,
     last_of,
     roc_points,
@@ -212,8 +213,9 @@ class _Ranks:
         if self._choices.thresholds is None:
             logits = self._ranked is not self._of
             for scores, tp, fp in rank_curves(_score_rows(self._ranked)):
-                thresholds = activated(scores[:, None], "sigmoid")[:, 0] if logits else scores
-                yield thresholds, CurveCounts(tp, fp, last_of(tp), last_of(fp))
+                if logits:
+                    scores, tp, fp = distinct_points(activated(scores[:, None], "sigmoid")[:, 0], tp, fp)
+                yield scores, CurveCounts(tp, fp, last_of(tp), last_of(fp))
             return
         for parts in zip(*counts_at_thresholds(self._histogram)):
             yield reversed_last(self._grid), CurveCounts(*parts)

@@ -24,6 +24,7 @@ from valor_gpu.reduce.curve_points import (
     CurveCounts,
     ascending_precision_recall,
     counts_at_thresholds,
+    distinct_points,
     exact_roc,
     last_of,
     roc_points,
@@ -200,22 +201,28 @@ class CurveMetric(ScoreMetric):
         given: dict[str, Any] = {"ignore_index": ranked.ignore_index, "weight": ranked.weight}
         if switched_on() and (small := small_rank_curves(ranked.scores, ranked.target, **given)) is not None:
             rows = [row[:count] for row, count in zip(small.thresholds, small.counts)]
-            flat = rows[0] if len(rows) == 1 else np.concatenate(rows)  # as the op gives them: torch's sigmoid has
-            every = self._activated(state, torch.from_numpy(flat)).numpy()  # other bits in other places
+            flat = rows[0] if len(rows) == 1 else np.concatenate(rows)
+            every = self._activated(state, torch.from_numpy(flat)).numpy()
             for tp, fp, count, end in zip(small.tp, small.fp, small.counts, accumulate(small.counts)):
-                yield every[end - count : end], tp[:count], fp[:count]
+                yield self._distinct(every[end - count : end], tp[:count], fp[:count])
             return
         result = rank_curves(ranked.scores, ranked.target, **given)
         check_ranked(result.error, self._pooled)
         whole = [quick(part) for part in (self._activated(state, result.thresholds), result.tp, result.fp)]
         for start, end in pairwise(result.offsets.tolist()):
-            yield tuple(part[start:end] for part in whole)  # type: ignore[misc]
+            yield self._distinct(*(part[start:end] for part in whole))
 
     def _activated(self, state: ScoreRecords, thresholds: Tensor) -> Tensor:
         """Thresholds of any shape as the scores of users are after their activation."""
         if not self._monotone:
             return thresholds
-        return self._probabilities(state, thresholds.reshape(-1, 1)).reshape(thresholds.shape)
+        return self._probabilities(state, thresholds.reshape(-1, 1)).reshape(thresholds.shape).double()
+
+    def _distinct(self, thresholds: Any, tp: Any, fp: Any) -> tuple[Any, Any, Any]:
+        """One point for all logits of one probability, which no threshold tells apart."""
+        if self.task.activation == "none" or not self._monotone:
+            return thresholds, tp, fp
+        return distinct_points(thresholds, tp, fp)
 
     def _curve(self, thresholds: Any, counts: CurveCounts) -> Curve:
         """The exact curve of a class, of distinct scores that descend."""

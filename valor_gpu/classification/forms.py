@@ -12,8 +12,23 @@ from valor_gpu.plans import Field, Form
 
 SEEN = Field("seen", torch.int64, (4,))
 LIGHTEST = Field("lightest", torch.float64, ())
+UNSEEN = 127  # largest int8, which merging by the minimum never keeps
 
 _ACTIVATIONS = {"none": 0, "auto": 1, "sigmoid": 2, "softmax": 2}  # Activation in csrc/cpu/small_batch.h
+
+
+def seen_types(dtype: torch.dtype | None = None, device: torch.device | str = "cpu") -> torch.Tensor:
+    """Returns ``score_types`` of a state that keeps scores: of one update, or of none.
+
+    Args:
+        dtype: in which the scores came.
+        device: of the state.
+
+    Example:
+        >>> seen_types(torch.float32)
+        tensor([127, 127,   0, 127], dtype=torch.int8)
+    """
+    return torch.tensor([0 if kind == dtype else UNSEEN for kind in FLOAT_TYPES], dtype=torch.int8, device=device)
 
 
 def has_scores(form: Form, task: Task) -> bool:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.classification import cuda_plans
-from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores
+from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores, seen_types
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.activation import activated
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
@@ -87,6 +87,7 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
     rows = form.target_shape if task.kind != "binary" else (form.target_shape.numel(), 1)
     scores = torch.empty((rows[0], task.classes), dtype=score_dtype)
     none, kept = torch.empty(0, dtype=torch.float64), torch.empty(rows, dtype=target_dtype)
+    own, seen = seen_types(form.preds), [torch.empty(0)]  # what the last update left, mostly the same again
     plan = native_plan(call, words, (), {"scores": scores, "target": kept})
 
     def unweighted(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
@@ -94,7 +95,11 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
         if weights and len(weights[-1]):  # the checked path says why not
             return None
         step = plan(base, preds, target)
-        return None if step is None else Step({}, (*step.rows, ("weight", none)))
+        if step is None:
+            return None
+        if base["score_types"] is not seen[0]:
+            seen[0] = torch.minimum(base["score_types"], own)
+        return Step({"score_types": seen[0]}, (*step.rows, ("weight", none)))
 
     return unweighted
 

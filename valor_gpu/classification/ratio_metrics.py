@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.class_counts import ClassCounts
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
@@ -251,7 +250,8 @@ class NegativePredictiveValue(RatioMetric):
 class JaccardIndex(RatioMetric):
     """Computes the Jaccard index, tp / (tp + fp + fn): intersection over union of predicted and true samples.
 
-    A class that is ``ignore_index`` is left out of every average, as in torchmetrics.
+    A class that is ``ignore_index`` is left out of every average, as in torchmetrics. Its own number is 0 where it was
+    predicted for samples of other classes.
     Source: Jaccard, New Phytologist 11 (2), 1912.
 
     Args:
@@ -288,10 +288,10 @@ class JaccardIndex(RatioMetric):
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.jaccard(o)
 
-    def _outcomes(self, state: ClassCounts) -> Outcomes:
-        o, ignored = super()._outcomes(state), self.task.ignore_index
-        if self.task.kind != "multiclass" or ignored is None or not 0 <= ignored < self.task.classes:
-            return o
-        on_device = isinstance(o.tp, Tensor)
-        classes = torch.arange(o.tp.shape[-1], device=o.tp.device) if on_device else np.arange(o.tp.shape[-1])
-        return Outcomes(*(ratios.where(classes != ignored, counts, 0.0) for counts in o))
+    def _value(self, o: Outcomes, empty: float | None) -> Any:
+        ignored, left_out = self.task.ignore_index, self.average not in ("none", None)
+        if left_out and self.task.kind == "multiclass" and ignored is not None and 0 <= ignored < self.task.classes:
+            on_device = isinstance(o.tp, Tensor)
+            classes = torch.arange(o.tp.shape[-1], device=o.tp.device) if on_device else np.arange(o.tp.shape[-1])
+            o = Outcomes(*(ratios.where(classes != ignored, counts, 0.0) for counts in o))
+        return super()._value(o, empty)

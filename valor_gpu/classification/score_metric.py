@@ -7,16 +7,17 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.class_counts import check_seen, probability_histogram, samples_seen
+from valor_gpu.classification.forms import UNSEEN, seen_types
 from valor_gpu.classification.plans import histogram_plan, records_plan
 from valor_gpu.classification.softmax_errors import softmax_need
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.threshold_grid import threshold_plan
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values
@@ -34,7 +35,6 @@ from valor_gpu.ops.error_codes import (
 from valor_gpu.ops.labels import top_classes
 from valor_gpu.ops.score_histogram import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.histogram_metrics import MAX_EVEN_THRESHOLDS, float_order_thresholds
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
 
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 SCORE_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
-_SHOWN = 8  # thresholds in a message
-_SHARED = 4096  # most thresholds that metrics share
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32)
 
 
@@ -59,11 +57,13 @@ class ScoreRecords(State):
         target: ``[N]`` class indices in the multiclass task, else ``[N, C]`` of 0 and 1; the smallest integer dtype
             that holds them and ``ignore_index``.
         weight: float64 ``[N]``, or ``[0]`` where no update had weights.
+        score_types: int8 ``[4]``, 0 for each of ``FLOAT_TYPES`` in which scores came, else 127.
     """
 
     scores: Tensor = joined()
     target: Tensor = joined()
     weight: Tensor = joined()
+    score_types: Tensor = least()
 
     def check(self, rule: Task) -> None:
         """Raises :class:`InputError` unless the rows are such as ``update`` takes."""
@@ -76,6 +76,8 @@ class ScoreRecords(State):
             rule.classes, rule.kind != "multiclass", "state field scores", "state field target", "state field weight"
         )
         raise_error(found.error, lambda code: describe_value(code, names))
+        good = (self.score_types == 0) | (self.score_types == UNSEEN)
+        check_elements("score_types", self.score_types, good, f"be 0 or {UNSEEN}")
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,8 @@ class ScoreMetric(TaskMetric[Any]):
             with ``thresholds``.
         score_dtype: scores are compared in it: scores of a wider dtype are rounded to it, thresholds too, so that a
             score that equals a threshold reaches it. Where every score is kept, ``update`` raises an error for
-            float64 scores that rounding would change. With a histogram, half-precision scores are not widened: their
-            activation is computed in their own dtype, and a half of 0.1 lies below a float32 threshold of 0.1.
+            float64 scores that rounding would change. Activations are computed in the dtype in which scores came, and
+            half-precision scores are not widened: a half of 0.1 lies below a float32 threshold of 0.1.
         hardmax: keep of every row the largest score alone.
         kwargs: keywords of :class:`valor_gpu.metric.Metric`.
     """
@@ -136,7 +138,7 @@ class ScoreMetric(TaskMetric[Any]):
     ) -> None:
         check_choice("score_dtype", score_dtype, SCORE_DTYPES)
         self.bins, self.score_dtype, self.hardmax = bins, score_dtype, hardmax
-        self.levels, self.thresholds = _plan(thresholds, bins, score_dtype)
+        self.levels, self.thresholds = threshold_plan(thresholds, bins, score_dtype)
         dtype = str(score_dtype).removeprefix("torch.")
         plan = {"thresholds": self.levels or None, "bins": bins, "score_dtype": dtype, "hardmax": hardmax}
         super().__init__(task, self._empty(task), {**task.config(), **plan}, **kwargs)
@@ -166,7 +168,7 @@ class ScoreMetric(TaskMetric[Any]):
             return Histogram(counts, torch.zeros(4, dtype=torch.int64), torch.tensor(math.inf, dtype=torch.float64))
         shape = (0,) if task.kind == "multiclass" else (0, classes)
         target = torch.empty(shape, dtype=_target_dtype(task))
-        return ScoreRecords(torch.empty((0, classes), dtype=self.score_dtype), target, _NOTHING)
+        return ScoreRecords(torch.empty((0, classes), dtype=self.score_dtype), target, _NOTHING, seen_types())
 
     def _signature(self, **choices: Any) -> Signature:
         """The configuration and ``choices`` that ``update`` does not depend on."""
@@ -209,7 +211,7 @@ class ScoreMetric(TaskMetric[Any]):
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
         weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
-        self._add(ScoreRecords(rounded, target, weight), deferred)
+        self._add(ScoreRecords(rounded, target, weight, seen_types(batch.scores.dtype, rounded.device)), deferred)
 
     def _count(self, batch: ScoreBatch) -> None:
         wider = torch.promote_types(batch.scores.dtype, self.score_dtype) != self.score_dtype
@@ -272,8 +274,17 @@ class ScoreMetric(TaskMetric[Any]):
         return 0 if self.task.ignore_index is None else int((target == self.task.ignore_index).sum())
 
     def _probabilities(self, state: ScoreRecords, scores: Tensor | None = None) -> Tensor:
-        """The activation of ``scores``, by default all; ``auto`` looks at all at once, the same for every split."""
-        return ScoreBatch(self.task, state.scores, state.target).activated(state.scores if scores is None else scores)
+        """The activation of ``scores``, by default all; ``auto`` looks at all at once, the same for every split.
+
+        It is that of a histogram, so that thresholds of a curve reach their own scores there: computed in the dtype
+        in which scores came (of several, the one that holds them all), then rounded to ``score_dtype``.
+        """
+        wanted = state.scores if scores is None else scores
+        if self.task.activation == "none":
+            return wanted
+        came = [dtype for dtype, mark in zip(FLOAT_TYPES, state.score_types.tolist()) if mark == 0]
+        dtype = functools.reduce(torch.promote_types, came or [self.score_dtype])
+        return ScoreBatch(self.task, state.scores, state.target).activated(wanted.to(dtype)).to(self.score_dtype)
 
 
 class Ranked(NamedTuple):
@@ -334,62 +345,6 @@ def _loses_digits(batch: ScoreBatch, rounded: Tensor) -> Tensor:
 
 
 _MIXED = "sample_weight must be given to every update or to none, where every score is kept"
-
-
-def _plan(
-    thresholds: int | ArrayLike | Tensor | None, bins: int | None, dtype: torch.dtype
-) -> tuple[list[float], Tensor]:
-    """Thresholds as given (none of bins) and as compared, float64 ``[T]``; both are empty where scores are kept."""
-    if bins is None:
-        return ([], _NOTHING) if thresholds is None else threshold_grid(thresholds, dtype)
-    if thresholds is not None:
-        raise InputError("thresholds and bins exclude each other but both were given")
-    return [], float_order_thresholds(bins)
-
-
-def threshold_grid(thresholds: int | ArrayLike | Tensor, dtype: torch.dtype) -> tuple[list[float], Tensor]:
-    """Thresholds as numbers, and float64 ``[T]`` on the CPU, rounded to ``dtype`` as scores are.
-
-    Args:
-        thresholds: a number of evenly spaced ones from 0 to 1, at least 2; or ascending ones.
-        dtype: dtype of the scores.
-
-    Raises:
-        InputError: they are not finite, or do not ascend in ``dtype``.
-
-    Example:
-        >>> threshold_grid(3, torch.float32)
-        ([0.0, 0.5, 1.0], tensor([0.0000, 0.5000, 1.0000], dtype=torch.float64))
-    """
-    if isinstance(thresholds, bool) or (isinstance(thresholds, int) and not 2 <= thresholds <= MAX_EVEN_THRESHOLDS):
-        need = "an int of at least 2 (and at most 2^24), or ascending numbers,"
-        raise InputError(f"thresholds must be {need} but got {thresholds}")
-    if isinstance(thresholds, int):
-        shared = thresholds <= _SHARED and not torch._C._len_torch_dispatch_stack()
-        levels, grid = (_even_grid if shared else _even_grid.__wrapped__)(thresholds, dtype)
-        return list(levels), grid
-    values = np.asarray(
-        thresholds.detach().double().cpu() if isinstance(thresholds, Tensor) else thresholds, np.float64
-    )
-    return _grid(values, dtype)
-
-
-@functools.lru_cache(maxsize=8)
-def _even_grid(count: int, dtype: torch.dtype) -> tuple[list[float], Tensor]:
-    """Evenly spaced thresholds; metrics share the tensor, which nothing changes in place."""
-    return _grid(np.linspace(0.0, 1.0, count), dtype)
-
-
-def _grid(values: NDArray[np.float64], dtype: torch.dtype) -> tuple[list[float], Tensor]:
-    """Thresholds as numbers, and as a tensor in ``dtype`` and then float64; raises unless they ascend."""
-    grid = torch.from_numpy(values).to(dtype).double()
-    if grid.ndim != 1 or len(grid) == 0 or not bool(grid.isfinite().all()) or bool((grid.diff() <= 0).any()):
-        name = str(dtype).removeprefix("torch.")
-        got = (
-            values.tolist() if values.size <= _SHOWN else f"{values.size:,}, from {values.min():g} to {values.max():g}"
-        )
-        raise InputError(f"thresholds must be finite and ascend in {name} but got {got}")
-    return values.tolist(), grid
 
 
 def _target_dtype(task: Task) -> torch.dtype:

@@ -34,7 +34,8 @@ class Options(MetricOptions, total=False):
 def native(options: Options, **arguments: Any) -> dict[str, Any]:
     """Arguments of torchmetrics' class as its counterpart here takes them.
 
-    Scores that are all kept are kept in float64, so that those of any dtype are taken.
+    Scores that are all kept are kept in float64, so that those of any dtype are taken, and thresholds that are a
+    tensor of float64 are compared in it.
 
     Raises:
         InputError: an argument that has no default is left out, or one is none of its choices.
@@ -45,8 +46,10 @@ def native(options: Options, **arguments: Any) -> dict[str, Any]:
     if "normalization" in arguments:
         check_choice("normalization", arguments["normalization"], tuple(_NORMALIZATIONS))
         arguments["activation"] = _NORMALIZATIONS[arguments.pop("normalization")]
-    if "thresholds" in arguments and arguments["thresholds"] is None:
-        arguments["score_dtype"] = torch.float64
+    if "thresholds" in arguments:
+        thresholds = arguments["thresholds"]
+        if thresholds is None or (isinstance(thresholds, torch.Tensor) and thresholds.dtype == torch.float64):
+            arguments["score_dtype"] = torch.float64
     return {**arguments, **options}
 
 

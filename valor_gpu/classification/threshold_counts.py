@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_type
-from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords, threshold_grid
+from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
+from valor_gpu.classification.threshold_grid import threshold_grid
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.labels import first_in_cells

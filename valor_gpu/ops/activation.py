@@ -9,24 +9,62 @@ from valor_gpu import native
 from valor_gpu.ops._activation_cpu import activated as activated_array
 
 ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
+_VECTOR = 64  # elements: a multiple of those that a loop of torch takes at once, two vectors of up to 512 bits
+_GRAIN = 32768  # elements from which on torch splits a loop over threads, GRAIN_SIZE in ATen/TensorIterator.h
 
 
 def activated(scores: Tensor, how: str) -> Tensor:
     """Softmax over dimension 1, or the sigmoid of each score.
 
-    Those of float64 scores on the CPU have the same bits on every processor, and where there is no torch, see
-    :mod:`valor_gpu.ops._activation_cpu`.
+    A score has the same bits wherever it stands, so that equal scores stay equal and a threshold that a curve gave
+    reaches its own score. Those of float64 scores on the CPU have the same bits on every processor, and where there is
+    no torch, see :mod:`valor_gpu.ops._activation_cpu`.
     """
     if scores.dtype == torch.float64 and scores.is_cpu and has_memory(scores):
         array = scores.detach().numpy()
         found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
         return torch.from_numpy(found).reshape(scores.shape)
-    return scores.sigmoid() if how == "sigmoid" else scores.softmax(1)
+    if how == "softmax":
+        return scores.softmax(1)
+    return _sigmoid_in_vectors(scores) if scores.is_cpu and _is_plain(scores) else scores.sigmoid()
+
+
+def _sigmoid_in_vectors(scores: Tensor) -> Tensor:
+    """Sigmoids all of which torch computes with vector instructions.
+
+    Of every thread's part, torch computes the elements that fill no vector one by one, with other last bits. So the
+    parts get whole vectors, and the elements left over become part of one.
+    """
+    flat = scores.detach().reshape(-1)
+    whole = _whole_vectors(len(flat), torch.get_num_threads())
+    found = torch.empty_like(flat)
+    torch.sigmoid(flat[:whole], out=found[:whole])
+    if rest := len(flat) - whole:
+        padded = torch.nn.functional.pad(flat[whole:], (0, -rest % _VECTOR))
+        found[whole:] = padded.sigmoid()[:rest]
+    return found.view(scores.shape)
+
+
+def _whole_vectors(count: int, threads: int) -> int:
+    """How many of so many elements torch splits into whole vectors only.
+
+    Example:
+        >>> _whole_vectors(100, 2), _whole_vectors(100_000, 2), _whole_vectors(32_769, 2)
+        (64, 99968, 32768)
+    """
+    parts = max(1, min(threads, -(-count // _GRAIN)))
+    whole = count // (_VECTOR * parts) * _VECTOR * parts
+    return (parts - 1) * _GRAIN if parts > 1 and -(-whole // _GRAIN) < parts else whole
 
 
 def has_memory(scores: Tensor) -> bool:
-    """Whether the C++ library can read the scores: not in a compiled program, nor those of torch.func."""
-    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack() or not native.available("valor_cpu"):
+    """Whether the C++ library can read the scores."""
+    return native.available("valor_cpu") and _is_plain(scores)
+
+
+def _is_plain(scores: Tensor) -> bool:
+    """Whether the scores are numbers in memory: not in a compiled program, nor those of torch.func."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         return False
     try:
         return scores.data_ptr() != 0

@@ -119,6 +119,37 @@ def exact_roc(thresholds: Any, counts: CurveCounts) -> tuple[Any, Any, Any]:
     return *roc_points(after(0, tp), after(0, fp), *totals), after(math.inf, thresholds)
 
 
+def distinct_points(thresholds: Any, tp: Any, fp: Any) -> tuple[Any, Any, Any]:
+    """Joins points of equal thresholds, which a sigmoid makes of logits far from 0, and puts thresholds in order.
+
+    Args:
+        thresholds: ``[T]``, the probabilities of logits that descend; rounding may swap neighbours.
+        tp: ``[T]`` positives at or above each logit, counts or sums of weights.
+        fp: ``[T]`` negatives at or above each logit.
+
+    Returns:
+        Thresholds that descend, and the positives and negatives at or above each.
+
+    Example:
+        >>> distinct_points(np.array([1.0, 1.0, 0.25]), np.array([1, 2, 2]), np.array([0, 0, 1]))
+        (array([1.  , 0.25]), array([2, 2]), array([0, 1]))
+    """
+    if not bool((thresholds[1:] >= thresholds[:-1]).any()):
+        return thresholds, tp, fp
+    if isinstance(thresholds, np.ndarray):
+        order = np.argsort(-thresholds, kind="stable")
+        ordered = thresholds[order]
+        last = np.append(ordered[1:] != ordered[:-1], True)
+        tp, fp = (np.diff(side, prepend=side.dtype.type(0))[order].cumsum() for side in (tp, fp))
+        return ordered[last], tp[last], fp[last]
+    import torch
+
+    ordered, order = thresholds.sort(descending=True, stable=True)
+    ends = torch.cat((ordered[1:] != ordered[:-1], order.new_ones(1, dtype=torch.bool)))
+    tp, fp = (side.diff(prepend=side.new_zeros(1))[order].cumsum(0) for side in (tp, fp))
+    return ordered[ends], tp[ends], fp[ends]
+
+
 def ascending_precision_recall(counts: CurveCounts) -> tuple[Any, Any]:
     """:func:`precision_recall_points` of counts at thresholds that descend."""
     return precision_recall_points(reversed_last(counts.tp), reversed_last(counts.fp), counts.positives)

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
     """Computes BLEU of a corpus with a tokenizer of sacreBLEU, in [0, 1]; see :class:`valor_gpu.text.BLEU`.
 
+    As in torchmetrics, nothing is smoothed by default, so that a corpus without a match of ``n_gram`` words has 0. The
+    package sacreBLEU smooths such counts ("exp"), also by default: ``BLEU(smoothing="exp")`` gives its number.
+
     Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
 
     Args:
         n_gram: the longest n-gram that counts, at least 1.
         smooth: add 1 to all counts from n = 2 on.
-        tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``.
+        tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``. Those that need a model (``ja-mecab``, ``flores101``,
+            ``flores200``, ...) are an error, since no model is downloaded: split the texts and give ``none``.
         lowercase: compare in lower case.
         weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
