@@ -1,6 +1,6 @@
 """The same objects in the COCO JSON that annotation tools export: which keys, ids and forms each of them writes.
 
-The shapes were read off exporters at the versions named; every number is made up here.
+Every number is made up here.
 """
 
 from __future__ import annotations

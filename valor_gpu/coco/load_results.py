@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.ids import members
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_json import load_json
 from valor_gpu.inputs._coco_records import BIT, shown
 from valor_gpu.inputs._coco_values import ImageSizes, keep_keypoints
-from valor_gpu.inputs.coco import MADE, Annotations, Dataset, detections, load_json, read_result_rows, result_rows
+from valor_gpu.inputs.coco import MADE, Annotations, Dataset, detections, read_result_rows, result_rows
 from valor_gpu.inputs.coco_ids import aligned, row_ids
 from valor_gpu.inputs.files import InputFile, source_name
 

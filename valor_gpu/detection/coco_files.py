@@ -17,13 +17,13 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.detection.extended import ExtendedRecords
 from valor_gpu.detection.record_checks import real_rows
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_json import load_json
 from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import (
     Annotations,
     Dataset,
     columns_from_dataset,
-    load_json,
     read_ground_truth,
     read_result_rows,
     result_rows,

@@ -19,9 +19,9 @@ from valor_gpu import native
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import _coco_scan
+from valor_gpu.inputs._coco_json import load_json
 from valor_gpu.inputs._coco_records import (
     BIT,
-    CONVERT,
     RECORD_FIELDS,
     SIZES,
     TEXT_COLUMNS,
@@ -38,7 +38,7 @@ from valor_gpu.inputs._coco_records import (
 )
 from valor_gpu.inputs._coco_values import TEXTS, FileValues, ImageSizes, ObjectValues, Values
 from valor_gpu.inputs.coco_ids import joined, texts_of
-from valor_gpu.inputs.files import InputFile, Path, source_name
+from valor_gpu.inputs.files import Path, source_name
 from valor_gpu.inputs.text_ids import NO_TEXTS, IdTexts
 
 _ALL_FIELDS = (*RECORD_FIELDS, "num_keypoints")
@@ -289,27 +289,6 @@ _DATASET_FIELDS: dict[str, tuple[str, ...]] = {
     "annotations": RECORD_FIELDS,
     "categories": ("id",),
 }
-
-
-def load_json(path: Path) -> Any:
-    """The JSON value in a file, by Python's json."""
-    import json
-
-    file = InputFile(path)
-    try:
-        data = file.read()
-        text = data.decode("utf-8-sig")
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        place = len(data) - len(text[error.pos :].encode())
-        hint = "" if text.lstrip()[:1] in ("", "{", "[") else f": {CONVERT}"
-        raise InputError(f"{file.name}: byte {place}: {error.msg}{hint}") from None
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"{file.name}: {error}") from None
-    except RecursionError:
-        raise InputError(f"{file.name} must be JSON but is nested too deeply") from None
 
 
 def _scan_dataset(file: _coco_scan.JsonFile, images: bool) -> Dataset:
