@@ -13,8 +13,10 @@ from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
 from testing.oracles import pycocotools
 from testing.scenes import random_scene
+from tests.coco.test_doubtful_ids import objects_with
 from tests.contract_boxes import boxes_batch, drawn_batch
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection.coco_files import coco_targets
 from valor_gpu.errors import InputError
 
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
@@ -159,3 +161,39 @@ def test_polygons_have_the_size_of_their_image(tmp_path: Path) -> None:
 def test_an_empty_dataset_has_no_images(tmp_path: Path) -> None:
     MeanAveragePrecision(extended_summary=True).tm_to_coco(tmp_path / "none")
     assert MeanAveragePrecision.coco_to_tm(tmp_path / "none_preds.json", tmp_path / "none_target.json") == ([], [])
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
+def test_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> None:
+    dataset, results = objects_with([1, 2, 3, 4], kind)
+    for row in dataset["annotations"][1:]:
+        del row["area"], row["iscrowd"]
+    if kind == "keypoints":
+        dataset["annotations"][1].update(keypoints=[], num_keypoints=0)
+    paths = [tmp_path / name for name in ("gt.json", "dt.json")]
+    for path, value in zip(paths, (dataset, results)):
+        path.write_text(json.dumps(value, default=bytes.decode))
+    area = "the area of the mask" if kind == "segm" else "width x height"
+    match = f"gt.json: 3 ground truths have no iscrowd: 0 is taken; 3 ground truths have no area: {area} is taken"
+    with pytest.warns(UserWarning, match=match) as caught:
+        targets = coco_targets(paths[0], kind)
+    assert caught[0].filename == __file__
+    metric = MeanAveragePrecision("xywh", iou_type=kind)
+    target = list(targets.values())
+    names = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"}
+    preds = [{**t, "scores": torch.full((len(t["labels"]),), 0.9)} for t in target]
+    for pred in preds if kind == "keypoints" else ():  # without the person that has none
+        seen = pred["keypoints"][:, :, 2].sum(1) > 0
+        pred.update({name: pred[name][seen] for name in ("keypoints", "scores", "labels")})
+    kept = {names[kind], "scores", "labels", "size"}
+    metric.update([{name: value for name, value in p.items() if name in kept} for p in preds], target)
+    assert metric.result().values["map"] == pytest.approx(1, abs=1e-12)
+    if kind == "keypoints":
+        assert targets[2]["keypoints"][0].abs().sum() == 0 and targets[2]["area"].tolist() == [16 * 24] * 2
+        return
+    with pytest.warns(UserWarning, match=match) as caught:
+        preds, target = MeanAveragePrecision.coco_to_tm(paths[1], paths[0], kind)
+    assert caught[0].filename == __file__
+    metric = MeanAveragePrecision("xywh", iou_type=kind)
+    metric.update(preds, target)
+    assert metric.result().values["map"] == pytest.approx(1, abs=1e-12)

@@ -24,6 +24,7 @@ class Chunk:
         bad: rows that could not be read, which are not among the columns.
         classes: label, as text, to name, where the shard names its classes; in its first chunk.
         others: names of columns that were not asked for.
+        missing: counts of what rows of the shard lack and what metrics take something for; in its first chunk.
     """
 
     places: Sequence[str]
@@ -31,6 +32,7 @@ class Chunk:
     bad: tuple[BadRow, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)

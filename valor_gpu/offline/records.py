@@ -54,19 +54,21 @@ class Counted:
         bad_rows: those that were left out.
         files: the paths of the shard.
         classes: label, as text, to the name that the shard gives it, where its format has names.
+        missing: counts of what its rows lack and what metrics take something for.
     """
 
     rows: int = 0
     bad_rows: tuple[BadRow, ...] = ()
     files: tuple[str, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, shard: Shard) -> Counted:
         """The same of a shard with the same content, whose files may have other names."""
         names = tuple(shard.files.values())
         bad = tuple(BadRow(*(_renamed(text, self.files, names) for text in (row.place, row.message)))
                     for row in self.bad_rows)  # fmt: skip
-        return Counted(self.rows, bad, names)
+        return Counted(self.rows, bad, names, missing=self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -76,7 +78,7 @@ class Counted:
     def from_dict(cls, found: Mapping[str, Any]) -> Counted:
         """What :meth:`to_dict` gave."""
         bad = tuple(BadRow(**row) for row in found["bad_rows"])
-        return cls(found["rows"], bad, tuple(found["files"]), found["classes"])
+        return cls(found["rows"], bad, tuple(found["files"]), found["classes"], found.get("missing", {}))
 
 
 def _renamed(text: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -101,6 +103,7 @@ class Record:
         cpu_seconds: of the CPUs, all threads of the process.
         peak_bytes: largest resident memory of the process until then.
         classes: see :class:`Counted`; on disk they are in the state file alone.
+        missing: see :class:`Counted`.
     """
 
     name: str
@@ -114,6 +117,7 @@ class Record:
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
     classes: Mapping[str, str] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -122,7 +126,7 @@ class Record:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Record:
         """What :meth:`to_dict` gave."""
-        kept = {each.name: found[each.name] for each in fields(cls)}
+        kept = {each.name: found[each.name] for each in fields(cls) if each.name != "missing" or "missing" in found}
         return cls(**{**kept, "bad_rows": tuple(BadRow(**row) for row in found["bad_rows"])})
 
 
@@ -158,7 +162,7 @@ class StateFolder:
         The states come first, so that a record that says done has them.
         """
         if states is not None:
-            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes)
+            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes, record.missing)
             write_whole(self.state_path(record.content), dump_states(record.content, counted, states))
         text = json.dumps(replace(record, classes={}).to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))

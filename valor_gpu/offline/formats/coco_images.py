@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import Annotations, Dataset, read_ground_truth, read_result_rows
+from valor_gpu.inputs.missing_fields import areas_of, count_missing, keypoints_of
 from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.shards import Shard
 
@@ -29,13 +30,15 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
     boxed = "boxes" in columns and "keypoints" not in columns  # else the extent of keypoints stands for a box
     found.require("image_id", "category_id", "score", *(("bbox",) if boxed else ()))
     ids = np.unique(truth.image_ids)
-    sides = (_Side(truth.annotations, ids), _Side(found, ids))
+    sides = (_Side(truth.annotations, ids, "gt_keypoints" in columns), _Side(found, ids))
     for begin in range(0, len(ids), batch_size):
         chosen = ids[begin : begin + batch_size]
         places = [f"{truth.where}, image {number}" for number in chosen.tolist()]
         rows = range(begin, begin + len(chosen))
         classes = {} if begin else {str(each["id"]): str(each["name"]) for each in truth.categories if "name" in each}
-        yield Chunk(places, {name: _column(name, rows, ids, sides, truth) for name in columns}, classes=classes)
+        missing = {} if begin else count_missing(truth.annotations)
+        values = {name: _column(name, rows, ids, sides, truth) for name in columns}
+        yield Chunk(places, values, classes=classes, missing=missing)
 
 
 class _Side:
@@ -44,13 +47,14 @@ class _Side:
     Args:
         rows: all of them.
         ids: of the images, ascending.
+        keypoints: of ground truths, whether their keypoints are compared.
 
     Raises:
         InputError: a row is of another image.
     """
 
-    def __init__(self, rows: Annotations, ids: NDArray[np.int64]) -> None:
-        self.rows = rows
+    def __init__(self, rows: Annotations, ids: NDArray[np.int64], keypoints: bool = False) -> None:
+        self.rows, self.keypoints = rows, keypoints
         order = np.argsort(rows.image_id, kind="stable")
         place = np.searchsorted(ids, rows.image_id)
         known = np.zeros(len(rows), bool) if not len(ids) else ids[np.minimum(place, len(ids) - 1)] == rows.image_id
@@ -74,6 +78,10 @@ def _column(name: str, images: range, ids: NDArray[np.int64], sides: tuple[_Side
         return [[0, 0]] * len(images) if sizes is None else sizes.of(ids[images.start : images.stop]).tolist()
     is_truth = name in ("gt_boxes", "gt_labels", "gt_masks", "gt_keypoints", "iscrowd", "area")
     side = sides[0 if is_truth else 1]
+    if name == "area":
+        return [areas_of(side.rows, side.of(image), side.keypoints) for image in images]
+    if name == "gt_keypoints":
+        return [keypoints_of(side.rows, side.of(image)) for image in images]
     if name == "boxes":
         return [_boxes(side, side.of(image)) for image in images]
     return [_value(name.removeprefix("gt_"), side.rows, side.of(image)) for image in images]
@@ -90,7 +98,7 @@ def _boxes(side: _Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     return boxes
 
 
-_ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd", "area": "area"}
+_ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd"}
 _VALUES = {"masks": "segmentation"}
 
 
