@@ -12,8 +12,8 @@ from tests.coco.comparison import OURS, load, quietly, random_objects, run, same
 from tests.coco.test_doubtful_ids import lvis_objects, made, objects_with
 from tests.coco.test_keypoints import keypoint_evaluator, keypoint_runs, same_keypoint_runs
 from valor_gpu.coco import COCOeval, LVISEval, mask
-from valor_gpu.coco.doubtful_ids import describe_completed
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.missing_fields import describe_missing
 
 TAKES = {"iscrowd": "takes 0$", "area": "takes {}$"}
 AREAS = {"bbox": "width x height", "segm": "the area of the mask", "keypoints": "width x height"}
@@ -71,7 +71,7 @@ def test_corrected_takes_it_and_strict_says_so(kind, key, null):
     assert all(v == 0 for n, v in whole.e.result().counts.items() if n.startswith("ground_truths_without"))
     taken = "0 is" if key == "iscrowd" else f"{AREAS[kind]} is"
     said = [f"3 ground truths have no {key}: {taken} taken"]
-    assert describe_completed(counts, AREAS[kind]) == said
+    assert describe_missing(counts, AREAS[kind]) == said
     assert mended.e.to_run().notes == (f"{said[0]}.",)
 
 

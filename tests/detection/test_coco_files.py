@@ -15,6 +15,7 @@ from testing.oracles import pycocotools
 from testing.scenes import random_scene
 from testing.text_ids import renamed
 from tests.coco.comparison import OURS, evaluator, random_objects, run
+from tests.coco.test_doubtful_ids import objects_with
 from tests.contract_boxes import boxes_batch, drawn_batch
 from valor_gpu.detection import MeanAveragePrecision, coco_targets
 from valor_gpu.errors import InputError
@@ -191,3 +192,39 @@ def test_results_of_an_image_that_is_no_text_there(tmp_path: Path) -> None:
         Path(path).write_text(json.dumps(value))
     with pytest.raises(InputError, match=r"\[0\]: image_id must be that of an image of .* but is 'nowhere'"):
         MeanAveragePrecision.coco_to_tm(*paths)
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
+def test_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> None:
+    dataset, results = objects_with([1, 2, 3, 4], kind)
+    for row in dataset["annotations"][1:]:
+        del row["area"], row["iscrowd"]
+    if kind == "keypoints":
+        dataset["annotations"][1].update(keypoints=[], num_keypoints=0)
+    paths = [tmp_path / name for name in ("gt.json", "dt.json")]
+    for path, value in zip(paths, (dataset, results)):
+        path.write_text(json.dumps(value, default=bytes.decode))
+    area = "the area of the mask" if kind == "segm" else "width x height"
+    match = f"gt.json: 3 ground truths have no iscrowd: 0 is taken; 3 ground truths have no area: {area} is taken"
+    with pytest.warns(UserWarning, match=match) as caught:
+        targets = coco_targets(paths[0], kind)
+    assert caught[0].filename == __file__
+    metric = MeanAveragePrecision("xywh", iou_type=kind)
+    target = list(targets.values())
+    names = {"bbox": "boxes", "segm": "masks", "keypoints": "keypoints"}
+    preds = [{**t, "scores": torch.full((len(t["labels"]),), 0.9)} for t in target]
+    for pred in preds if kind == "keypoints" else ():  # without the person that has none
+        seen = pred["keypoints"][:, :, 2].sum(1) > 0
+        pred.update({name: pred[name][seen] for name in ("keypoints", "scores", "labels")})
+    kept = {names[kind], "scores", "labels", "size"}
+    metric.update([{name: value for name, value in p.items() if name in kept} for p in preds], target)
+    assert metric.result().values["map"] == pytest.approx(1, abs=1e-12)
+    if kind == "keypoints":
+        assert targets[2]["keypoints"][0].abs().sum() == 0 and targets[2]["area"].tolist() == [16 * 24] * 2
+        return
+    with pytest.warns(UserWarning, match=match) as caught:
+        preds, target = MeanAveragePrecision.coco_to_tm(paths[1], paths[0], kind)
+    assert caught[0].filename == __file__
+    metric = MeanAveragePrecision("xywh", iou_type=kind)
+    metric.update(preds, target)
+    assert metric.result().values["map"] == pytest.approx(1, abs=1e-12)

@@ -17,6 +17,7 @@ from pyarrow import parquet
 from testing.keypoint_scenes import random_keypoints, random_sigmas
 from testing.text_ids import renamed
 from tests.coco.comparison import OURS, evaluator, random_objects, run
+from tests.coco.test_doubtful_ids import made, objects_with
 from tests.offline.shard_data import DT, GT, MASKS, classification, classification_rows, coco, webdataset, write_jsonl
 from valor_gpu.classification import ROCAUC, Accuracy
 from valor_gpu.coco import COCO, COCOeval
@@ -381,3 +382,43 @@ def test_texts_for_ids_of_categories_need_the_same_list_in_every_part(tmp_path: 
     result = run_offline(config)
     assert result is not None
     assert r"[0].category_id must be an id that" in result.failures[0].error
+
+
+@pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
+def test_coco_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> None:
+    """They are counted over all shards, and the numbers are those of the corrected convention."""
+    shards = []
+    for number in range(2):
+        dataset, results = objects_with([0, 0, 0, 0], kind)
+        for n, (row, found) in enumerate(zip(dataset["annotations"], results)):
+            row["image_id"] = found["image_id"] = 1 + n % 2 + 10 * number
+            del row["area"]
+            if n:
+                del row["iscrowd"]
+        for image in dataset["images"]:
+            image["id"] += 10 * number
+        if kind == "keypoints":
+            dataset["annotations"][1].update(keypoints=[], num_keypoints=0)
+        shards.append((dataset, results))
+    for number, sides in enumerate(shards):
+        for name, value in zip(("gt", "dt"), sides):
+            (tmp_path / f"{name}-{number}.json").write_text(json.dumps(value, default=bytes.decode))
+    config = {
+        "metrics": {"map": {"class": "detection.MeanAveragePrecision", "iou_type": kind, "box_format": "xywh"}},
+        "data": {"ground_truth": str(tmp_path / "gt-*.json"), "detections": str(tmp_path / "dt-*.json"),
+                 "batch_size": 1},
+        "output": str(tmp_path / "out"),
+    }  # fmt: skip
+    found = finished(config)
+    missing = {"ground_truths_without_iscrowd": 6, "ground_truths_without_area": 8}
+    assert {name: found.counts.get(name) for name in missing} == missing
+    assert finished(config).counts == found.counts  # from what is on disk
+    whole = {**shards[0][0], "images": [i for d, _ in shards for i in d["images"]],
+             "annotations": [a for d, _ in shards for a in d["annotations"]]}  # fmt: skip
+    oracle = run(made(OURS, (whole, [r for _, rows in shards for r in rows]), kind, convention="corrected"))
+    assert found.results["map"].values["map"] == oracle.e.stats[0]
+    from valor_gpu.cli.offline import _warnings
+
+    assert _warnings(found) == [
+        "6 ground truths have no iscrowd: 0 is taken", "8 ground truths have no area: that of the box or mask is taken",
+    ]  # fmt: skip

@@ -83,6 +83,7 @@ def _written(options: argparse.Namespace, command: str, found: Any) -> bool:
 
 def _warnings(result: OfflineResult) -> list[str]:
     """What a reader of the numbers has to know first."""
+    from valor_gpu.inputs.missing_fields import describe_missing
     from valor_gpu.report.text import plural
 
     found = []
@@ -92,6 +93,7 @@ def _warnings(result: OfflineResult) -> list[str]:
         found.append(f"{plural(len(result.bad_rows), 'row')} could not be evaluated and do not count")
     if result.duplicates:
         found.append(f"{plural(len(result.duplicates), 'shard')} with the content of another are counted once")
+    found += describe_missing(result.counts, "that of the box or mask")
     if result.empty:
         found.append(f"{plural(len(result.empty), 'shard')} without rows, such as {result.empty[0]}")
     return found

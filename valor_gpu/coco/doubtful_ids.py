@@ -161,18 +161,3 @@ def warn_of_evaluation(evaluation: COCOeval) -> None:
 def without_harmless(counts: Mapping[str, int]) -> dict[str, int]:
     """Counts without those of ids 0, which CrowdPose's protocol takes like any other."""
     return {name: count for name, count in counts.items() if name != "ground_truths_of_id_0"}
-
-
-def describe_completed(counts: Mapping[str, int], area_text: str) -> list[str]:
-    """One sentence for each field that ground truths lack and that something was taken for.
-
-    Args:
-        counts: those of :func:`count_completed`, and others.
-        area_text: what was taken for areas.
-    """
-    taken = {"iscrowd": "0 is", "area": f"{area_text} is", "num_keypoints": "the number of visible keypoints is"}
-    return [
-        f"{number:,} {'ground truth has' if number == 1 else 'ground truths have'} no {name}: {text} taken"
-        for name, text in taken.items()
-        if (number := counts.get(f"ground_truths_without_{name}", 0))
-    ]

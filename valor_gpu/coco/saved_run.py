@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from valor_gpu.checks import check_number
-from valor_gpu.coco.doubtful_ids import describe_completed, describe_ids, without_harmless
+from valor_gpu.coco.doubtful_ids import describe_ids, without_harmless
 from valor_gpu.coco.evaluation_result import category_ids
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
 from valor_gpu.inputs.coco_ids import row_codes, row_ids
+from valor_gpu.inputs.missing_fields import describe_missing
 from valor_gpu.inputs.text_ids import Id
 from valor_gpu.store.result_runs import MOST_CURVES, iou_lines
 from valor_gpu.store.saved import SavedImage, SavedRun
@@ -63,7 +64,7 @@ def _doubts(evaluation: COCOeval, counts: Mapping[str, int]) -> list[str]:
     """What a reader of the numbers should know of ids and of fields that were missing."""
     strict, iou_type = evaluation.convention == "strict", evaluation.params.iouType
     harmful = without_harmless(counts) if iou_type == "keypoints_crowd" else counts
-    completed = describe_completed(counts, geometry_of(evaluation.params).area_text)
+    completed = describe_missing(counts, geometry_of(evaluation.params).area_text)
     return [f"{text}." for text in (*describe_ids(harmful, strict), *completed)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ from valor_gpu.detection.record_checks import real_rows
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_json import load_json
 from valor_gpu.inputs._coco_records import shown
-from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import (
     Annotations,
     Dataset,
@@ -29,6 +29,7 @@ from valor_gpu.inputs.coco import (
     result_rows,
 )
 from valor_gpu.inputs.coco_ids import aligned, row_ids
+from valor_gpu.inputs.missing_fields import areas_of, count_missing, describe_missing, keypoints_of
 from valor_gpu.inputs.text_ids import shown_ids
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.match_batch import PADDING_BUCKET
@@ -103,8 +104,9 @@ class CocoFiles:
         kinds = _kinds(iou_type)
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         data, rows = aligned(*_read(Path(coco_target), Path(coco_preds), "segm" in kinds))
-        for side, names in ((data.annotations, ("category_id", "area")), (rows, ("image_id", "category_id", "score"))):
+        for side, names in ((data.annotations, ("category_id",)), (rows, ("image_id", "category_id", "score"))):
             side.require(*names, *(_KEYS[kind] for kind in kinds))
+        _warn_of_missing(data, kinds)
         ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
         return _items(rows, ids, data, kinds, True), _items(data.annotations, ids, data, kinds, False)
 
@@ -140,7 +142,8 @@ def coco_targets(
     data = read_ground_truth(file) if kinds == ("bbox",) else columns_from_dataset(load_json(file), f"{file}")
     if "keypoints" in kinds:
         kinds = tuple(dict.fromkeys((*kinds, "bbox")))
-    data.annotations.require("category_id", "area", *(_KEYS[kind] for kind in kinds if kind in _KEYS))
+    data.annotations.require("category_id", *(_KEYS[kind] for kind in kinds if kind in _KEYS))
+    _warn_of_missing(data, kinds)
     ids = np.array(list(dict.fromkeys(data.image_ids.tolist())), np.int64)
     items = _items(data.annotations, ids, data, kinds, False)
     texts = data.annotations.texts
@@ -149,6 +152,14 @@ def coco_targets(
         labels = {code: label for code, label in zip(codes, labels.values()) if code >= 0}
     keys = shown_ids(ids, texts.image_id)
     return {key: item if labels is None else _relabelled(item, labels) for key, item in zip(keys, items)}
+
+
+def _warn_of_missing(data: Dataset, kinds: tuple[str, ...]) -> None:
+    """Warns of ground truths without ``iscrowd`` or ``area``; called by what users call."""
+    area = "the area of the mask" if kinds == ("segm",) else "width x height"
+    found = describe_missing(count_missing(data.annotations), area)
+    if found:
+        warnings.warn(f"{data.where}: {'; '.join(found)}", stacklevel=3)
 
 
 def _relabelled(item: Item, labels: Mapping[int, int]) -> Item:
@@ -209,12 +220,13 @@ def _item(
         if image[1] is not None and min(image[1]) >= 0:
             item["size"] = image[1]
     if "keypoints" in kinds:
-        item["keypoints"] = _tensor(read_keypoints(rows.values, part, rows.where))
+        item["keypoints"] = _tensor(keypoints_of(rows, part))
     item["labels"] = _tensor(rows.category_id[part])
     if results:
         return {**item, "scores": _tensor(rows.score[part])}
     crowd = _tensor(rows.iscrowd[part].astype(np.int64))
-    return {**item, "iscrowd": crowd, "area": _tensor(rows.area[part]), "image_id": image[0]}
+    areas = areas_of(rows, part, "keypoints" in kinds)
+    return {**item, "iscrowd": crowd, "area": _tensor(areas), "image_id": image[0]}
 
 
 def _tensor(column: NDArray[Any]) -> Tensor:

@@ -26,6 +26,7 @@ class Chunk:
         others: names of columns that were not asked for.
         texts: what numbers stand for where ids are texts: see :data:`valor_gpu.offline.text_ids.Texts`; in the first
             chunk.
+        missing: counts of what rows of the shard lack and what metrics take something for; in its first chunk.
     """
 
     places: Sequence[str]
@@ -34,6 +35,7 @@ class Chunk:
     classes: Mapping[str, str] = field(default_factory=dict)
     others: frozenset[str] = frozenset()
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -59,6 +60,7 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
     counts = {
         "shards": len(shards), "counted": len(kept), "failed": len(failures), "duplicates": len(duplicates),
         "rows": sum(record.rows for record in kept), "bad_rows": sum(len(record.bad_rows) for record in kept),
+        **sum((Counter(record.missing) for record in kept), Counter()),
     }  # fmt: skip
     bad = tuple(row for record in kept for row in record.bad_rows)
     names = {shards[number].name: shards[first].name for number, first in duplicates.items()}

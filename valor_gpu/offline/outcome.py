@@ -20,7 +20,9 @@ class OfflineResult:
     Attributes:
         results: name of a metric to its result.
         counts: ``shards``, and of them ``counted``, ``failed`` and ``duplicates`` (the same content as a shard before);
-            ``rows`` that counted, ``bad_rows`` that were left out of shards that count.
+            ``rows`` that counted, ``bad_rows`` that were left out of shards that count; where there are such,
+            ``ground_truths_without_iscrowd``, taken as 0, and ``ground_truths_without_area``, taken as that of the box
+            or mask.
         failures: the records of the shards that failed.
         bad_rows: the rows that were left out.
         duplicates: name of a shard that does not count to that of the first one with the same content.

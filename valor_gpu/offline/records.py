@@ -55,6 +55,7 @@ class Counted:
         files: the paths of the shard.
         classes: label, as text, to the name that the shard gives it, where its format has names.
         texts: what numbers stand for where ids are texts, see :data:`valor_gpu.offline.text_ids.Texts`.
+        missing: counts of what its rows lack and what metrics take something for.
     """
 
     rows: int = 0
@@ -62,13 +63,14 @@ class Counted:
     files: tuple[str, ...] = ()
     classes: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def at(self, shard: Shard) -> Counted:
         """The same of a shard with the same content, whose files may have other names."""
         names = tuple(shard.files.values())
         bad = tuple(BadRow(*(_renamed(text, self.files, names) for text in (row.place, row.message)))
                     for row in self.bad_rows)  # fmt: skip
-        return Counted(self.rows, bad, names)
+        return Counted(self.rows, bad, names, missing=self.missing)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -78,7 +80,8 @@ class Counted:
     def from_dict(cls, found: Mapping[str, Any]) -> Counted:
         """What :meth:`to_dict` gave."""
         bad = tuple(BadRow(**row) for row in found["bad_rows"])
-        return cls(found["rows"], bad, tuple(found["files"]), found["classes"], found.get("texts", {}))
+        texts, missing = (found.get(name, {}) for name in ("texts", "missing"))
+        return cls(found["rows"], bad, tuple(found["files"]), found["classes"], texts, missing)
 
 
 def _renamed(text: str, old: Sequence[str], new: Sequence[str]) -> str:
@@ -104,6 +107,7 @@ class Record:
         peak_bytes: largest resident memory of the process until then.
         classes: see :class:`Counted`; on disk they are in the state file alone.
         texts: likewise.
+        missing: see :class:`Counted`.
     """
 
     name: str
@@ -118,6 +122,7 @@ class Record:
     peak_bytes: int = 0
     classes: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON values."""
@@ -126,7 +131,11 @@ class Record:
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Record:
         """What :meth:`to_dict` gave."""
-        kept = {each.name: found[each.name] for each in fields(cls) if each.name != "texts"}
+        kept = {
+            each.name: found[each.name]
+            for each in fields(cls)
+            if each.name != "texts" and (each.name != "missing" or "missing" in found)
+        }
         return cls(**{**kept, "bad_rows": tuple(BadRow(**row) for row in found["bad_rows"])})
 
 
@@ -162,7 +171,8 @@ class StateFolder:
         The states come first, so that a record that says done has them.
         """
         if states is not None:
-            counted = Counted(record.rows, record.bad_rows, tuple(shard.files.values()), record.classes, record.texts)
+            about = (record.rows, record.bad_rows, tuple(shard.files.values()))
+            counted = Counted(*about, record.classes, record.texts, record.missing)
             write_whole(self.state_path(record.content), dump_states(record.content, counted, states))
         text = json.dumps(replace(record, classes={}, texts={}).to_dict())
         write_whole(self._record_path(shard), text.encode("utf-8", "surrogateescape"))

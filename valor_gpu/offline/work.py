@@ -70,7 +70,7 @@ def process_shard(config: OfflineConfig, shard: Shard, known: Known = lambda con
     status = FAILED if error else DONE
     spent = (seconds, cpu, peak_bytes())
     about = (shard.name, status, stamp, content, counted.rows, counted.bad_rows, error, *spent)
-    return Record(*about, classes=counted.classes, texts=counted.texts), states
+    return Record(*about, classes=counted.classes, texts=counted.texts, missing=counted.missing), states
 
 
 def _described(problem: Exception, config: OfflineConfig) -> str:
@@ -102,7 +102,7 @@ def _evaluate(config: OfflineConfig, shard: Shard) -> tuple[Counted, dict[str, b
 def _pass(config: OfflineConfig, shard: Shard, add: _Add) -> tuple[Counted, dict[str, bytes]]:
     metrics = make_metrics(config.metrics, config.device)
     task = Task.of(config.data, metrics, config.device)
-    rows, bad, classes = 0, list[BadRow](), dict[str, str]()
+    rows, bad, classes, missing = 0, list[BadRow](), dict[str, str](), dict[str, int]()
     texts: dict[str, Mapping[str, str]] = {}
     for chunk in format_named(config.data.format)(shard, task.columns, config.data.batch_size):
         task.check_columns(chunk)
@@ -113,12 +113,13 @@ def _pass(config: OfflineConfig, shard: Shard, add: _Add) -> tuple[Counted, dict
         bad += left_out
         classes |= chunk.classes
         texts |= chunk.texts
+        missing |= chunk.missing
     try:
         _check_errors(metrics)
     except Exception as problem:
         raise _UpdateError(problem) from problem
     states = {name: metric.to_bytes() for name, metric in metrics.items()}
-    return Counted(rows, tuple(bad), tuple(shard.files.values()), classes, texts), states
+    return Counted(rows, tuple(bad), tuple(shard.files.values()), classes, texts, missing), states
 
 
 def _update_all(task: Task, chunk: Chunk, metrics: Metrics) -> list[BadRow]:

@@ -84,11 +84,12 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
     """
     import numpy as np
 
-    from valor_gpu.coco.doubtful_ids import describe_completed, describe_ids, without_harmless
+    from valor_gpu.coco.doubtful_ids import describe_ids, without_harmless
     from valor_gpu.coco.doubtful_values import describe_doubtful_values
     from valor_gpu.coco.ids import members
     from valor_gpu.inputs._coco_records import shown
     from valor_gpu.inputs.coco_ids import aligned, row_ids
+    from valor_gpu.inputs.missing_fields import describe_missing
 
     ground_truth, found = aligned(ground_truth, detections.annotations)
     known = {"category_id": ground_truth.category_ids, "image_id": ground_truth.image_ids}
@@ -109,7 +110,7 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
     yield from (f"{path} lists no {many}" for many in absent)
     strict, crowdpose = result.signature["convention"] == "strict", result.signature.get("protocol") == "crowdpose"
     yield from describe_ids(without_harmless(result.counts) if crowdpose else result.counts, strict, _WAY_OUT)
-    yield from describe_completed(result.counts, _AREAS.get(result.signature["iou_type"], "width x height"))
+    yield from describe_missing(result.counts, _AREAS.get(result.signature["iou_type"], "width x height"))
     yield from describe_doubtful_values(result.counts)
 
 

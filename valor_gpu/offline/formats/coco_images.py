@@ -13,6 +13,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import Annotations, Dataset, read_ground_truth, read_result_rows
 from valor_gpu.inputs.coco_ids import aligned, row_ids
+from valor_gpu.inputs.missing_fields import areas_of, count_missing, keypoints_of
 from valor_gpu.inputs.text_ids import shown_ids
 from valor_gpu.offline.chunks import Chunk
 from valor_gpu.offline.shards import Shard
@@ -33,7 +34,7 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
     for each in (truth.annotations, found):
         _check_listed(each, truth)
     ids = np.unique(truth.image_ids)
-    sides = (_Side(truth.annotations, ids), _Side(found, ids))
+    sides = (_Side(truth.annotations, ids, "gt_keypoints" in columns), _Side(found, ids))
     shown = shown_ids(ids, truth.annotations.texts.image_id)
     numbers = [image_number(image) if isinstance(image, str) else image for image in shown]
     for begin in range(0, len(ids), batch_size):
@@ -42,7 +43,8 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
         made = {name: _column(name, rows, ids, sides, truth) for name in columns if name != "image_id"}
         made |= {"image_id": [numbers[row] for row in rows]} if "image_id" in columns else {}
         classes, texts = ({}, {}) if begin else (_classes(truth), _texts(truth, dict(zip(numbers, shown))))
-        yield Chunk(places, made, classes=classes, texts=texts)
+        missing = {} if begin else count_missing(truth.annotations)
+        yield Chunk(places, made, classes=classes, texts=texts, missing=missing)
 
 
 def image_number(text: str) -> int:
@@ -88,13 +90,14 @@ class _Side:
     Args:
         rows: all of them.
         ids: of the images, ascending.
+        keypoints: of ground truths, whether their keypoints are compared.
 
     Raises:
         InputError: a row is of another image.
     """
 
-    def __init__(self, rows: Annotations, ids: NDArray[np.int64]) -> None:
-        self.rows = rows
+    def __init__(self, rows: Annotations, ids: NDArray[np.int64], keypoints: bool = False) -> None:
+        self.rows, self.keypoints = rows, keypoints
         order = np.argsort(rows.image_id, kind="stable")
         place = np.searchsorted(ids, rows.image_id)
         known = np.zeros(len(rows), bool) if not len(ids) else ids[np.minimum(place, len(ids) - 1)] == rows.image_id
@@ -118,6 +121,10 @@ def _column(name: str, images: range, ids: NDArray[np.int64], sides: tuple[_Side
         return [[0, 0]] * len(images) if sizes is None else sizes.of(ids[images.start : images.stop]).tolist()
     is_truth = name in ("gt_boxes", "gt_labels", "gt_masks", "gt_keypoints", "iscrowd", "area")
     side = sides[0 if is_truth else 1]
+    if name == "area":
+        return [areas_of(side.rows, side.of(image), side.keypoints) for image in images]
+    if name == "gt_keypoints":
+        return [keypoints_of(side.rows, side.of(image)) for image in images]
     if name == "boxes":
         return [_boxes(side, side.of(image)) for image in images]
     return [_value(name.removeprefix("gt_"), side.rows, side.of(image)) for image in images]
@@ -134,7 +141,7 @@ def _boxes(side: _Side, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
     return boxes
 
 
-_ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd", "area": "area"}
+_ARRAYS = {"boxes": "bbox", "labels": "category_id", "scores": "score", "iscrowd": "iscrowd"}
 _VALUES = {"masks": "segmentation"}
 
 
