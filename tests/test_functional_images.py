@@ -8,13 +8,15 @@ import inspect
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torchmetrics.functional.detection as peer_detection
+import torchmetrics.functional.detection.map as peer_map
 import torchmetrics.functional.segmentation as peer_segmentation
 
 from tests.test_documented_examples import changed
-from valor_gpu import detection, functional, segmentation
+from valor_gpu import detection, functional, plans, segmentation
 from valor_gpu.errors import InputError, InputTypeError
 
 PEERS: dict[str, Any] = {
@@ -55,6 +57,84 @@ def test_documented_examples_of_boxes(name: str) -> None:
         else:
             exec(source, names)
     assert checked == 2
+
+
+def scene(seed: int, masks: bool = False) -> tuple[list[Any], list[Any]]:
+    """Images with detections near their ground truths, in corners."""
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = [], []
+    for count in (3, 5, 1):
+        boxes = 40 * torch.rand(count, 4, generator=generator)
+        boxes[:, 2:] += boxes[:, :2] + 3
+        moved = boxes + torch.rand(count, 4, generator=generator)
+        labels = torch.randint(3, (count,), generator=generator)
+        preds.append({"boxes": moved, "scores": torch.rand(count, generator=generator), "labels": labels})
+        target.append({"boxes": boxes, "labels": labels.flip(0) if count == 3 else labels})
+        for item in (preds[-1], target[-1]) if masks else ():
+            grid = torch.arange(90)
+            x0, y0, x1, y1 = (column[:, None] for column in item["boxes"].T)
+            inside = (grid >= y0) & (grid < y1), (grid >= x0) & (grid < x1)
+            item["masks"] = inside[0][:, :, None] & inside[1][:, None, :]
+    return preds, target
+
+
+CHOICES: list[dict[str, Any]] = [
+    {}, {"class_metrics": True}, {"average": "micro"}, {"average": "micro", "class_metrics": True},
+    {"extended_summary": True}, {"max_detection_thresholds": [1, 2, 100]}, {"iou_type": "segm"},
+    {"iou_type": ["bbox", "segm"], "class_metrics": True}, {"box_format": "xywh"}, {"box_format": "cxcywh"},
+    {"iou_thresholds": [0.5, 0.75], "rec_thresholds": [0.25, 0.5]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_mean_average_precision_is_that_of_torchmetrics(choices: dict[str, Any]) -> None:
+    function: Any = peer_map.mean_average_precision
+    batch = scene(3, masks=True)
+    grid = np.linspace(0, 1, 101).tolist()  # both grids of torchmetrics are of float32 by default
+    given = {"iou_thresholds": [0.5, 0.625, 0.75], "rec_thresholds": grid, **choices}
+    peer = {**given, "iou_type": tuple(t)} if isinstance(t := given.get("iou_type"), list) else given
+    expected = function(*batch, warn_on_many_detections=False, **peer)
+    found = functional.mean_average_precision(*batch, warn_on_many_detections=False, **given)
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        if isinstance(value, dict):
+            assert found[name].keys() == value.keys()
+            for cell, part in value.items():
+                torch.testing.assert_close(torch.as_tensor(found[name][cell]), torch.as_tensor(part))
+        else:
+            torch.testing.assert_close(found[name], value, check_dtype=name not in ("precision", "recall", "scores"))
+    whole = detection.MeanAveragePrecision(**given)
+    whole.warn_on_many_detections = False
+    whole.update(*batch)
+    assert {n: torch.as_tensor(v).flatten().tolist() for n, v in found.items() if not isinstance(v, dict)} == {
+        n: v.flatten().tolist() for n, v in whole.compute().items() if isinstance(v, torch.Tensor)
+    }
+
+
+def test_mean_average_precision_has_the_arguments_of_torchmetrics() -> None:
+    theirs = inspect.signature(peer_map.mean_average_precision).parameters.values()
+    mine = inspect.signature(functional.mean_average_precision).parameters.values()
+    assert [(p.name, p.default) for p in mine] == [(p.name, p.default) for p in theirs]
+    with pytest.raises(InputError, match="target must have one dict per image like preds, 0 but has 1"):
+        functional.mean_average_precision([], [{}])
+
+
+def test_many_detections_are_warned_of() -> None:
+    preds, target = scene(3, masks=True)
+    padded = [
+        {k: torch.stack([item[k][:1] for item in side]) for k in side[0] if k != "masks"} for side in (preds, target)
+    ]
+    text = "Encountered more than 4 detections in a single image"
+    for batch, kind in (((preds, target), "bbox"), ((preds[1:2], target[1:2]), "bbox"), ((preds, target), "segm")):
+        with pytest.warns(UserWarning, match=text):
+            functional.mean_average_precision(*batch, iou_type=kind, max_detection_thresholds=[1, 2, 4])
+        metric = detection.MeanAveragePrecision(iou_type=kind, max_detection_thresholds=[1, 2, 4])
+        with plans.checked_only(), pytest.warns(UserWarning, match=text):
+            metric(*batch)
+        metric.warn_on_many_detections = False
+        metric.update(*batch)
+        functional.mean_average_precision(*batch, iou_type=kind, max_detection_thresholds=[1, 2, 5])
+    functional.mean_average_precision(*padded, max_detection_thresholds=[1])
 
 
 def test_boxes_of_any_kind() -> None:

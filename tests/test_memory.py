@@ -41,9 +41,11 @@ def _what_other_tests_made_is_no_garbage() -> None:
 
 
 def held(metric: Metric[Any]) -> int:
-    """Bytes of the tensors of a metric."""
+    """Bytes of the tensors of a metric, and of what it keeps beside them."""
     states = metric.metric_state.values()
-    return sum(part.nbytes for now in states for part in (now if isinstance(now, list) else [now]))
+    return metric._bytes_beside() + sum(
+        part.nbytes for now in states for part in (now if isinstance(now, list) else [now])
+    )
 
 
 @pytest.mark.parametrize("case", METRICS, ids=lambda case: case.name)
@@ -213,7 +215,8 @@ def test_a_state_of_sums_is_no_larger_for_more_data_or_ranks() -> None:
     assert plans[0].sync == plans[1].sync == plans[0].fixed
     assert "whatever the data" in str(plans[1]) and "synchronising 512 ranks" in str(plans[1])
     records = MeanAveragePrecision().memory_plan(*batch, updates=1000)
-    assert records.per_update == 23 + 5 + 64 and records.sync == 0
+    assert records.per_update == 23 + 5 + 64 + 2 * 16 and records.sync == 0  # two boxes of float32
+    assert MeanAveragePrecision(keep_inputs=False).memory_plan(*batch).per_update == 23 + 5 + 64
 
 
 def test_bad_arguments_are_named() -> None:

@@ -29,7 +29,7 @@ class MemoryPlan:
 
     Attributes:
         fixed: of the state, whatever the data.
-        per_update: what each update with such a batch adds to the state.
+        per_update: what each update with such a batch adds to the state, and to what a metric keeps beside it.
         updates: how many of them are planned.
         update: most that such an update takes at once beside the inputs and the state before it.
         ranks: processes that synchronise.
@@ -113,7 +113,11 @@ class Measured:
             size = sum(part.nbytes for part in (now if isinstance(now, list) else [now]))
             fixed, rows = (fixed, rows + size) if spec.joined else (fixed + size, rows)
         sync = _sync_bytes(metric, fixed, rows * updates, ranks)
-        return MemoryPlan(fixed, rows, updates, update, ranks, sync)
+        return MemoryPlan(fixed, rows + tried._bytes_beside(), updates, update, ranks, sync)
+
+    def _bytes_beside(self) -> int:
+        """Bytes that a metric keeps beside its state."""
+        return 0
 
 
 def _sync_bytes(metric: Any, fixed: int, rows: int, ranks: int) -> int:

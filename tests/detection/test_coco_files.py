@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torchmetrics import MetricCollection
 from torchmetrics.detection import MeanAveragePrecision as TorchmetricsMAP
 
 from testing.oracles import pycocotools
@@ -18,7 +20,7 @@ from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.coco.test_doubtful_ids import objects_with
 from tests.contract_boxes import boxes_batch, drawn_batch
 from valor_gpu.detection import MeanAveragePrecision, coco_targets
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
          "mar_medium", "mar_large")  # fmt: skip
@@ -117,11 +119,152 @@ def test_masks_keep_their_run_lengths_and_sizes(tmp_path: Path) -> None:
     assert float(ours.compute()["map"]) == pytest.approx(float(whole.compute()["map"]), abs=1e-6)
 
 
-@pytest.mark.parametrize("choices", [{}, {"iou_type": "segm", "extended_summary": True}])
-def test_a_metric_without_boxes_says_what_it_needs(choices: dict[str, Any], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="tm_to_coco needs iou_type='bbox' and extended_summary=True"):
-        MeanAveragePrecision(**choices).tm_to_coco(tmp_path / "x")
+def masked_batches() -> list[Any]:
+    """Boxes with masks, of which some ground truths are crowds or have areas of their own."""
+    generator = torch.Generator().manual_seed(1)
+
+    def image(detections: bool, count: int) -> dict[str, Any]:
+        masks, boxes = torch.zeros(count, 60, 80, dtype=torch.bool), torch.rand(count, 4, generator=generator)
+        for i in range(count):
+            x, y, w, h = (
+                *torch.randint(40, (2,), generator=generator),
+                *torch.randint(3, 20, (2,), generator=generator),
+            )
+            masks[i, y : y + h, x : x + w] = True
+            boxes[i] += torch.tensor([x, y, x + w, y + h])
+        made = {"boxes": boxes, "masks": masks, "labels": torch.randint(3, (count,), generator=generator)}
+        if detections:
+            return {**made, "scores": torch.rand(count, generator=generator)}
+        areas = 500 * torch.rand(count, generator=generator) * torch.randint(2, (count,), generator=generator)
+        return {**made, "iscrowd": torch.randint(2, (count,), generator=generator), "area": areas}
+
+    first = [image(True, 4), image(True, 3)], [image(False, 2), image(False, 3)]
+    return [first, ([image(True, 2)], [image(False, 1)])]
+
+
+def read(folder: Path, name: str) -> tuple[Any, Any]:
+    preds, target = (json.loads((folder / f"{name}_{side}.json").read_text()) for side in ("preds", "target"))
+    return preds, target
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+@pytest.mark.parametrize("iou_type", ["bbox", "segm", ("bbox", "segm")])
+def test_files_are_those_of_torchmetrics(
+    iou_type: Any, box_format: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their categories are number 0 alone, whatever the labels are; pycocotools then evaluates no other."""
+    metrics = {"theirs": TorchmetricsMAP(box_format, iou_type), "ours": MeanAveragePrecision(box_format, iou_type)}
+    for name, metric in metrics.items():
+        for batch in masked_batches():
+            metric.update(*batch)
+        metric.tm_to_coco(str(tmp_path / name))
+    (preds, target), (their_preds, their_target) = read(tmp_path, "ours"), read(tmp_path, "theirs")
+    assert preds == their_preds and [*map(list, preds)] == [*map(list, their_preds)]
+    assert list(target) == list(their_target)
+    assert (target["images"], target["annotations"]) == (their_target["images"], their_target["annotations"])
+    assert [category["id"] for category in target["categories"]] == [0, 1, 2]
+    values = metrics["ours"].compute()
+    for kind in (iou_type,) if isinstance(iou_type, str) else iou_type:
+        truth = pycocotools("coco").COCO(f"{tmp_path}/ours_target.json")
+        evaluation = pycocotools("cocoeval").COCOeval(truth, truth.loadRes(f"{tmp_path}/ours_preds.json"), kind)
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+        prefix = "" if isinstance(iou_type, str) else f"{kind}_"
+        assert float(values[f"{prefix}map"]) == pytest.approx(evaluation.stats[0], abs=1e-7)
+    again = MeanAveragePrecision("xywh", iou_type)
+    again.update(
+        *MeanAveragePrecision.coco_to_tm(tmp_path / "ours_preds.json", tmp_path / "ours_target.json", iou_type)
+    )
+    assert {name: value.tolist() for name, value in again.compute().items()} == {
+        name: value.tolist() for name, value in values.items()
+    }
+    capsys.readouterr()
+
+
+def test_inputs_are_kept_as_they_were_given(tmp_path: Path) -> None:
+    """The boxes of a single image and padded ones are read in place: who changes them later changes nothing here."""
+    box = torch.tensor([[1.0, 2.0, 4.0, 6.0], [0.0, 0.0, 9.0, 9.0]])
+    single = (
+        [{"boxes": box, "scores": torch.tensor([0.5, 0.25]), "labels": torch.tensor([1, 2])}],
+        [{"boxes": box.clone(), "labels": torch.tensor([1, 2]), "iscrowd": torch.tensor([0, 1])}],
+    )
+    padded = [{key: torch.stack([value, value]) for key, value in side[0].items()} for side in single]
+    counts = torch.tensor([2, 1])
+    metric = MeanAveragePrecision()
+    metric.update(*single)
+    metric.update({**padded[0], "counts": counts}, {**padded[1], "counts": counts})
+    for item in (*single[0], *single[1], *padded):
+        for value in item.values():
+            value.zero_()
+    metric.tm_to_coco(tmp_path / "x")
+    preds, target = read(tmp_path, "x")
+    small, large = [1.0, 2.0, 3.0, 4.0], [0.0, 0.0, 9.0, 9.0]
+    assert [(row["image_id"], row["bbox"]) for row in preds] == [
+        (0, small), (0, large), (1, small), (1, large), (2, small)
+    ]  # fmt: skip
+    assert [row["bbox"] for row in target["annotations"]] == [small, large, small, large, small]
+    assert [row["iscrowd"] for row in target["annotations"]] == [0, 1, 0, 1, 0]
+
+
+def test_inputs_go_where_the_records_go(tmp_path: Path) -> None:
+    """Copies, pickles, merged metrics, forward, members of a collection with one state; a reset forgets them."""
+    first, second = masked_batches()
+    whole = MeanAveragePrecision()
+    whole.update(*first)
+    whole.update(*second)
+    whole.tm_to_coco(tmp_path / "whole")
+    merged, other, stepped = MeanAveragePrecision(), MeanAveragePrecision(), MeanAveragePrecision(compute_on_cpu=True)
+    merged.update(*first)
+    other.update(*second)
+    merged.merge_state(pickle.loads(pickle.dumps(other)))
+    for batch in (first, second):
+        stepped(*batch)
+    together = MetricCollection({"a": MeanAveragePrecision(), "b": MeanAveragePrecision()})
+    for batch in (first, second):
+        together.update(*batch)
+    reset = whole.clone()
+    reset.reset()
+    reset.update(*first)
+    reset.to("cpu").merge_state(other)
+    for metric in (merged, stepped, together["b"], whole.clone(), reset):
+        metric.tm_to_coco(tmp_path / "again")
+        assert read(tmp_path, "again") == read(tmp_path, "whole")
+
+
+def test_what_is_not_kept_is_said(tmp_path: Path) -> None:
+    first, second = masked_batches()
+    metric = MeanAveragePrecision()
+    metric.update(*first)
+    loaded = MeanAveragePrecision().from_bytes(metric.to_bytes())
+    loaded.update(*second)
+    lost = r"tm_to_coco needs boxes of all 3 images but those of 2 are not kept: they came from a state file.*"
+    with pytest.raises(InputError, match=lost + "with extended_summary=True states hold boxes"):
+        loaded.tm_to_coco(tmp_path / "x")
+    without = MeanAveragePrecision(iou_type="segm", keep_inputs=False)
+    without.update(*first)
+    needs = (
+        "tm_to_coco needs boxes and masks of all 2 images but those of 2 are not kept: the metric has keep_inputs=False"
+    )
+    with pytest.raises(InputError, match=needs):
+        without.tm_to_coco(tmp_path / "x")
+    with pytest.raises(
+        InputError, match=r"tm_to_coco needs iou_type of 'bbox', 'segm', 'boundary', .* has \('keypoints',\)"
+    ):
+        MeanAveragePrecision(iou_type="keypoints").tm_to_coco(tmp_path / "x")
+    with pytest.raises(InputTypeError, match="keep_inputs must be bool or NoneType but got str"):
+        MeanAveragePrecision(keep_inputs="no")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("iou_type", ["bbox", "segm"])
+def test_what_is_kept_changes_no_record(iou_type: str) -> None:
+    kept, plain = MeanAveragePrecision(iou_type=iou_type), MeanAveragePrecision(iou_type=iou_type, keep_inputs=False)
+    for metric in (kept, plain):
+        for batch in masked_batches():
+            metric.update(*batch)
+    assert kept.to_bytes() == plain.to_bytes()
+    assert all(part is not None for part in kept._kept_inputs()) and plain._kept_inputs() == [None, None]
 
 
 def test_wrong_files_and_arguments_raise(tmp_path: Path) -> None:

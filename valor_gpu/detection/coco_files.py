@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
-from valor_gpu.detection.extended import ExtendedRecords
-from valor_gpu.detection.record_checks import real_rows
+from valor_gpu.detection.coco_documents import documents, written_inputs
+from valor_gpu.detection.kept_inputs import KeepsInputs
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_json import load_json
 from valor_gpu.inputs._coco_records import shown
@@ -32,42 +32,50 @@ from valor_gpu.inputs.coco_ids import aligned, row_ids
 from valor_gpu.inputs.missing_fields import areas_of, count_missing, describe_missing, keypoints_of
 from valor_gpu.inputs.text_ids import shown_ids
 from valor_gpu.ops.error_codes import raise_error
-from valor_gpu.ops.match_batch import PADDING_BUCKET
-from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
 
 _KEYS = {"bbox": "bbox", "segm": "segmentation"}
 _TARGET_KEYS = {**_KEYS, "keypoints": "keypoints"}
 Item = dict[str, Any]
 
 
-class CocoFiles:
+class CocoFiles(KeepsInputs):
     """The methods of torchmetrics' ``MeanAveragePrecision`` that write and read COCO files."""
 
     def tm_to_coco(self, name: str | os.PathLike[str] = "tm_map_input") -> None:
         """Writes what this process holds as COCO files: ``{name}_preds.json`` and ``{name}_target.json``.
 
-        pycocotools, :class:`valor_gpu.coco.COCO` and ``valor-gpu detect`` read them. Boxes are x, y, width, height in
-        float64; areas are those of ``target``, else of the boxes. Images have their ``image_id`` where all have one
-        (of several with one id, the first is written), else their place in order of arrival. Categories are named by
-        their numbers.
+        pycocotools, :class:`valor_gpu.coco.COCO` and ``valor-gpu detect`` read them. Keys are torchmetrics'. Boxes are
+        x, y, width, height; masks are compressed run lengths; areas are those of ``target``, else of the masks or
+        boxes. Images have their ``image_id`` where all have one (of several with one id, the first is written), else
+        their place in order of arrival. Categories are all labels, named by their numbers, also with
+        ``average="micro"``.
 
         Args:
             name: what both paths begin with.
 
         Raises:
-            InputError: the metric is not one of boxes (``iou_type="bbox"``) with ``extended_summary=True``, which keeps
-                boxes; or an update on CUDA met bad data.
+            InputError: boxes or masks of a batch are not kept: ``keep_inputs=False``; masks on CUDA without
+                ``keep_inputs=True``; a state from a file or another process, or of a CUDA graph; another
+                ``iou_type``. With ``iou_type="bbox"`` and ``extended_summary=True`` states hold boxes, wherever they
+                come from. Or an update on CUDA met bad data.
             OSError: a file cannot be written.
+
+        Example:
+            >>> import json, tempfile
+            >>> box, label = torch.tensor([[1.0, 2.0, 4.0, 6.0]]), torch.tensor([3])
+            >>> metric = MeanAveragePrecision()
+            >>> metric.update([{"boxes": box, "scores": torch.tensor([0.5]), "labels": label}],
+            ...               [{"boxes": box, "labels": label}])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     metric.tm_to_coco(f"{folder}/map")
+            ...     json.load(open(f"{folder}/map_preds.json"))[0]["bbox"]
+            [1.0, 2.0, 3.0, 4.0]
         """
         metric: Any = self
-        kinds, extended = metric.iou_type, metric.extended_summary
-        if kinds != ("bbox",) or not extended:
-            raise InputError(
-                "tm_to_coco needs iou_type='bbox' and extended_summary=True, since no boxes are kept otherwise,"
-                f" but the metric has iou_type={kinds} and extended_summary={extended}"
-            )
+        metric._check_not_synced("tm_to_coco")
+        inputs = written_inputs(metric)
         raise_error(metric.error, metric._describe_error)
-        preds, target = _documents(metric.state(), len(metric._area_ranges))
+        preds, target = documents(inputs)
         for side, document in (("preds", preds), ("target", target)):
             text = json.dumps(document, indent=4, allow_nan=False)
             Path(f"{os.fspath(name)}_{side}.json").write_text(text, encoding="utf-8")
@@ -231,33 +239,3 @@ def _item(
 
 def _tensor(column: NDArray[Any]) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(column))
-
-
-def _documents(state: ExtendedRecords, areas: int) -> tuple[list[Item], Item]:
-    """The results and the dataset of a state."""
-    key, has_id, sizes, gt_sizes = state.images[:, [0, 1, 4, 5]].cpu().numpy().T
-    names = key if bool(has_id.all()) else np.arange(len(key))
-    first = np.zeros(len(names), bool)
-    first[np.unique(names, return_index=True)[1]] = True
-    kept = (torch.from_numpy(first.repeat(sizes)) & (state.detections[:, 12] != PADDING_BUCKET).cpu()).numpy()
-    gt_kept = first.repeat(gt_sizes) & real_rows(state.ground_truths, areas).cpu().numpy()
-    columns = (detection_labels(state.detections), detection_scores(state.detections), state.boxes)
-    labels, scores, boxes = (column.cpu().numpy()[kept].tolist() for column in columns)
-    owners = names.repeat(sizes)[kept].tolist()
-    preds = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in zip(owners, labels, boxes, scores)
-    ]
-    gt_columns = (ground_truth_labels(state.ground_truths), state.gt_boxes, state.gt_areas)
-    gt_labels, rows, given = (column.cpu().numpy()[gt_kept] for column in gt_columns)
-    annotations = [
-        {"id": at + 1, "image_id": image, "category_id": label, "bbox": row[:4], "iscrowd": int(row[4]),
-         "area": area if area > 0 else row[2] * row[3]}
-        for at, (image, label, row, area) in enumerate(
-            zip(names.repeat(gt_sizes)[gt_kept].tolist(), gt_labels.tolist(), rows.tolist(), given.tolist())
-        )
-    ]  # fmt: skip
-    categories = [{"id": label, "name": str(label)} for label in sorted({*labels, *gt_labels.tolist()})]
-    images = [{"id": name} for name in names[first].tolist()]
-    info = {"description": "Written by valor_gpu from what a metric of detections holds"}
-    return preds, {"info": info, "images": images, "annotations": annotations, "categories": categories}

@@ -17,13 +17,12 @@ from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.device_boxes import device_boxes
 from valor_gpu.inputs.keypoints import area_error, keypoint_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
-from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops import _assign_cuda
 from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
 from valor_gpu.ops._launch import capturing, on_host
 from valor_gpu.ops._library import disabled
 from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
-from valor_gpu.ops.assign import assign, assign_plain
+from valor_gpu.ops.assign import assign
 from valor_gpu.ops.box_pairs import box_pairs
 from valor_gpu.ops.boxes import box_iou, to_xywh
 from valor_gpu.ops.error_codes import describe_box, raise_or_defer
@@ -245,16 +244,13 @@ def plain_code(geometries: Mapping[str, Geometry]) -> int | None:
     return BOX_FORMATS.index(first.box_format) if isinstance(first, UprightBoxes) and len(geometries) == 1 else None
 
 
-def plain_tables(preds: Any, target: Any, rule: MatchRule, code: int) -> tuple[Tensor, Tensor, Tensor] | None:
-    """The row tables of upright boxes in plain tensors on the CPU; None where :func:`read_all` must look at them."""
-    boxes = plain_boxes(preds, target)
-    return None if boxes is None else assign_plain(boxes, rule, code)
-
-
 def device_tables(
     preds: Any, target: Any, rule: MatchRule, code: int, error: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """Returns :func:`plain_tables` of tensors on the CUDA device of ``error``, int64 ``[]``, with the new error."""
+    """Returns the row tables of plain upright boxes on the CUDA device of ``error``, int64 ``[]``, and the new error.
+
+    None where :func:`read_all` must look at them.
+    """
     if capturing() or disabled("assign") or not on_host("valor_cuda"):
         return None
     boxes = device_boxes(preds, target, error.get_device())

@@ -31,10 +31,8 @@ from valor_gpu.detection.geometry import (
     KeypointRows,
     Shapes,
     choose_geometries,
-    device_tables,
     match_all,
     plain_code,
-    plain_tables,
     read_all,
 )
 from valor_gpu.detection.record_checks import RecordChoices
@@ -62,15 +60,16 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     """Computes mean average precision and recall: torchmetrics' interface, pycocotools' numbers.
 
     ``update`` matches the batch where its tensors are and keeps 23 bytes per detection, 5 per ground truth and 64 per
-    image, for each ``iou_type``, never boxes or masks. Detections are ranked by (score, image key, index in the image),
-    the key being ``target[i]["image_id"]`` or, without one, a hash of the image's own rows: no batch size, batch order
-    or world size changes a bit, and with ids the numbers are bit-identical to pycocotools. IoU thresholds and recall
-    grid are numpy's float64 ``linspace``, where torchmetrics has float32 values that move AP by about 3e-4 on sets of
-    the size of COCO, and by 0.01 or more on small ones.
+    image, for each ``iou_type``; what ``keep_inputs`` keeps serves :meth:`tm_to_coco` alone. Detections are ranked by
+    (score, image key, index in the image), the key being ``target[i]["image_id"]`` or, without one, a hash of the
+    image's own rows: no batch size, batch order or world size changes a bit, and with ids the numbers are bit-identical
+    to pycocotools. IoU thresholds and recall grid are numpy's float64 ``linspace``, where torchmetrics has float32
+    values that move AP by about 3e-4 on sets of the size of COCO, and by 0.01 or more on small ones. An image with more
+    detections than the largest limit gives a warning unless the attribute ``warn_on_many_detections`` is False.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``, of predictions and targets; rotated boxes: ``cxcywha``, centre,
-            width, height and angle, or ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
+        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; rotated boxes: ``cxcywha``, centre, width, height and angle, or
+            ``xyxyxyxy``, the corners of a convex quadrilateral in either direction.
         iou_type: ``bbox``; ``rotated`` for the IoU of :func:`valor_gpu.ops.rotated_box_iou`, with box formats of its
             own; ``segm`` for masks, ``boundary`` for the smaller one of that and the IoU of their boundaries
             (Boundary IoU, Cheng et al. 2021); ``polygon`` for the IoU of :func:`valor_gpu.ops.polygon_iou`, from exact
@@ -90,6 +89,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         sigmas: of K keypoints, numbers above 0; default COCO's 17.
         tie_order: how equal scores rank: ``image``, by the image key as above, or ``arrival``, by the order of images
             as in torchmetrics.
+        keep_inputs: keep boxes and masks for :meth:`tm_to_coco`, outside of the state: True, False, or None for all but
+            masks on CUDA, which would be read back. A float32 box takes 16 bytes, a mask some 250 as compressed runs.
         angle_unit: ``degrees`` or ``radians``, of ``cxcywha``. A torchvision tv_tensor in format ``CXCYWHR`` is read in
             degrees and counterclockwise whatever these two arguments say.
         angle_direction: ``counterclockwise`` as for Detectron2's ``RotatedBoxes``, or ``clockwise`` as for MMRotate's
@@ -135,6 +136,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         *,
         sigmas: Sequence[float] | None = None,
         tie_order: str = "image",
+        keep_inputs: bool | None = None,
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
         **kwargs: Unpack[MetricOptions],
@@ -146,10 +148,11 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         check_choice("average", average, ("macro", "micro"))
         check_choice("backend", backend, ("pycocotools", "faster_coco_eval"))
         check_choice("tie_order", tie_order, ("image", "arrival"))
-        for name, flag in (("class_metrics", class_metrics), ("extended_summary", extended_summary)):
-            check_type(name, flag, bool)
+        check_type("keep_inputs", keep_inputs, (bool, type(None)))
+        check_type("class_metrics", class_metrics, bool)
+        check_type("extended_summary", extended_summary, bool)
         self.box_format, self.average, self.tie_order = box_format, average, tie_order
-        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self.class_metrics, self.extended_summary, self.keep_inputs = class_metrics, extended_summary, keep_inputs
         self.angle_unit, self.angle_direction = angle_unit, angle_direction
         self.iou_thresholds = check_levels("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
         self.rec_thresholds = check_levels("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
@@ -209,9 +212,9 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         if kwargs or len(args) != 2 or self._plain_code is None:
             return None
         if (error := base["error"]).is_cuda:
-            found = device_tables(*args, self._rule, self._plain_code, error)
+            found = self._device_tables(*args, self._plain_code, error)
             return None if found is None else Step({"error": found[3]}, tuple(zip(_TABLES, found)))
-        tables = plain_tables(*args, self._rule, self._plain_code)
+        tables = self._plain_tables(*args, self._plain_code)
         return None if tables is None else Step({}, tuple(zip(_TABLES, tables)))
 
     _step.on_cuda = True  # type: ignore[attr-defined]
@@ -248,13 +251,14 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         code = self._plain_code if self.error.is_cpu else None
-        if code is not None and (tables := plain_tables(preds, target, self._rule, code)) is not None:
+        if code is not None and (tables := self._plain_tables(preds, target, code)) is not None:
             for name, table in zip(_TABLES, tables):
                 getattr(self, name).append(table)
             return
         batch, shapes = read_all(self._geometries, preds, target)
         if batch.lengths.shape[1] == 0:
             return
+        keep = self._note_batch(batch, shapes)
         on_gpu = self.error.is_cuda and batch.labels[0].device == self.error.device
         error = self.error.clone() if on_gpu else None  # on the CPU errors raise at once
         matched = match_all(self._geometries, batch, shapes, self._rule, error)
@@ -271,6 +275,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         else:
             kept = self._boxes if self.extended_summary else None
             self._add(batch_records(matched[0], batch, kept, rematched[0] if rematched else None))
+        keep(cast(Any, self.images)[-1])
         if error is not None:
             self.__dict__["error"] = error  # torch.nn.Module would look through its parameters first
 
@@ -287,9 +292,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         """The records of each geometry, and the prefix of its numbers."""
         if not isinstance(state, JointRecords):
             return [("", state)]
-        number = len(self.iou_type)
-        prefixes = [f"{name}_" if number > 1 else "" for name in self.iou_type]
-        return [(prefix, state.part(index, number)) for index, prefix in enumerate(prefixes)]
+        names = [f"{name}_" for name in self.iou_type] if len(self.iou_type) > 1 else [""]
+        return [(prefix, state.part(index, len(names))) for index, prefix in enumerate(names)]
 
     def result(self, tie_interval: bool = False) -> Result:
         """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.

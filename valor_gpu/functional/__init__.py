@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         distance_intersection_over_union,
         generalized_intersection_over_union,
         intersection_over_union,
+        mean_average_precision,
     )
     from valor_gpu.functional.multiclass import (
         multiclass_accuracy,
@@ -198,6 +199,7 @@ __all__ = [
     "jaccard_index",
     "match_error_rate",
     "matthews_corrcoef",
+    "mean_average_precision",
     "mean_iou",
     "modified_panoptic_quality",
     "multiclass_accuracy",
@@ -380,6 +382,7 @@ _MODULES = {
     "generalized_intersection_over_union": "boxes",
     "distance_intersection_over_union": "boxes",
     "complete_intersection_over_union": "boxes",
+    "mean_average_precision": "boxes",
     "bleu_score": "texts",
     "char_error_rate": "texts",
     "chrf_score": "texts",

@@ -1,4 +1,4 @@
-"""Similarities of the boxes of one image, pair by pair."""
+"""Similarities of the boxes of one image, pair by pair, and mean average precision of one batch."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
+from valor_gpu.default_device import device_free
+from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.functional.once import alone
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
 from valor_gpu.ops.box_similarity import similarity_of_pairs
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import ArrayLike
     from torch import Tensor
 
@@ -84,6 +89,75 @@ def complete_intersection_over_union(
 ) -> Tensor:
     """As :func:`intersection_over_union`, of the complete IoU, from -2 to 1."""
     return _similarity("ciou", preds, target, iou_threshold, replacement_val, aggregate)
+
+
+@device_free
+def mean_average_precision(
+    preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+    target: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
+    box_format: str = "xyxy",
+    iou_type: str | Sequence[str] = "bbox",
+    iou_thresholds: Sequence[float] | None = None,
+    rec_thresholds: Sequence[float] | None = None,
+    max_detection_thresholds: Sequence[int] | None = None,
+    class_metrics: bool = False,
+    extended_summary: bool = False,
+    average: str = "macro",
+    backend: str = "pycocotools",
+    warn_on_many_detections: bool = True,
+) -> dict[str, Tensor]:
+    """Returns what ``MeanAveragePrecision`` computes of one batch of images.
+
+    Source: torchmetrics, ``functional.detection.map.mean_average_precision``; neither pycocotools nor torchvision is
+    needed. Numbers and their dtypes are those of :class:`valor_gpu.detection.MeanAveragePrecision`; a tensor of one
+    element has no dimension, as there.
+
+    Args:
+        preds: detections, as its ``update`` takes them.
+        target: ground truths, likewise.
+        box_format: see the class; likewise the arguments that follow.
+        iou_type: as above.
+        iou_thresholds: as above.
+        rec_thresholds: as above.
+        max_detection_thresholds: as above.
+        class_metrics: as above.
+        extended_summary: as above.
+        average: as above.
+        backend: as above.
+        warn_on_many_detections: warn of images with more detections than the largest of ``max_detection_thresholds``.
+
+    Raises:
+        InputError: an argument is out of range, or an image is malformed; the message names it.
+
+    Example:
+        >>> box, label = torch.tensor([[258.0, 41.0, 606.0, 285.0]]), torch.tensor([0])
+        >>> preds = [{"boxes": box, "scores": torch.tensor([0.536]), "labels": label}]
+        >>> target = [{"boxes": torch.tensor([[214.0, 41.0, 562.0, 285.0]]), "labels": label}]
+        >>> mean_average_precision(preds, target)["map"]
+        tensor(0.6000)
+    """
+    check_type("warn_on_many_detections", warn_on_many_detections, bool)
+    metric = alone(MeanAveragePrecision(
+        box_format, iou_type, iou_thresholds, rec_thresholds, max_detection_thresholds, class_metrics, extended_summary,
+        average, backend, keep_inputs=False,
+    ))  # fmt: skip
+    metric.warn_on_many_detections = warn_on_many_detections
+    first = preds[0] if isinstance(preds, (list, tuple)) and preds else preds
+    if isinstance(first, dict) and isinstance(labels := first.get("labels"), torch.Tensor):
+        metric.to(labels.device)
+    metric.update(preds, target)
+    return {name: _as_function(value) for name, value in metric.compute().items()}
+
+
+def _as_function(value: Any) -> Any:
+    """A value of ``compute`` in the shape that torchmetrics' function gives: similarities of one pair stay a table."""
+    if isinstance(value, dict):
+        return {cell: part.reshape(1, 1) if _is_single(part) else part for cell, part in value.items()}
+    return value.squeeze() if _is_single(value) else value
+
+
+def _is_single(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.numel() == 1
 
 
 def _similarity(

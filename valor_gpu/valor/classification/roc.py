@@ -70,7 +70,8 @@ def exact_areas(rows: KeyRows) -> Floats:
 def _areas(scores: Floats, target: Integers) -> Floats:
     """ROC AUC of each column, of 0 and 1 in ``target``; torch serves where the C++ library is missing."""
     if native.available("valor_cpu"):
-        return _scores_cpu.auroc_and_ap(_scores_cpu.ScoreRows(scores, target))[0][0]
+        areas: Floats = _scores_cpu.auroc_and_ap(_scores_cpu.ScoreRows(scores, target))[0][0]
+        return areas
     import torch
 
     from valor_gpu.ops.ranks import auroc_and_ap
