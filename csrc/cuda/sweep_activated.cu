@@ -92,6 +92,14 @@ int32_t launch_shares(const TileTask& task, void* stream) {
   return VALOR_LAUNCH(kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, of);
 }
 
+// What is counted of each element, as numbers.
+__global__ void __launch_bounds__(kThreads)
+    activate_kernel(const __grid_constant__ TileTask task, float* out, int64_t count) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t classes = task.sweep.target.classes;
+  if (i < count) out[i] = task.value(i / classes, i % classes);
+}
+
 }  // namespace
 
 bool launch_activated_tiles(const TileTask& task, void* stream, int32_t* status) {
@@ -110,3 +118,20 @@ bool launch_activated_tiles(const TileTask& task, void* stream, int32_t* status)
 }
 
 }  // namespace valor
+
+// The probabilities that valor_sweep_activated_cuda counts, float32 [rows, classes], of scores of up to 32
+// bits: `reading` is kSigmoid or kSoftmax, `shares` for the softmax [rows + 1] pairs of floats of anything.
+VALOR_API int32_t valor_activate_cuda(const void* scores, int64_t type, int64_t rows, int64_t classes,
+                                      int64_t reading, void* shares, float* out, void* stream) {
+  using namespace valor;
+  TileTask task = {};
+  task.sweep.scores = scores, task.sweep.type = type, task.sweep.rows = rows;
+  task.sweep.target.classes = classes;
+  task.reading = reading, task.shares = static_cast<const RowShare*>(shares);
+  const int64_t count = rows * classes, blocks = (count + kThreads - 1) / kThreads;
+  if (count == 0) return 0;
+  if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
+  if (reading == kSoftmax)
+    if (const int32_t status = launch_shares(task, stream)) return status;
+  return VALOR_LAUNCH(activate_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, task, out, count);
+}

@@ -14,9 +14,12 @@ from torch import Tensor
 from testing import examples_histogram as made
 from testing.examples_labels import labels_of
 from testing.parity import differences
+from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
+from valor_gpu.ops import activation as activation_module
 from valor_gpu.ops import score_histogram as module
+from valor_gpu.ops._activation_cuda import activated as activated_on_device
 from valor_gpu.ops.activation import activated
 from valor_gpu.ops.error_codes import Names, describe_value
 from valor_gpu.ops.score_histogram import ALL, _score_histogram_cuda, score_histogram
@@ -233,6 +236,31 @@ def test_what_no_kernel_serves_has_the_same_meaning(op: Op, case: str) -> None:
         expected = op(activated(scores, how), target, grid, ignored, weight)
         *counted, outside = op(scores, target, grid, ignored, weight, activation)
         assert differences(counted, expected[:2]) == "" and outside.tolist() == [1] * (activation == "auto")
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("dtype", HALVES_AND_FLOAT, ids=str)
+@pytest.mark.parametrize(("classes", "labels"), [(1, True), (9, True), (3, False), (9, False), (40, False)])
+def test_probabilities_are_those_that_are_counted(
+    monkeypatch: pytest.MonkeyPatch, classes: int, labels: bool, dtype: torch.dtype
+) -> None:
+    """Thresholds that a curve on CUDA gives for logits reach their own scores in a histogram there.
+
+    Many of them lie too near one another for the kernel that makes probabilities while it counts; few do not.
+    """
+    made_there = simulated_kernel(activated_on_device)
+    monkeypatch.setattr(activation_module, "activated", made_there)
+    op = kernel("simulated", "score_histogram", _score_histogram_cuda)
+    scores, target = batch_of(classes, labels, dtype, rows=40)
+    scores[0], scores[1, 0], scores[2, 0] = 100, -100, 40
+    how, ignored = ("sigmoid", made.IGNORED) if labels else ("softmax", classes)
+    found = made_there(scores, how)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found.double(), exact(scores.double(), how), rtol=1e-2, atol=1e-7)
+    every = found.double().unique()
+    for grid in (every, every[:: -(-len(every) // 6)], every[len(every) // 2 :][:1]):
+        *counted, _ = op(scores, target, grid, ignored, None, how)
+        assert differences(counted, CPU(found, target, grid, ignored, None)[:2]) == ""
 
 
 def test_an_activation_must_be_known() -> None:

@@ -28,7 +28,10 @@ def seen_types(dtype: torch.dtype | None = None, device: torch.device | str = "c
         >>> seen_types(torch.float32)
         tensor([127, 127,   0, 127], dtype=torch.int8)
     """
-    return torch.tensor([0 if kind == dtype else UNSEEN for kind in FLOAT_TYPES], dtype=torch.int8, device=device)
+    marks = torch.full((len(FLOAT_TYPES),), UNSEEN, dtype=torch.int8, device=device)
+    if dtype is not None:
+        marks[FLOAT_TYPES[dtype]].zero_()  # no copy from the host, for which CUDA would wait
+    return marks
 
 
 def has_scores(form: Form, task: Task) -> bool:

@@ -7,6 +7,9 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.ops._activation_cpu import activated as activated_array
+from valor_gpu.ops._activation_cuda import activated as activated_on_device
+from valor_gpu.ops._library import disabled
+from valor_gpu.ops.dtypes import FLOAT_TYPES
 
 ACTIVATIONS = ("auto", "none", "sigmoid", "softmax")
 _VECTOR = 64  # elements: a multiple of those that a loop of torch takes at once, two vectors of up to 512 bits
@@ -17,16 +20,25 @@ def activated(scores: Tensor, how: str) -> Tensor:
     """Softmax over dimension 1, or the sigmoid of each score.
 
     A score has the same bits wherever it stands, so that equal scores stay equal and a threshold that a curve gave
-    reaches its own score. Those of float64 scores on the CPU have the same bits on every processor, and where there is
-    no torch, see :mod:`valor_gpu.ops._activation_cpu`.
+    reaches its own score. On CUDA, those of scores of up to 32 bits are what kernels count. Those of float64 scores on
+    the CPU have the same bits on every processor, and where there is no torch, see
+    :mod:`valor_gpu.ops._activation_cpu`.
     """
     if scores.dtype == torch.float64 and scores.is_cpu and has_memory(scores):
         array = scores.detach().numpy()
         found = activated_array(array.reshape(-1, 1) if how == "sigmoid" else array, how)
         return torch.from_numpy(found).reshape(scores.shape)
+    if scores.is_cuda and _on_device(scores):
+        return activated_on_device(scores, how)
     if how == "softmax":
         return scores.softmax(1)
     return _sigmoid_in_vectors(scores) if scores.is_cpu and _is_plain(scores) else scores.sigmoid()
+
+
+def _on_device(scores: Tensor) -> bool:
+    """Whether the kernel makes the probabilities, as those do that count them: of scores of up to 32 bits."""
+    served = native.available("valor_cuda") and not disabled("score_histogram")
+    return served and scores.dtype in FLOAT_TYPES and scores.dtype != torch.float64 and _is_plain(scores)
 
 
 def _sigmoid_in_vectors(scores: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.checks import check_choice, check_dtype, check_shape
 from valor_gpu.errors import InputError
+from valor_gpu.ops._activation_cuda import READINGS
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops._launch import cpp, cuda, launching
 from valor_gpu.ops._library import register
@@ -49,8 +50,6 @@ MAX_THRESHOLDS = 2**25
 """Most thresholds: the counts of 16 columns, for positives and negatives, have places in 32 bits."""
 
 _TRAVEL = 19  # words of Travel in csrc/cuda/sweep.cu
-READINGS = {"none": 0, "sigmoid": 2, "softmax": 3}
-"""Reading in csrc/cuda/sweep_tiles.h."""
 
 
 class ScoreHistogram(NamedTuple):
