@@ -34,6 +34,7 @@ NO_CURVE = "a class without positives has thresholds [] as those of torchmetrics
 GRID = "a mask IoU of exactly 0.6 reaches the threshold 0.6 as in pycocotools; torchmetrics' is a float32 above it"
 DEPARTURES = {
     "MeanAveragePrecision": GRID,
+    "mean_average_precision": GRID,
     **dict.fromkeys(("MulticlassAUROC", "multiclass_auroc", "MulticlassAveragePrecision",
                      "multiclass_average_precision",
                      "MulticlassEER", "multiclass_eer", "MulticlassROC", "multiclass_roc",

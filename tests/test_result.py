@@ -14,7 +14,13 @@ import pytest
 import torch
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.protocol import Usage
+from valor_gpu.judge.run import JudgeRun
+from valor_gpu.offline.outcome import OfflineResult
 from valor_gpu.result import Result, Signature
+from valor_gpu.store.saved import SavedRun
+from valor_gpu.text.judged.evaluate import JudgedTexts
+from valor_gpu.valor import Evaluation, EvaluationParameters
 
 NAN = float("nan")
 
@@ -203,3 +209,33 @@ def test_short_arrays_are_shown_as_numbers() -> None:
         "empty   array [0, 2]",
         "some    [0.25 nan 1]  class 1 is absent",
     ]
+
+
+def test_at_the_prompt_a_result_is_one_line() -> None:
+    """The class, the metric and its first numbers, however many and however large arrays there are."""
+    values = {f"v{i}": i / 8 for i in range(5)} | {"curve": np.zeros((50, 101)), "by_class": {"a": 0.5}, "last": NAN}
+    made = Result(values, Signature({"metric": "AP"}), {"images": 8})
+    shown = "v0=0.0000, v1=0.1250, v2=0.2500, v3=0.3750, v4=0.5000, curve=array [50, 101], 2 more"
+    assert repr(made) == f"Result(AP: {shown})" and len(repr(made)) < len(str(made))
+    assert repr(Result({"ap": NAN}, Signature({}))) == "Result(ap=nan)"
+    saved = SavedRun("detection", {}, {"map": 0.25, "map_small": None}, {"images": 8, "detections": 3})
+    assert repr(saved) == "SavedRun(detection: map=0.2500, map_small=None; images 8)"
+
+
+def test_other_results_are_one_line_too() -> None:
+    labels = {"class": "cat"}
+    metrics = [
+        {"type": "mAP", "parameters": {"iou": 0.5}, "value": 0.25}, {"type": "mAR", "parameters": {}, "value": None},
+        {"type": "AP", "label": labels, "value": 0.5}, {"type": "PrecisionRecallCurve", "value": {"cat": {0.5: {}}}},
+    ]  # fmt: skip
+    evaluation = Evaluation(EvaluationParameters(), metrics, meta={"datums": 3, "labels": 1})
+    assert repr(evaluation) == "Evaluation(mAP at 0.5=0.2500, mAR=None; metrics 4; datums 3; labels 1)"
+    result = Result({"ap": 0.5}, Signature({}))
+    one = OfflineResult({"map": result}, {"shards": 2}, (), (), {})
+    assert repr(one) == "OfflineResult(map: ap=0.5000; shards 2)"
+    two = OfflineResult({"map": result, "mar": result}, {"shards": 2}, (), (), {})
+    assert repr(two) == "OfflineResult(map/ap=0.5000, mar/ap=0.5000; shards 2)"
+    judged = JudgeRun({"faithfulness": [[], []]}, {}, Usage(), None, 0.5, 1, None, (), None)
+    assert repr(judged) == "JudgeRun(rows 2; failed 0)"
+    texts = JudgedTexts({}, {}, Usage(), None, 0.5, 1, None, (), None, {})
+    assert repr(texts) == "JudgedTexts(rows 0; failed 0)"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu._frozen import frozen
+from valor_gpu._headline import headline
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.exports.leaves import json_value, leaves, plain, read_only, reasons_of
@@ -383,9 +384,11 @@ class Result:
             )
         return self.plotter(self, ax=ax, **options)
 
+    def __repr__(self) -> str:
+        return headline("Result", str(self.signature.get("metric", "")), self.values, text=value_text)
+
     def __str__(self) -> str:
-        noted = [(name, value, needs_reason(value) and self.reason(name)) for name, value in self.values.items()]
-        rows = [(name, value_text(value), note or "") for name, value, note in noted]
+        rows = [(n, value_text(v), (needs_reason(v) and self.reason(n)) or "") for n, v in self.values.items()]
         wide = max((len(name) for name, _, _ in rows), default=0)
         # A list of numbers may be wider than the column: it pushes no other number to the right.
         tall = max((len(text) for _, text, _ in rows if not text.startswith("[")), default=0)

@@ -19,7 +19,7 @@ from testing.text_ids import renamed
 from tests.coco.comparison import OURS, evaluator, random_objects, run
 from tests.coco.test_doubtful_ids import objects_with
 from tests.contract_boxes import boxes_batch, drawn_batch
-from valor_gpu.detection import MeanAveragePrecision, coco_targets
+from valor_gpu.detection import MeanAveragePrecision, coco_targets, kept_inputs
 from valor_gpu.errors import InputError, InputTypeError
 
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
@@ -205,6 +205,24 @@ def test_inputs_are_kept_as_they_were_given(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert [row["bbox"] for row in target["annotations"]] == [small, large, small, large, small]
     assert [row["iscrowd"] for row in target["annotations"]] == [0, 1, 0, 1, 0]
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_short_way_on_cuda_keeps_the_same(padded: bool) -> None:
+    """Its tensors are those of the device; here they lie on the CPU."""
+    (preds, target), _ = masked_batches()
+    if padded:
+        preds, target = ({k: torch.stack([item[k][:2] for item in side]) for k in side[0]} for side in (preds, target))
+    metric = MeanAveragePrecision("xyxy")
+    metric.update(preds, target)
+    table = torch.empty(2, 8)
+    kept_inputs._keep_device(table, preds, target, 0)
+    found, expected = table._valor_gpu_inputs, metric._kept_inputs()[0]  # type: ignore[attr-defined]
+    assert found.box_format == expected.box_format and found[5:] == expected[5:] == (None, None)
+    for part, other in zip(found, expected):
+        assert not isinstance(part, torch.Tensor) or torch.equal(part, other)
+    most = max(kept_inputs._sizes_of(preds))
+    assert most == (2 if padded else 4) and list(kept_inputs._sizes_of({"counts": torch.tensor([1])})) == []
 
 
 def test_inputs_go_where_the_records_go(tmp_path: Path) -> None:

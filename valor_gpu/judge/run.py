@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+from valor_gpu._headline import headline
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
@@ -48,6 +49,12 @@ class JudgeRun:
     stopped: str | None
     dropped: tuple[str, ...]
     cache_error: str | None
+
+    def __repr__(self) -> str:
+        means = {name: summary.mean for name, summary in self.summaries.items()}
+        rows = max(map(len, self.judgements.values()), default=0)
+        failed = sum(sum(summary.n_failed.values()) for summary in self.summaries.values())
+        return headline(type(self).__name__, "", means, {"rows": rows, "failed": failed})
 
     def scores(self, metric: str) -> list[float]:
         """Number of each row: the mean of its scored repeats, NaN when there is none."""

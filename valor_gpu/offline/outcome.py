@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from valor_gpu._headline import headline
 from valor_gpu._version import __version__
+from valor_gpu.exports.texts import value_text
 from valor_gpu.offline.records import FAILED, BadRow, Record
 from valor_gpu.result import Result
 
@@ -37,6 +39,12 @@ class OfflineResult:
     duplicates: Mapping[str, str]
     empty: tuple[str, ...] = ()
     configuration: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        several = len(self.results) > 1
+        found = [(name, leaf, value) for name, result in self.results.items() for leaf, value in result.values.items()]
+        values = {f"{name}/{leaf}" if several else leaf: value for name, leaf, value in found}
+        return headline("OfflineResult", "" if several else ", ".join(self.results), values, self.counts, value_text)
 
     def to_dict(self) -> dict[str, Any]:
         """As strict JSON values: equal data and choices give equal ones, whatever the engine and the machine's load."""

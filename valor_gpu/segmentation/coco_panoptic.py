@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
+from valor_gpu._headline import headline
 from valor_gpu.errors import InputError
+from valor_gpu.exports.texts import value_text
 from valor_gpu.inputs.panoptic_files import Annotation, PanopticFile, Picture, read_ids
 from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, FALSE_NEGATIVES, ROWS, TRUE, Segments, count_image
 from valor_gpu.provenance import host_provenance
@@ -67,6 +69,9 @@ class PanopticEvaluation:
     ground_truth: PanopticFile
     images: tuple[Image, ...]
     unknown_images: int
+
+    def __repr__(self) -> str:
+        return headline("PanopticEvaluation", "", self.result().values, {"images": len(self.images)}, value_text)
 
     def tables(self) -> NDArray[np.int64]:
         """int64 ``[B, 8, C]``."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol
 
+from valor_gpu._headline import headline
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
@@ -80,6 +81,10 @@ class SavedRun:
     settings: Json = field(default_factory=dict)
     images: Sequence[SavedImage] = ()
     notes: Sequence[str] = ()
+
+    def __repr__(self) -> str:
+        counts = {name: self.counts[name] for name in ("images", "samples", "datums") if name in self.counts}
+        return headline("SavedRun", self.kind, self.metrics, counts)
 
     def with_images(self, images: Iterable[SavedImage], settings: Json | None = None) -> SavedRun:
         """The same with its images."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu._headline import headline
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.valor import enums
@@ -173,6 +174,16 @@ class Evaluation:
         from valor_gpu.valor.saved_run import saved_run
 
         return saved_run(self, kind)
+
+    def __repr__(self) -> str:
+        means: dict[str, Any] = {}
+        for metric in self.metrics:
+            if "label" not in metric and isinstance(value := metric.get("value"), (int, float, type(None))):
+                iou = (metric.get("parameters") or {}).get("iou")
+                means.setdefault(f"{metric.get('type')}{'' if iou is None else f' at {iou:g}'}", value)
+        meta = self.meta or {}
+        notes: dict[str, Any] = {name: meta[name] for name in ("datums", "labels") if name in meta}
+        return headline(type(self).__name__, "", means, {"metrics": len(self.metrics), **notes})
 
     def __str__(self) -> str:
         import json

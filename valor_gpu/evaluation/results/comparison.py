@@ -4,7 +4,8 @@ No torch, no pandas.
 
 Example:
     >>> import tempfile
-    >>> from valor_gpu.store import Store, StoredRow, StoredScore
+    >>> from valor_gpu._headline import headline
+from valor_gpu.store import Store, StoredRow, StoredScore
     >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
     ...     runs = [store.create_run(name, {}) for name in ("small", "large")]
     ...     for run, values in zip(runs, ([0.5, 0.25, 0.5], [0.75, 0.25, 1.0])):
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from valor_gpu._headline import headline
 from valor_gpu.checks import check_choice, check_int, near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.results.config_difference import config_differences, general_warnings, metric_warning
@@ -152,6 +154,10 @@ class Comparison:
             "warnings": self.warnings,
             "confidence": self.confidence,
         }
+
+    def __repr__(self) -> str:
+        changes = {name: metric.difference for name, metric in self.metrics.items()}
+        return headline("Comparison", "differences", changes, {"rows": self.n})
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))

@@ -41,7 +41,7 @@ METRICS: Mapping[str, type[PromptedMetric]] = {kind.name: kind for kind in _ALL}
 """Judged metrics by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class JudgedTexts(JudgeRun):
     """Results of a run of judged text metrics.
 
