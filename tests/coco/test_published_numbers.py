@@ -1,4 +1,7 @@
-"""The numbers that the COCO API publishes for its own example, results/val2014_fake_eval_res.txt."""
+"""Numbers of others: those that the COCO API publishes for its example, and what faster-coco-eval finds.
+
+The example is results/val2014_fake_eval_res.txt of the COCO API.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,18 @@ import gzip
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from testing.goldens import gzipped_json
+from testing.lvis_scenes import random_masks
+from testing.mask_api_cases import SEEDS, values_of
 from tests.coco.comparison import OURS, load, quietly
 from tests.coco.comparison import run as evaluated
+from tests.coco.test_keypoints import keypoint_evaluator
+from valor_gpu.coco import mask
+
+GOLDEN = gzipped_json("masks_golden.json.gz")
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 
@@ -35,3 +46,20 @@ def test_the_example_of_the_coco_api(kind: str) -> None:
     found = quietly(truth.loadRes, unpacked(RESULTS[kind]))[0]
     stats = evaluated(OURS.COCOeval(truth, found, kind)).e.stats
     assert [round(float(value), 3) for value in stats] == PUBLISHED[kind]
+
+
+def test_the_file_of_faster_coco_eval_says_what_made_it() -> None:
+    assert GOLDEN["note"].endswith("made by tools/make_protocol_goldens.py with faster-coco-eval 1.8.0")
+    assert (len(GOLDEN["masks"]), len(GOLDEN["bbox"]), len(GOLDEN["segm"])) == (SEEDS, 12, 12)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_masks_are_those_of_faster_coco_eval(seed: int) -> None:
+    assert values_of(mask, seed) == GOLDEN["masks"][seed]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", ["bbox", "segm"])
+def test_average_precision_is_that_of_faster_coco_eval(kind: str, seed: int) -> None:
+    stats = evaluated(keypoint_evaluator(OURS, random_masks(seed), kind)).e.stats
+    np.testing.assert_allclose(stats, GOLDEN[kind][seed], rtol=0, atol=1e-14)
