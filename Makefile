@@ -6,6 +6,7 @@
 #   make browser  what the tests of Studio in a browser need: Chromium and Playwright (make test BROWSER=install: first that)
 #   make ray      Ray Data, and the tests of offline evaluation on it
 #   make parity   only the tests against pycocotools and torchmetrics
+#   make peers    torchmetrics' own tests, from a checkout of theirs, beside a table of expected differences (TORCHMETRICS=DIR)
 #   make fuzz     the tests that take random seeds, with 20 times as many (FUZZ=20)
 #   make mutants  40 faults, one after another: which of them the tests find (up to 45 minutes)
 #   make bench    ratios against other evaluators (minutes; installs them)
@@ -50,7 +51,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval peers fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -178,6 +179,26 @@ ray: setup
 FUZZ ?= 20
 fuzz: setup
 	@VALOR_GPU_FUZZ=$(FUZZ) $(PYTEST) --timeout 3600 $$(grep -rlE '^from tests.fuzz import' tests) $(ARGS)
+
+# What torchmetrics' tests compare with, in an environment of its own, which sees the packages of the other one and torchvision.
+# scipy and numpy are there: without dependencies, pip cannot replace them. A package that is missing is named by the run.
+PEERS_NEED := jiwer rapidfuzz monai scikit-image lazy-loader imageio tifffile fairlearn narwhals psutil netcal gpytorch linear-operator \
+  jaxtyping wadler-lindig pyro-ppl pyro-api opt-einsum
+$(VENV)/peers: $(VENV)/.installed
+	@$(PYTHON) -m venv $@ && printf '%s\n' "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" "$$(realpath $(VENV))/oracle" > \
+	  "$$($@/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/of_the_checkout.pth"
+	@get() { $@/bin/python -m pip --disable-pip-version-check -qq --retries=1 install --no-deps "$$@"; }; \
+	get $(PEERS_NEED) || for package in $(PEERS_NEED); do get $$package || echo "going on without $$package"; done
+
+# torchmetrics' own tests with their imports changed. TORCHMETRICS: a checkout of the release that tools/peers names, which is only
+# read. SUITES="detection text": some folders of tests; SAMPLE=0.1: a tenth of the tests; JOBS: processes.
+TORCHMETRICS ?=
+SUITES ?=
+SAMPLE ?= 1
+JOBS ?= 2
+peers: $(if $(TORCHMETRICS),setup $(VENV)/peers)
+	@$(if $(TORCHMETRICS),$(VENV)/peers/bin/python,$(PYTHON)) -m tools.peers $(if $(TORCHMETRICS),"$(TORCHMETRICS)") \
+	  $(if $(SUITES),--suites $(SUITES)) --sample $(SAMPLE) --jobs $(JOBS)
 
 # Each fault of tools/mutants.txt in a copy of the checkout, and the tests of its room there: ARGS="--only ter_tie" for some.
 mutants: setup

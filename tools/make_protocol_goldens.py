@@ -6,7 +6,7 @@ The suite needs none of the three. To make the files again, in an environment of
     oracles/bin/pip install numpy pycocotools Cython "setuptools<80" wheel
     oracles/bin/pip install lvis==0.5.3 opencv-python-headless faster-coco-eval==1.8.0
     oracles/bin/pip install --no-binary xtcocotools --no-build-isolation xtcocotools==1.14.3
-    oracles/bin/python -m tools.make_protocol_goldens lvis crowdpose boundary sigmas
+    oracles/bin/python -m tools.make_protocol_goldens lvis crowdpose boundary sigmas masks
 
 lvis 0.5.3 uses ``numpy.float``, which is gone: it is set here. xtcocotools' wheel is built for numpy 1: it must be
 compiled. Every detection is synthetic (testing/lvis_scenes.py, testing/keypoint_scenes.py); the ground truths of
@@ -31,6 +31,7 @@ from testing.digests import digest
 from testing.goldens import real_masks
 from testing.keypoint_scenes import common_rules, random_keypoints, random_sigmas
 from testing.lvis_scenes import detections_on, random_lvis, random_masks
+from testing.mask_api_cases import SEEDS, values_of
 
 DATA = Path(__file__).parents[1] / "tests" / "data"
 NOTE = "synthetic detections; made by tools/make_protocol_goldens.py with "
@@ -176,20 +177,40 @@ def make_boundary() -> None:
     write("boundary_golden.npz", about, arrays)
 
 
-def run_boundary(dataset: Any, results: Any) -> Any:
-    """The evaluator of faster-coco-eval after its summary, by Python's masks and OpenCV's erosion."""
+def make_masks() -> None:
+    """What faster-coco-eval's functions of masks give, and its numbers of boxes and masks, as JSON."""
+    import faster_coco_eval.core.mask as api  # type: ignore[import-not-found]
+
+    found: dict[str, Any] = {"note": NOTE + "faster-coco-eval 1.8.0"}
+    found["masks"] = [values_of(api, seed) for seed in range(SEEDS)]
+    for kind in ("bbox", "segm"):
+        runs = (run_boundary(*random_masks(seed), kind) for seed in range(SCENES // 2))
+        found[kind] = [list(map(float, e.stats[:12])) for e in runs]
+    path = DATA / "masks_golden.json.gz"
+    path.write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
+    print(path, path.stat().st_size)
+
+
+def run_boundary(dataset: Any, results: Any, kind: str = "boundary") -> Any:
+    """The evaluator of faster-coco-eval after its summary; of boundaries, by Python's masks and OpenCV's erosion."""
     from faster_coco_eval import COCO, COCOeval_faster  # type: ignore[import-not-found]
 
     with json_file(dataset) as path, contextlib.redirect_stdout(io.StringIO()):
         ground_truth = COCO(path)
-        e = COCOeval_faster(ground_truth, ground_truth.loadRes(results), "boundary", print_function=lambda *a: None)
+        e = COCOeval_faster(ground_truth, ground_truth.loadRes(results), kind, print_function=lambda *a: None)
         e.evaluate()
         e.accumulate()
         e.summarize()
     return e
 
 
-MAKERS = {"lvis": make_lvis, "crowdpose": make_crowdpose, "boundary": make_boundary, "sigmas": make_sigmas}
+MAKERS = {
+    "lvis": make_lvis,
+    "crowdpose": make_crowdpose,
+    "boundary": make_boundary,
+    "sigmas": make_sigmas,
+    "masks": make_masks,
+}
 
 if __name__ == "__main__":
     main()
