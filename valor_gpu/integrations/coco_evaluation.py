@@ -63,11 +63,13 @@ class CocoEvaluation:
         shapes = tuple(task for task in self.tasks if task != "keypoints")
         self._metrics: dict[tuple[str, ...], MeanAveragePrecision] = {}
         if shapes:
-            self._metrics[shapes] = MeanAveragePrecision("xywh", shapes)
+            self._metrics[shapes] = MeanAveragePrecision("xywh", shapes, keep_inputs=False)
         if "keypoints" in self.tasks:
-            self._metrics["keypoints",] = MeanAveragePrecision("xywh", "keypoints", sigmas=sigmas)
+            self._metrics["keypoints",] = MeanAveragePrecision("xywh", "keypoints", sigmas=sigmas, keep_inputs=False)
             for target in self._targets.values():  # pycocotools takes an area of 0, whose similarities are 0
                 target["area"] = target["area"].clamp(min=_LEAST_AREA)
+        for metric in self._metrics.values():
+            metric.warn_on_many_detections = False  # as pycocotools
 
     def reset(self) -> None:
         """Begins an evaluation."""

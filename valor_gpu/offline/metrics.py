@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from valor_gpu.checks import near_names
+from valor_gpu.detection.kept_inputs import KeepsInputs
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 
@@ -37,10 +38,15 @@ def make_metrics(specs: Mapping[str, Mapping[str, Any]], device: str = "cpu") ->
 def _made(name: str, spec: Mapping[str, Any]) -> Metric[Any]:
     kind = _class_of(f"metrics.{name}.class", str(spec["class"]))
     choices = {key: _choice(f"metrics.{name}.{key}", key, value) for key, value in spec.items() if key != "class"}
+    keeps = issubclass(kind, KeepsInputs)
+    defaults = {"sync_on_compute": False, **({"keep_inputs": False} if keeps else {})}
     try:
-        return kind(**{"sync_on_compute": False, **choices})
+        metric = kind(**{**defaults, **choices})
     except (TypeError, ValueError) as error:
         raise InputError(f"metrics.{name}: {error}") from error
+    if isinstance(metric, KeepsInputs):
+        metric.warn_on_many_detections = False  # limits on detections are part of the configuration
+    return metric
 
 
 def _choice(where: str, key: str, value: Any) -> Any:
