@@ -13,7 +13,8 @@ from tests.coco.test_doubtful_ids import lvis_objects, made, objects_with
 from tests.coco.test_keypoints import keypoint_evaluator, keypoint_runs, same_keypoint_runs
 from valor_gpu.coco import COCOeval, LVISEval, mask
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.missing_fields import describe_missing
+from valor_gpu.inputs.coco import columns_from_dataset
+from valor_gpu.inputs.missing_fields import count_missing, describe_missing
 
 TAKES = {"iscrowd": "takes 0$", "area": "takes {}$"}
 AREAS = {"bbox": "width x height", "segm": "the area of the mask", "keypoints": "width x height"}
@@ -95,6 +96,21 @@ def test_a_crowd_may_lack_its_area_in_silence():
     for convention in ("strict", "corrected"):
         counts = run(made(OURS, (dataset, results), convention=convention)).e.result().counts
         assert counts.get("ground_truths_without_area", 0) == 0
+
+
+@pytest.mark.parametrize("null", [False, True])
+def test_a_crowd_of_keypoints_needs_its_area(null):
+    """Similarities to crowds are scaled by their areas too."""
+    objects = scene("keypoints")
+    objects[0]["annotations"][2]["iscrowd"] = 1
+    lacking = without(objects, "area", [2], null)
+    with pytest.raises(InputError, match=r"must have area but .* takes width x height$"):
+        quietly(made(OURS, lacking, "keypoints").evaluate)
+    whole, mended = (run(made(OURS, each, "keypoints", convention="corrected")) for each in (objects, lacking))
+    same_arrays(whole.e.eval, mended.e.eval)
+    assert mended.e.result().counts["ground_truths_without_area"] == 1
+    rows = columns_from_dataset(lacking[0]).annotations
+    assert count_missing(rows, True) == {"ground_truths_without_area": 1} and not count_missing(rows)
 
 
 @pytest.mark.parametrize("seed", range(4))

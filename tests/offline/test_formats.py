@@ -384,6 +384,26 @@ def test_texts_for_ids_of_categories_need_the_same_list_in_every_part(tmp_path: 
     assert r"[0].category_id must be an id that" in result.failures[0].error
 
 
+@pytest.mark.parametrize("field", ["image_id", "category_id"])
+@pytest.mark.parametrize("ids", [("0", 0), (0, "0")])
+def test_a_part_with_texts_for_ids_stands_beside_none_with_integers(
+    tmp_path: Path, field: str, ids: tuple[int | str, int | str]
+) -> None:
+    """The place of a text among all texts is no integer id of another part."""
+    config = coco(tmp_path, 2)
+    for part, given in enumerate(ids):
+        box = {"image_id": part, "category_id": 0, "bbox": [0, 0, 9, 9], field: given}
+        data = {"images": [{"id": box["image_id"]}], "categories": [{"id": box["category_id"]}],
+                "annotations": [{"id": 1, "area": 81, "iscrowd": 0, **box}]}  # fmt: skip
+        (tmp_path / f"gt-{part}.json").write_text(json.dumps(data))
+        (tmp_path / f"dt-{part}.json").write_text(json.dumps([{**box, "score": 0.5}]))
+    result = run_offline(config)
+    assert result is not None and result.counts["counted"] == 1
+    need, got = ("texts", "has none") if isinstance(ids[0], str) else ("integers", "has texts")
+    assert f"{field} must be {need}, as in " in result.failures[0].error
+    assert result.failures[0].error.endswith(f"but the shard {got}")
+
+
 @pytest.mark.parametrize("kind", ["bbox", "segm", "keypoints"])
 def test_coco_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> None:
     """They are counted over all shards, and the numbers are those of the corrected convention."""

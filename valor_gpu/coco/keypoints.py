@@ -99,8 +99,8 @@ class KeypointGeometry(Geometry):
         return areas
 
     def excused(self, ground_truths: Side, name: str) -> NDArray[np.bool_] | None:
-        """See :class:`Geometry`."""
-        return self._unlabelled(ground_truths) if name == "keypoints" else super().excused(ground_truths, name)
+        """See :class:`Geometry`: none may lack its area, by which similarities to crowds are scaled too."""
+        return self._unlabelled(ground_truths) if name == "keypoints" else None
 
     def _unlabelled(self, ground_truths: Side) -> NDArray[np.bool_]:
         """Bool ``[G]``: ground truths whose ``num_keypoints`` is 0 or, where it may be counted, missing."""

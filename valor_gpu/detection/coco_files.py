@@ -165,7 +165,7 @@ def coco_targets(
 def _warn_of_missing(data: Dataset, kinds: tuple[str, ...]) -> None:
     """Warns of ground truths without ``iscrowd`` or ``area``; called by what users call."""
     area = "the area of the mask" if kinds == ("segm",) else "width x height"
-    found = describe_missing(count_missing(data.annotations), area)
+    found = describe_missing(count_missing(data.annotations, "keypoints" in kinds), area)
     if found:
         warnings.warn(f"{data.where}: {'; '.join(found)}", stacklevel=3)
 

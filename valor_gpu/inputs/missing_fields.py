@@ -15,15 +15,19 @@ _USUAL_POINTS = 17  # of COCO, for a file in which nobody has keypoints
 Rows = NDArray[np.int64]
 
 
-def count_missing(rows: Annotations) -> dict[str, int]:
-    """Counts ground truths without ``iscrowd``, which is 0 then, and without ``area`` unless they are crowds.
+def count_missing(rows: Annotations, keypoints: bool = False) -> dict[str, int]:
+    """Counts ground truths without ``iscrowd``, which is 0 then, and without ``area`` that something reads.
+
+    Args:
+        rows: the ground truths.
+        keypoints: whether keypoints are compared, which reads areas of crowds too.
 
     Example:
         >>> from valor_gpu.inputs.coco import columns_from_dataset
         >>> count_missing(columns_from_dataset({"annotations": [{"id": 1, "image_id": 1, "iscrowd": 0}]}).annotations)
         {'ground_truths_without_area': 1}
     """
-    found = {"iscrowd": ~rows.has("iscrowd"), "area": ~rows.has("area") & ~rows.iscrowd}
+    found = {"iscrowd": ~rows.has("iscrowd"), "area": ~rows.has("area") & (keypoints | ~rows.iscrowd)}
     return {f"ground_truths_without_{name}": int(bad.sum()) for name, bad in found.items() if bad.any()}
 
 

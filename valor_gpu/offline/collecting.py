@@ -16,7 +16,7 @@ from valor_gpu.offline.metrics import make_metrics
 from valor_gpu.offline.outcome import OfflineResult
 from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplicates_of
 from valor_gpu.offline.shards import Shard
-from valor_gpu.offline.text_ids import Texts, in_order, joined_texts, with_texts
+from valor_gpu.offline.text_ids import TEXT_FIELDS, Texts, in_order, joined_texts, with_texts
 from valor_gpu.result import Result
 
 _CONFLICTS = 8  # shards that cannot count together with others: more are a mistake of the whole data
@@ -32,11 +32,11 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
         StoreError: a shard has no record there, or its states are damaged.
     """
     records = [_recorded(folder, shard) for shard in shards]
-    _check_classes(folder, records)
+    _check_names(folder, records)
     for _ in range(_CONFLICTS + 1):
         counted, duplicates = _counted(config, records)
         try:
-            texts = joined_texts(map(folder.texts, counted.values()))
+            texts = joined_texts(folder.names(content)[1] for content in counted.values())
             results = {name: _result(config, folder, name, counted.values(), texts) for name in config.metrics}
             break
         except Exception as error:  # a class of the user's own raises anything
@@ -124,18 +124,36 @@ def _is_of_shards(error: Exception) -> bool:
     return not (isinstance(error, (StoreError, OSError)) or is_out_of_memory(error))
 
 
-def _check_classes(folder: StateFolder, records: list[Record]) -> None:
-    """Fails the shards whose labels mean other classes than those of the shards before them."""
+def _check_names(folder: StateFolder, records: list[Record]) -> None:
+    """Fails the shards whose labels or image ids mean others than those of the shards before them."""
     known: dict[str, tuple[str, str]] = {}
+    kinds: dict[str, tuple[bool, str]] = {}
     for number, record in enumerate(records):
-        found = folder.classes(record.content) if record.status == DONE else {}
-        other = next((label for label, name in found.items() if known.get(label, (name,))[0] != name), None)
-        if other is None:
-            for label, name in found.items():
-                known.setdefault(label, (name, record.name))
+        if record.status != DONE:
             continue
-        name, first = known[other]
-        records[number] = _failed(record, f"category {other} must be {name!r}, as in {first}, but is {found[other]!r}")
+        classes, texts = folder.names(record.content)
+        if why := _other_kind(texts, kinds) if record.rows else "":
+            records[number] = _failed(record, why)
+            continue
+        other = next((label for label, name in classes.items() if known.get(label, (name,))[0] != name), None)
+        if other is not None:
+            name, first = known[other]
+            why = f"category {other} must be {name!r}, as in {first}, but is {classes[other]!r}"
+            records[number] = _failed(record, why)
+            continue
+        for label, name in classes.items():
+            known.setdefault(label, (name, record.name))
+        for field in TEXT_FIELDS if record.rows else ():
+            kinds.setdefault(field, (field in texts, record.name))
+
+
+def _other_kind(texts: Texts, kinds: Mapping[str, tuple[bool, str]]) -> str:
+    """Why ids of a shard cannot stand beside those of a shard before, integers beside texts; empty where they can."""
+    for field, (are_texts, first) in kinds.items():
+        if (field in texts) != are_texts:
+            need, got = ("texts", "has none") if are_texts else ("integers", "has texts")
+            return f"{field} must be {need}, as in {first}, but the shard {got}"
+    return ""
 
 
 def _recorded(folder: StateFolder, shard: Shard) -> Record:

@@ -232,27 +232,20 @@ class StateFolder:
         except InputError as error:
             raise StoreError(f"{path} is damaged: {error}; run again, which makes it anew") from error
 
-    def classes(self, content: str) -> Mapping[str, str]:
-        """Names of the classes of a content, from the header of its states alone.
+    def names(self, content: str) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+        """Names of the classes of a content, and what numbers stand for where ids are texts, from the header alone.
 
         Raises:
-            StoreError: the file is damaged.
+            StoreError: the file of its states is damaged.
             OSError: it cannot be read.
         """
-        return self._from_header(content, "classes")
-
-    def texts(self, content: str) -> Mapping[str, Mapping[str, str]]:
-        """As :meth:`classes`, what numbers stand for where ids are texts."""
-        return self._from_header(content, "texts")
-
-    def _from_header(self, content: str, name: str) -> Mapping[str, Any]:
         path = self.state_path(content)
         with open(path, "rb") as file:
             try:
                 magic, size = _HEAD.unpack(file.read(_HEAD.size))
                 counted: Mapping[str, Any] = json.loads(file.read(size))["counted"]
                 if magic == _MAGIC:
-                    return dict(counted[name])
+                    return dict(counted["classes"]), dict(counted["texts"])
             except (struct.error, ValueError, KeyError, TypeError):
                 pass
         raise StoreError(f"{path} is damaged: run again, which makes it anew")

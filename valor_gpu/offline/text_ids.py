@@ -22,6 +22,9 @@ from valor_gpu.result import Result
 Texts = Mapping[str, Mapping[str, str]]
 """``image_id`` and ``category_id`` to what each number, as text, stands for; without those that are integers."""
 
+TEXT_FIELDS = ("image_id", "category_id")
+"""The keys of :data:`Texts`."""
+
 M = TypeVar("M", bound=Metric[Any])
 _COLUMNS: tuple[tuple[type, int, int], ...] = ((DetectionRecords, 0, 1), (OverlapRecords, 1, 0))
 """States whose table of images has ids, the column of ids, and the column of whether an image has one."""

@@ -43,7 +43,7 @@ def read_coco(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterator
         made = {name: _column(name, rows, ids, sides, truth) for name in columns if name != "image_id"}
         made |= {"image_id": [numbers[row] for row in rows]} if "image_id" in columns else {}
         classes, texts = ({}, {}) if begin else (_classes(truth), _texts(truth, dict(zip(numbers, shown))))
-        missing = {} if begin else count_missing(truth.annotations)
+        missing = {} if begin else count_missing(truth.annotations, sides[0].keypoints)
         yield Chunk(places, made, classes=classes, texts=texts, missing=missing)
 
 
