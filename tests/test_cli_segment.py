@@ -329,8 +329,10 @@ def saved_maps(root: Path, truth: Any, found: Any, dtype: Any = np.int64) -> Pat
          " numbers of classes, which begin with 0"),
         ([[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 3]], 4, "--ignore 4 leaves out pixels whose ground truth is 4, where it"
          " stands for no class; where 4 is a class, --num-classes 5 counts it"),
-        ([[0, 1, 7, 5]], [[0, 1, 2, 3]], 4, "2 labels of ground truths are no class, from 5 to 7; where 7 is a class,"
-         " --num-classes 8 counts it"),
+        ([[0, 1, 2, 7, 5]], [[0, 1, 2, 3, 3]], 4, "2 labels of ground truths are no class, from 5 to 7; where 7 is a"
+         " class, --num-classes 8 counts it"),
+        ([[0, 128, 255]], [[0, 1, 2]], 3, "2 of 3 labels of ground truths are no class, from 128 to 255; files must"
+         " hold the numbers of classes, 0 to 2"),  # grey values: to ignore one or count 129 classes is wrong
         ([[0, 1, -5]], [[0, 1, 2]], 4, "--ignore -5 leaves out pixels whose ground truth is -5, where it stands for no"
          " class"),
         ([[0, 1]], [[0, 1]], 1, "ground truths and predictions hold two classes, 0 and 1: --num-classes 2"),
@@ -374,6 +376,7 @@ def test_a_foreground_that_is_ignored_is_warned_of(tmp_path: Path, capsys: pytes
          " 4, they must begin with 0"),
         ([[1, 1, 1, 1]], 2, 1, "--ignore 1 leaves out 4 of 4 pixels, so that nothing is counted"),
         ([[0, 1, 0, 1]], 2, 1, "--ignore 1 leaves out 2 of 4 pixels and the others are all of class 0"),
+        ([[3, 255, 3, 3]], 21, 255, "--ignore 255 leaves out 1 of 4 pixels and the others are all of class 3"),
         ([[0, 1, 0, 1]], 2, 0, ""),  # the background left out
         ([[0, 1, 255, 1]], 2, 255, ""),
         ([[0, 0, 0, 0]], 2, 255, ""),

@@ -47,7 +47,13 @@ def _sigmoid_in_vectors(scores: Tensor) -> Tensor:
     Of every thread's part, torch computes the elements that fill no vector one by one, with other last bits. So the
     parts get whole vectors, and the elements left over become part of one.
     """
-    flat = scores.detach().reshape(-1)
+    scores = scores.detach().contiguous()
+    if scores.numel() <= _GRAIN:  # in few calls, which take longer than the sigmoids
+        rest = -scores.numel() % _VECTOR
+        if not rest:
+            return scores.sigmoid()
+        return torch.constant_pad_nd(scores.view(-1), (0, rest)).sigmoid_()[:-rest].view(scores.shape)
+    flat = scores.view(-1)
     whole = _whole_vectors(len(flat), torch.get_num_threads())
     found = torch.empty_like(flat)
     torch.sigmoid(flat[:whole], out=found[:whole])

@@ -29,7 +29,9 @@ def ignored_doubt(true: NDArray[np.int64], ignored: int, value: int, option: str
         return f"{start}, so that nothing is counted"
     if len(left) == 1 and value != 0:
         only = f"{start} and the others are all of class {left[0]}"
-        return only if 0 < value < len(true) else f"{only}: where {value} is the foreground of a mask, it must be 1"
+        if left[0] or 0 < value < len(true):
+            return only
+        return f"{only}: where {value} is the foreground of a mask, it must be 1"
     if value == len(true) and not true[0]:
         return f"{start} and none is of class 0: where labels run from 1 to {value}, they must begin with 0"
     return ""

@@ -179,7 +179,13 @@ def _numbering_hint(sides: str, held: set[int], value: int, classes: int) -> str
 
 def _ignore_hint(value: int, held: set[int], classes: int) -> str:
     """What to do about a value of ground truths that is no class."""
-    wrong = sorted(label for label in held if not 0 <= label < classes and label not in USUAL_VOID)
+    beyond = sorted(label for label in held if not 0 <= label < classes)
+    if len(beyond) > 1 and len(held) <= classes:  # grey values of classes, or numbers with gaps
+        return (
+            f": {len(beyond):,} of {len(held):,} labels of ground truths are no class, from {beyond[0]} to"
+            f" {beyond[-1]}; files must hold the numbers of classes, 0 to {classes - 1}"
+        )
+    wrong = [label for label in beyond if label not in USUAL_VOID]
     ignore = f"--ignore {value} leaves out pixels whose ground truth is {value}"
     if not wrong:
         return f": {ignore}"
