@@ -68,7 +68,8 @@ def _numbers(path: str, value: Any) -> Iterator[list[Any]]:
 
 def _softmax(logits: np.ndarray) -> np.ndarray:
     raised = np.exp(logits - logits.max(1, keepdims=True))
-    return raised / raised.sum(1, keepdims=True)
+    shares: np.ndarray = raised / raised.sum(1, keepdims=True)
+    return shares
 
 
 def _float(values: np.ndarray) -> torch.Tensor:
@@ -264,8 +265,9 @@ def token_scores(rng: Rng) -> Batch:
     )
 
 
+_DEFAULTS: list[dict[str, Any]] = [{}]
 _TEXTS: list[tuple[str, Callable[[Rng], Batch], list[dict[str, Any]]]] = [
-    *((name, pairs, [{}]) for name in ("CharErrorRate", "WordErrorRate", "MatchErrorRate", "WordInfoLost")),
+    *((name, pairs, _DEFAULTS) for name in ("CharErrorRate", "WordErrorRate", "MatchErrorRate", "WordInfoLost")),
     ("WordInfoPreserved", pairs, [{}]),
     ("EditDistance", pairs, [{"reduction": each} for each in ("mean", "sum", "none")]),
     ("BLEUScore", corpus, [{}, {"n_gram": 2, "smooth": True}]),
