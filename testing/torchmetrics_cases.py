@@ -265,11 +265,9 @@ def token_scores(rng: Rng) -> Batch:
     )
 
 
+_DEFAULTS: list[dict[str, Any]] = [{}]
 _TEXTS: list[tuple[str, Callable[[Rng], Batch], list[dict[str, Any]]]] = [
-    ("CharErrorRate", pairs, [{}]),
-    ("WordErrorRate", pairs, [{}]),
-    ("MatchErrorRate", pairs, [{}]),
-    ("WordInfoLost", pairs, [{}]),
+    *((name, pairs, _DEFAULTS) for name in ("CharErrorRate", "WordErrorRate", "MatchErrorRate", "WordInfoLost")),
     ("WordInfoPreserved", pairs, [{}]),
     ("EditDistance", pairs, [{"reduction": each} for each in ("mean", "sum", "none")]),
     ("BLEUScore", corpus, [{}, {"n_gram": 2, "smooth": True}]),

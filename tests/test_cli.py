@@ -218,8 +218,8 @@ def test_picture_shows_mean_precision_of_every_threshold() -> None:
         ([{k: v for k, v in FOUND[0].items() if k != "score"}], "dt.json: [0] must have score but has only "),
         (
             {"info": {}, "annotations": [FOUND[0]]},
-            "dt.json must be an array of objects but is an object with info, annotations: its annotations may be that"
-            " array, which jq .annotations writes alone",
+            "dt.json must be an array of objects but is an object with info, annotations: if its annotations"
+            " are the detections, jq .annotations extracts them",
         ),
         ({"images": []}, "dt.json: byte 0: needed an array of objects but got"),
         ('{"annotations": [', "dt.json: byte 0: needed an array of objects but got"),

@@ -39,7 +39,7 @@ def test_ids_are_told_with_the_way_out(
     assert len(lines) == sum(count > 0 for count in counts.values())
     for line in lines:
         assert line.startswith("valor-gpu detect: warning: ")
-        assert line.endswith("as in pycocotools; --convention corrected takes each as itself")
+        assert line.endswith("as in pycocotools; --convention corrected avoids this")
     assert detect(tmp_path, objects, "--protocol", protocol, *CORRECTED) == OK
     shown = capsys.readouterr()
     written = json.loads(shown.out)
@@ -62,10 +62,10 @@ def test_images_and_categories_listed_twice(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("kind", "key", "taken"),
     [
-        ("bbox", "iscrowd", "0 is taken"),
-        ("bbox", "area", "width x height is taken"),
-        ("segm", "area", "the area of the mask is taken"),
-        ("keypoints", "num_keypoints", "the number of visible keypoints is taken"),
+        ("bbox", "iscrowd", "0 is used"),
+        ("bbox", "area", "width x height is used"),
+        ("segm", "area", "the area of the mask is used"),
+        ("keypoints", "num_keypoints", "the number of visible keypoints is used"),
     ],
 )
 def test_fields_that_are_missing(
@@ -105,6 +105,6 @@ def test_a_byte_order_mark_is_skipped(packed: bool, tmp_path: Path, capsys: pyte
 def test_what_is_kept_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert detect(tmp_path, objects_with([0, 1, 2, 3]), "--store", str(tmp_path / "runs.db")) == OK
     found = Store(tmp_path / "runs.db").runs()[0]
-    assert "1 ground truth has id 0: a detection that matches it counts as wrong" in json.dumps(
+    assert "1 ground truth has id 0: a detection that matches it counts as a false positive" in json.dumps(
         found.config, default=str
     )

@@ -146,6 +146,7 @@ def test_by_hand(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["counts"] == {
         "images": 2, "ground_truths": 4, "predictions": 4, "ignored_predictions": 1, "absent_classes": 1, "crowds": 1,
         "images_of_predictions_left_out": 0, "segments_of_other_areas": 0, "segments_without_pixels": 0,
+        "ground_truths_without_iscrowd": 0,
     }  # fmt: skip
     lines = (tmp_path / "images.csv").read_text().splitlines()
     assert lines[0] == "image_id,file_name,pq,sq,rq,tp,fp,fn,predictions,ground_truths"
@@ -180,6 +181,18 @@ def test_doubtful_data_is_counted_and_told(tmp_path: Path, capsys: pytest.Captur
         "1 segment of gt.json has another area than pixels: pixels are counted, panopticapi takes the area",
         "1 segment of gt.json has no pixels: counted as missed",
     ]
+
+
+def test_segments_without_iscrowd_are_counted_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = by_hand(tmp_path)
+    complete = document(tmp_path, files.write())["values"]
+    cat, _, sky = files.gt["annotations"][0]["segments_info"]
+    del cat["iscrowd"], files.pred["annotations"][0]["segments_info"][0]["iscrowd"]
+    sky["iscrowd"] = None
+    found = document(tmp_path, files.write())
+    assert found["values"] == complete and found["counts"]["ground_truths_without_iscrowd"] == 2
+    told = f"{tmp_path}/gt.json have no iscrowd: 0 is used"
+    assert capsys.readouterr().err == f"valor-gpu panoptic: warning: 2 segments of {told}\n"
 
 
 def test_no_images_and_no_segments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,18 @@ def test_keypoints(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
     assert ignored and f"({ignored} of them crowds or without keypoints)" in text
 
 
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_people_without_keypoints_do_not_hide_that_sigmas_are_missing(
+    capsys: pytest.CaptureFixture[str], saved: Saved, convention: str
+) -> None:
+    truth, found = random_keypoints(4, 5)
+    truth["annotations"][0] |= {"keypoints": [], "num_keypoints": 0}
+    if convention == "corrected":
+        del truth["annotations"][-1]["num_keypoints"]
+    assert detect(saved((truth, found)), "--iou-type", "keypoints", "--convention", convention) == BAD_INPUT
+    assert "--sigmas must be one number for each of the 5 keypoints of " in capsys.readouterr().err
+
+
 def test_keypoints_with_tolerances_of_their_own(capsys: pytest.CaptureFixture[str], saved: Saved) -> None:
     files = saved(random_keypoints(4, 5))
     evaluation = evaluator(files, "keypoints", [0.1, 0.2, 0.05, 0.3, 1.0])

@@ -18,6 +18,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, jaccard_sco
 from tests.test_imports import loaded_by
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
 from valor_gpu.inputs import label_map_files
+from valor_gpu.store import Store
 
 
 @pytest.fixture
@@ -294,7 +295,7 @@ def test_masks_of_0_and_255_are_no_class_indices(tmp_path: Path, capsys: pytest.
             np.save(tmp_path / side / f"{name}.npy", np.array(mask, np.uint8))
     assert segment(tmp_path) == BAD_INPUT
     said = capsys.readouterr().err
-    assert "255 is in ground truths and predictions; files must hold the numbers of classes, 0 1 2 ..." in said
+    assert "255 is in ground truths and predictions; files must hold class indices, 0, 1, 2 ..." in said
     assert "--ignore" not in said
 
 
@@ -323,10 +324,10 @@ def saved_maps(root: Path, truth: Any, found: Any, dtype: Any = np.int64) -> Pat
          " foreground, files must hold 0 and 1"),
         ([[0, 1, 255]], [[0, 1, 1]], 2, "--ignore 255 leaves out pixels whose ground truth is 255"),
         ([[0, 255]], [[0, 1]], 3, "--ignore 255 leaves out pixels whose ground truth is 255"),
-        ([[1, 2, 3, 4]], [[0, 1, 2, 3]], 4, "ground truths hold labels from 1 to 4 but must hold the numbers of"
-         " classes, which begin with 0"),
-        ([[1, 2, 255, 4]], [[1, 2, 3, 4]], 4, "ground truths and predictions hold labels from 1 to 4 but must hold the"
-         " numbers of classes, which begin with 0"),
+        ([[1, 2, 3, 4]], [[0, 1, 2, 3]], 4, "ground truths hold labels from 1 to 4 but classes are numbered"
+         " from 0: subtract 1"),
+        ([[1, 2, 255, 4]], [[1, 2, 3, 4]], 4, "ground truths and predictions hold labels from 1 to 4 but classes"
+         " are numbered from 0: subtract 1"),
         ([[0, 1, 2, 3, 4]], [[0, 1, 2, 3, 3]], 4, "--ignore 4 leaves out pixels whose ground truth is 4, where it"
          " stands for no class; where 4 is a class, --num-classes 5 counts it"),
         ([[0, 1, 2, 7, 5]], [[0, 1, 2, 3, 3]], 4, "2 labels of ground truths are no class, from 5 to 7; where 7 is a"
@@ -364,9 +365,11 @@ def test_a_foreground_that_is_ignored_is_warned_of(tmp_path: Path, capsys: pytes
         "--ignore 255 leaves out 3 of 5 pixels and the others are all of class 0: where 255 is the foreground of a"
         " mask, it must be 1"
     )
-    assert segment(root, "--ignore", 255, "--json", out, classes=2) == OK
+    store = tmp_path / "store.sqlite"
+    assert segment(root, "--ignore", 255, "--json", out, "--store", store, classes=2) == OK
     assert capsys.readouterr().err == f"valor-gpu segment: warning: {said}\n"
     assert json.loads(out.read_text())["warnings"] == [said]
+    assert Store(store).runs()[0].config["notes"] == [f"{said}."]
 
 
 @pytest.mark.parametrize(

@@ -422,7 +422,7 @@ def result(**changes):
         ([result(bbox=[], keypoints=[1, 2])], r"results\[0\]\.keypoints must be finite numbers, x, y and visibility"),
         (
             {"images": [], "annotations": [result()]},
-            r"^results must be an array of objects but is an object with images, annotations: its annotations may be",
+            r"^results must be an array of objects but is an object with images, annotations: if its annotations are",
         ),
         ({"image_id": 42}, r"results must be an array of objects but got {'image_id': 42}"),
         (np.zeros((3, 6)), r"results must be an integer or floating array \[N, 7\] but got float64 \[3, 6\]"),

@@ -13,9 +13,9 @@ from tests.coco.comparison import OURS, THEIRS, dataset_of, ids_untold, load, qu
 from valor_gpu.coco import LVISEval, mask
 from valor_gpu.coco.doubtful_ids import count_ids, describe_ids
 
-ZERO = "ground truth.* id 0: a detection that matches it counts as wrong"
-AGAIN = "ground truths? ha.* the id of an earlier one: the last of an id stands for all of them"
-WAY_OUT = 'convention="corrected" takes each as itself'
+ZERO = "ground truth.* id 0: a detection that matches it counts as a false positive"
+AGAIN = "ground truths? ha.* the id of an earlier one: the last one with an id stands in for the others"
+WAY_OUT = 'convention="corrected" avoids this'
 IDS = {
     "from 0": ([0, 1, 2, 3], 1, 0),
     "all 0": ([0, 0, 0, 0], 4, 3),

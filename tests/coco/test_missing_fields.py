@@ -16,7 +16,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import columns_from_dataset
 from valor_gpu.inputs.missing_fields import count_missing, describe_missing
 
-TAKES = {"iscrowd": "takes 0$", "area": "takes {}$"}
+USES = {"iscrowd": "uses 0$", "area": "uses {}$"}
 AREAS = {"bbox": "width x height", "segm": "the area of the mask", "keypoints": "width x height"}
 AREAS |= {"boundary": AREAS["segm"], "rotated": "the area of the rotated box"}
 
@@ -59,7 +59,7 @@ def without(objects, key, rows, null=False):
 def test_corrected_takes_it_and_strict_says_so(kind, key, null):
     objects = scene(kind)
     lacking = without(objects, key, [0, 2, 3], null)
-    with pytest.raises(InputError, match='must have .*: convention="corrected" ' + TAKES[key].format(AREAS[kind])):
+    with pytest.raises(InputError, match='must have .*: convention="corrected" ' + USES[key].format(AREAS[kind])):
         quietly(made(OURS, lacking, kind).evaluate)
     whole, mended = (run(made(OURS, each, kind, convention="corrected")) for each in (objects, lacking))
     same_arrays(whole.e.eval, mended.e.eval)
@@ -70,8 +70,8 @@ def test_corrected_takes_it_and_strict_says_so(kind, key, null):
         f"ground_truths_without_{key}": 3
     }
     assert all(v == 0 for n, v in whole.e.result().counts.items() if n.startswith("ground_truths_without"))
-    taken = "0 is" if key == "iscrowd" else f"{AREAS[kind]} is"
-    said = [f"3 ground truths have no {key}: {taken} taken"]
+    used = "0" if key == "iscrowd" else AREAS[kind]
+    said = [f"3 ground truths have no {key}: {used} is used"]
     assert describe_missing(counts, AREAS[kind]) == said
     assert mended.e.to_run().notes == (f"{said[0]}.",)
 

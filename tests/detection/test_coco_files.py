@@ -366,7 +366,7 @@ def test_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> None:
     for path, value in zip(paths, (dataset, results)):
         path.write_text(json.dumps(value, default=bytes.decode))
     area = "the area of the mask" if kind == "segm" else "width x height"
-    match = f"gt.json: 3 ground truths have no iscrowd: 0 is taken; 3 ground truths have no area: {area} is taken"
+    match = f"gt.json: 3 ground truths have no iscrowd: 0 is used; 3 ground truths have no area: {area} is used"
     with pytest.warns(UserWarning, match=match) as caught:
         targets = coco_targets(paths[0], kind)
     assert caught[0].filename == __file__

@@ -198,7 +198,7 @@ def npy(shape: str, descr: str = "'<i4'", data: bytes = bytes(16), version: byte
         (npy("(2, 2)", "'<i4'", version=b"\3\0"), "must hold plain numbers but is npy of version 3.0"),
         (npy("(4,)"), r"must hold integers \[height, width\] but has int32 \[4\]$"),
         (npy("(1, 2, 2)"), r"but has int32 \[1, 2, 2\]: save one map of class indices per file$"),
-        (npy("(2, 2)", "'<f4'"), r"but has float32 \[2, 2\]: save class indices as integers$"),
+        (npy("(2, 2)", "'<f4'"), r"but has float32 \[2, 2\]: save class indices as integers, for a bin"),
         (npy("(1, 2)", "'<c8'"), r"but has complex64 \[1, 2\]$"),
         (npy("(" * 3000 + ")" * 3000), "must be npy but is damaged"),
     ],

@@ -440,5 +440,5 @@ def test_coco_ground_truths_without_some_fields(kind: str, tmp_path: Path) -> No
     from valor_gpu.cli.offline import _warnings
 
     assert _warnings(found) == [
-        "6 ground truths have no iscrowd: 0 is taken", "8 ground truths have no area: that of the box or mask is taken",
+        "6 ground truths have no iscrowd: 0 is used", "8 ground truths have no area: that of the box or mask is used",
     ]  # fmt: skip

@@ -49,14 +49,17 @@ def test_label_maps_with_the_default_format(kind: Any) -> None:
 @pytest.mark.parametrize(
     ("preds", "target", "said"),
     [
-        (LABELS, LABELS[:, None], r"target\.squeeze\(1\) takes its channel of one off$"),
-        (LABELS[:, None], LABELS, r"preds\.squeeze\(1\) takes its channel of one off$"),
-        (LOGITS, LABELS[:, None], r"target\.squeeze\(1\) takes its channel of one off$"),
+        (LABELS, LABELS[:, None], r"target\.squeeze\(1\) removes the channel$"),
+        (LABELS[:, None], LABELS, r"preds\.squeeze\(1\) removes the channel$"),
+        (LOGITS, LABELS[:, None], r"target\.squeeze\(1\) removes the channel$"),
         (LABELS, LOGITS, "are preds and target in each other's place\\?$"),
         (LOGITS[0], LABELS[0], r"one image needs preds\[None\] and target\[None\]$"),
         (LOGITS.movedim(1, -1), LABELS, r"preds\.movedim\(-1, 1\) puts the classes second$"),
         (LABELS.float(), LABELS, r"floating-point class indices need \.long\(\)"),
-        (LOGITS[:, :1], LABELS, r"probability are \(preds\[:, 0\] > 0\.5\)\.long\(\) with input_format='index'$"),
+        (LOGITS[:, 0], LABELS, r", probabilities of a binary mask a threshold, \(preds > 0\.5\)\.long\(\)$"),
+        (LOGITS[:, :1], LABELS[:, None], r", probabilities of a binary mask a threshold, \(preds > 0\.5\)\.long\(\)$"),
+        (LOGITS, LOGITS.round().long(), r"one-hot maps input_format='one-hot'$"),
+        (LOGITS[:, :1], LABELS, r"needs a threshold, \(preds\[:, 0\] > 0\.5\)\.long\(\), and input_format='index'$"),
         (LOGITS[..., :2], LABELS, r"torch\.int64 \[2, 4, 3\]$"),
     ],
 )

@@ -172,8 +172,8 @@ def test_nothing_but_ignored_pixels_has_no_numbers(tmp_path: Path) -> None:
         (
             np.zeros((2, 3), int),
             np.zeros((1, 2, 3)),
-            "{p} must have logits of two or more classes but has one channel: of two classes of one probability save"
-            " class indices, 1 where it is above 0.5",
+            "{p} must have logits of two or more classes but has one channel: for a binary mask save class"
+            " indices, 1 where the probability is above 0.5",
         ),
         (np.array([[0, 1, 3]]), np.zeros((1, 3), int), "{g}[0, 2] must be a class index from 0 to 2 but is 3"),
         (np.zeros((2, 3), int), np.full((2, 3), -1), "{p}[0, 0] must be a class index from 0 to 2 but is -1"),

@@ -174,12 +174,14 @@ def test_mixed_formats(side: int, dtype: torch.dtype) -> None:
 def test_one_channel_of_logits_has_no_argmax(kind: Any) -> None:
     logits = torch.rand(2, 1, 4, 4)
     said = (
-        r"^preds must have two or more channels.*got \[2, 1, 4, 4\]: two classes of one probability are \(preds\[:, 0\]"
+        r"^preds must have two or more channels.*got \[2, 1, 4, 4\]: one probability per pixel needs a threshold, \(p"
     )
     for target in (torch.zeros(2, 4, 4).long(), torch.ones(2, 4, 4).long()):
         with pytest.raises(InputError, match=said):
             kind(1, input_format="index").update(logits, target)
-    with pytest.raises(InputError, match=r"\[B, 2, \.\.\.\].*got \[2, 1, 4, 4\]: two classes of one probability are"):
+    with pytest.raises(
+        InputError, match=r"\[B, 2, \.\.\.\].*got \[2, 1, 4, 4\]: one probability per pixel needs a thr"
+    ):
         kind(2, input_format="index").update(logits, torch.ones(2, 4, 4).long())
 
 
@@ -285,12 +287,14 @@ def test_hints_at_masks_of_255_name_both_meanings() -> None:
 
 def test_hints_at_labels_from_1() -> None:
     labels = torch.tensor([[[1, 2, 3]]])
-    with pytest.raises(InputError, match=r"is 3: labels begin with 0: target - 1 makes them of labels from 1 to 3$"):
+    with pytest.raises(
+        InputError, match=r"is 3: classes are numbered from 0: target - 1 turns labels from 1 to 3 into them$"
+    ):
         IOU(3).update(labels - 1, labels)
-    with pytest.raises(InputError, match=r"is 3: labels begin with 0: preds - 1 makes"):
+    with pytest.raises(InputError, match=r"is 3: classes are numbered from 0: preds - 1 turns"):
         IOU(3, ignore_index=255).update(labels, labels - 1)
     void = torch.tensor([[[1, 255, 3]]])
-    with pytest.raises(InputError, match=r"is 3: labels begin with 0: target - 1 makes"):
+    with pytest.raises(InputError, match=r"is 3: classes are numbered from 0: target - 1 turns"):
         IOU(3, ignore_index=255).update(labels - 1, void)
     with pytest.raises(InputError, match=r"is 1: a mask of 0 and 1 as class indices has two classes, num_classes=2$"):
         IOU(1).update(torch.zeros(1, 1, 2).long(), torch.tensor([[[0, 1]]]))

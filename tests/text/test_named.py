@@ -9,7 +9,7 @@ import pytest
 import torch
 from torchmetrics import text as peer
 
-from valor_gpu import text
+from valor_gpu import functional, text
 from valor_gpu.errors import InputError, SyncError
 
 PREDS = ["the cat is on the mat", "hello there General Kenobi .", "one two three four five six"]
@@ -106,15 +106,18 @@ def test_a_loaded_state_has_a_possible_score_for_every_row() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: text.BLEUScore(n_gram=0), "max_ngram must be a whole number from 1 to 1000 but got 0"),
+        (lambda: text.BLEUScore(n_gram=0), "^n_gram must be a whole number from 1 to 1000 but got 0"),
+        (lambda: functional.bleu_score("a", "a", n_gram=0), "^n_gram must be a whole number from 1 to 1000 but got 0"),
+        (lambda: text.SacreBLEUScore(tokenize="spm"), "^tokenize must be one that needs no model but got 'spm'"),
+        (lambda: functional.sacre_bleu_score("a", "a", tokenize="words"), "^tokenize must be one of '13a', .*'words'$"),
         (lambda: text.BLEUScore(smooth="no"), "smooth must be bool but got str"),  # type: ignore[arg-type]
         (lambda: text.BLEU(max_ngram=-3), "max_ngram must be a whole number from 1 to 1000 but got -3"),
         (lambda: text.GLEU(max_ngram=0), "max_ngram must be a whole number from 1 to 1000 but got 0"),
-        (lambda: text.CHRFScore(0, 0), "char_order and word_order must name one n-gram but are 0 and 0"),
-        (lambda: text.CHRFScore(1.5), "char_order must be int but got float"),  # type: ignore[arg-type]
-        (lambda: text.CHRFScore(-1), "char_order must be at least 0 but got -1"),
-        (lambda: text.CHRFScore(2**40), r"char_order must be in \[0, 1000\] but got 1099511627776"),
-        (lambda: text.CHRFScore(6, 1001), r"word_order must be in \[0, 1000\] but got 1001"),
+        (lambda: text.CHRFScore(0, 0), "^n_char_order and n_word_order must name one n-gram but are 0 and 0"),
+        (lambda: text.CHRFScore(1.5), "^n_char_order must be int but got float"),  # type: ignore[arg-type]
+        (lambda: text.CHRFScore(-1), "^n_char_order must be at least 0 but got -1"),
+        (lambda: text.CHRFScore(2**40), r"^n_char_order must be in \[0, 1000\] but got 1099511627776"),
+        (lambda: text.CHRFScore(6, 1001), r"^n_word_order must be in \[0, 1000\] but got 1001"),
         (lambda: text.GLEU(max_ngram=1001), "max_ngram must be a whole number from 1 to 1000 but got 1001"),
         (lambda: text.CHRFScore(beta=float("nan")), "beta must be in .* but got nan"),
         (lambda: text.CHRFScore(beta=float("inf")), "beta must be in .* but got inf"),

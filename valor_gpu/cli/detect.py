@@ -77,8 +77,8 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         " 17 of coco, 14 of crowdpose")  # fmt: skip
     add("--device", type=device, default="cpu", help="where to match and accumulate: cpu (default), cuda or cuda:N")
     add("--convention", choices=("strict", "corrected"), default="strict",
-        help="strict (default): as pycocotools, or lvis-api, to the last bit; corrected: without their quirks, also for"
-        " files without area or iscrowd")  # fmt: skip
+        help="strict (default): as pycocotools, or lvis-api, to the last bit; corrected: without their quirks, such as"
+        " ids that are 0 or repeat; also takes files without area, iscrowd or num_keypoints")  # fmt: skip
     add("--per-class", action="store_true", help="also print one line per class")
     add("--plot", type=output_path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
     add("--overlay", type=output_path, metavar="DIR",

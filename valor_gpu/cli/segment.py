@@ -102,7 +102,7 @@ def run(options: argparse.Namespace) -> int:
         progress.step("drawing the worst images" if worst else "writing")
         result = totals.result(_counts_of_files(pairing))
         _write_json(options, result, totals, pairing, doubts)  # before the pictures: an error of one costs no number
-        notes = _save(options, result, totals, saved)
+        notes = _save(options, result, totals, saved, doubts)
         pictures = [*(draw_overlay(options, worst, totals) if worst else []), *notes]
     missing = pairing.describe_missing(sides)
     for text in (missing and f"{missing}; left out", *doubts):
@@ -261,13 +261,16 @@ def _write_json(
     write_json(options.json, document("segment", result, inputs, "cpu", **more))
 
 
-def _save(options: argparse.Namespace, result: Result, totals: Totals, saved: list[SavedImage] | None) -> list[str]:
+def _save(
+    options: argparse.Namespace, result: Result, totals: Totals, saved: list[SavedImage] | None, doubts: list[str]
+) -> list[str]:
     """Keeps the result where ``--store`` asks for it."""
     if saved is None:
         return []
     from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
 
-    return save_result(options, SavableLabelMaps(result, saved), options.pred, options.gt, totals.digests()[0][1])
+    savable = SavableLabelMaps(result, saved, doubts)
+    return save_result(options, savable, options.pred, options.gt, totals.digests()[0][1])
 
 
 def _warn(options: argparse.Namespace, text: str) -> None:

@@ -94,13 +94,16 @@ def count_completed(layout: Layout, geometry: Geometry) -> dict[str, int]:
     } | geometry.counted(layout.ground_truths)
 
 
-_STANDS = "the id of an earlier one: the last of an id stands for all of them, as in pycocotools"
+_STANDS = "the id of an earlier one: the last one with an id stands in for the others, as in pycocotools"
 _STRICT_SENTENCES = {
-    "ground_truths_of_id_0": ("ground truth", "id 0: a detection that matches it counts as wrong, as in pycocotools"),
+    "ground_truths_of_id_0": (
+        "ground truth",
+        "id 0: a detection that matches it counts as a false positive, as in pycocotools",
+    ),
     "ground_truths_of_repeated_id": ("ground truth", _STANDS),
     "detections_of_id_0_or_below": (
         "detection",
-        "an id of 0 or below: what it matches stays free for others, as in pycocotools",
+        "an id of 0 or below: the ground truth that it matches stays free for others, as in pycocotools",
     ),
     "detections_of_repeated_id": ("detection", _STANDS),
 }
@@ -124,7 +127,7 @@ def describe_ids(counts: Mapping[str, int], strict: bool, way_out: str = WAY_OUT
         ['2 images have the id of an earlier one: the last one counts']
     """
     found = _told(counts, _STRICT_SENTENCES) if strict else []
-    return [*(f"{text}; {way_out} takes each as itself" for text in found), *_told(counts, _SENTENCES)]
+    return [*(f"{text}; {way_out} avoids this" for text in found), *_told(counts, _SENTENCES)]
 
 
 def _told(counts: Mapping[str, int], sentences: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -63,17 +63,23 @@ class KeypointGeometry(Geometry):
         Raises:
             InputError: naming the sigmas where all rows of both sides have another number of keypoints, else a row.
         """
+        unlabelled = self._unlabelled(side) if side is layout.ground_truths else None
+        return self._read(side, _rows(side), unlabelled, (layout.ground_truths, layout.detections))
+
+    def _read(
+        self, side: Side, rows: NDArray[np.int64], unlabelled: NDArray[np.bool_] | None, sides: Sequence[Side]
+    ) -> NDArray[np.float64]:
+        """float64 ``[n, K, 3]`` keypoints of ``rows`` of a side; ``sides`` tell whether the sigmas fit."""
         count = len(self.sigmas())
         try:
-            unlabelled = self._unlabelled(side) if side is layout.ground_truths else None
-            return read_keypoints(side.columns.values, _rows(side), side.columns.where, count, unlabelled)
+            return read_keypoints(side.columns.values, rows, side.columns.where, count, unlabelled)
         except InputError:
-            points = _common_count((layout.ground_truths, layout.detections))
+            points = _common_count(sides)
             if points in (None, count):
                 raise
         raise InputError(
             f"params.kpt_oks_sigmas must be one number for each of the {points} keypoints of"
-            f" {side.columns.place(side.row(0))} but got {count}"
+            f" {side.columns.place(int(rows[0]))} but got {count}"
         )
 
     def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
@@ -118,9 +124,8 @@ class KeypointGeometry(Geometry):
         if self.strict:
             row = ground_truths.row(int(missing.argmax()))
             raise _uncounted(ground_truths.columns.place(row), present_fields(int(ground_truths.columns.present[row])))
-        rows, columns = _rows(ground_truths)[missing], ground_truths.columns
-        every = np.ones(len(rows), np.bool_)
-        points = read_keypoints(columns.values, rows, columns.where, len(self.sigmas()), every)
+        rows = _rows(ground_truths)[missing]
+        points = self._read(ground_truths, rows, np.ones(len(rows), np.bool_), (ground_truths,))
         ignored[missing] = ~(points[:, :, 2] > 0).any(1)
         return ignored
 
@@ -157,14 +162,15 @@ def _rows(side: Side) -> NDArray[np.int64]:
 
 
 def _common_count(sides: Sequence[Side]) -> int | None:
-    """How many keypoints every row has; None where they differ or are none."""
+    """How many keypoints every row has that has any; None where they differ or are none."""
     found: set[int] = set()
     for side in sides:
         if side.columns.values is not None and len(side):
             _, offsets, good = side.columns.values.numbers("keypoints", _rows(side))
-            found |= {*np.diff(offsets).tolist(), *([0] if good < len(side) else [])}
+            found |= {*np.diff(offsets[: good + 1]).tolist(), *([-1] if good < len(side) else [])}
+    found.discard(0)
     length = found.pop() if len(found) == 1 else 0
-    return length // 3 if length and length % 3 == 0 else None
+    return length // 3 if length > 0 and length % 3 == 0 else None
 
 
 def _check(side: Side, name: str, need: str, bad: NDArray[np.bool_]) -> None:

@@ -124,7 +124,7 @@ def lacks(ground_truths: Side, name: str, geometry: Geometry) -> NDArray[np.bool
 
 def _ways_out(geometry: Geometry) -> dict[str, str]:
     """For fields that the corrected convention can do without, the end of the error."""
-    return {"iscrowd": f": {WAY_OUT} takes 0", "area": f": {WAY_OUT} takes {geometry.area_text}"}
+    return {"iscrowd": f": {WAY_OUT} uses 0", "area": f": {WAY_OUT} uses {geometry.area_text}"}
 
 
 def as_ids(name: str, values: Any, texts: TextIds | None = None) -> Ids:

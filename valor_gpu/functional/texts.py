@@ -116,9 +116,7 @@ def sacre_bleu_score(
         lowercase: compare in lower case.
         weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
     """
-    smoothing = "add-k" if smooth else "none"
-    metric = text.BLEU(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights)
-    value: Tensor = _once(metric, preds, target)["bleu"]
+    value: Tensor = _once(text.SacreBLEUScore(n_gram, smooth, tokenize, lowercase, weights), preds, target)
     return value
 
 

@@ -116,8 +116,8 @@ def check_no_dataset(where: str, keys: Sequence[str]) -> None:
     """Raises for results that are an object with ``annotations``, whose keys are given: what tools export."""
     if "annotations" in keys:
         raise InputError(
-            f"{where} must be an array of objects but is an object with {', '.join(keys[:6])}: its annotations may be"
-            " that array, which jq .annotations writes alone"
+            f"{where} must be an array of objects but is an object with {', '.join(keys[:6])}: if its annotations are"
+            " the detections, jq .annotations extracts them"
         )
 
 

@@ -87,7 +87,7 @@ class LabelMapReader:
         need = "integers [height, width]" + (" or float logits [classes, height, width]" if self.logits else "")
         hint = ""
         if values.ndim == 2 and values.dtype.kind == "f":
-            hint = ": save class indices as integers"
+            hint = ": save class indices as integers, for a binary mask 1 where the probability is above 0.5"
         elif values.ndim == 3 and values.dtype.kind in "iub":
             hint = ": save one map of class indices per file"
         raise InputError(f"{path} must hold {need} but has {values.dtype} {list(values.shape)}{hint}")

@@ -38,10 +38,10 @@ def describe_missing(counts: Mapping[str, int], area_text: str) -> list[str]:
         counts: ``ground_truths_without_`` and the name of a field, and others.
         area_text: what was taken for areas.
     """
-    taken = {"iscrowd": "0 is", "area": f"{area_text} is", "num_keypoints": "the number of visible keypoints is"}
+    used = {"iscrowd": "0", "area": area_text, "num_keypoints": "the number of visible keypoints"}
     return [
-        f"{number:,} {'ground truth has' if number == 1 else 'ground truths have'} no {name}: {text} taken"
-        for name, text in taken.items()
+        f"{number:,} {'ground truth has' if number == 1 else 'ground truths have'} no {name}: {text} is used"
+        for name, text in used.items()
         if (number := counts.get(f"ground_truths_without_{name}", 0))
     ]
 

@@ -67,12 +67,14 @@ class PanopticFile:
         annotations: by image id, in the order of the file.
         categories: of a ground truth, in the order of the file; empty of predictions.
         sizes: width and height of images by id, where the file has them.
+        without_iscrowd: how many segments of a ground truth lack ``iscrowd``, or have null; 0 of predictions.
     """
 
     path: str
     annotations: Mapping[ImageId, Annotation]
     categories: tuple[Category, ...]
     sizes: Mapping[ImageId, tuple[int, int]]
+    without_iscrowd: int = 0
 
 
 def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
@@ -80,8 +82,8 @@ def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
 
     Args:
         path: of JSON, plain or gzip: ``annotations`` with ``image_id``, ``file_name`` and ``segments_info``, whose
-            entries have ``id``, ``category_id``, ``iscrowd`` (0 where it is left out) and ``area``; of a ground truth
-            ``categories`` with ``id``, ``name`` and ``isthing``.
+            entries have ``id``, ``category_id``, ``iscrowd`` (0 where it is missing or null) and ``area``; of a ground
+            truth ``categories`` with ``id``, ``name`` and ``isthing``.
         ground_truth: whether there must be categories.
 
     Raises:
@@ -103,7 +105,9 @@ def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
         if found.image_id in annotations:
             raise InputError(f"{found.place} must have an image_id of its own but repeats {found.image_id!r}")
         annotations[found.image_id] = found
-    return PanopticFile(path, annotations, categories, _sizes(path, whole))
+    segments = (each for entry in whole["annotations"] for each in entry["segments_info"])
+    lacking = sum(each.get("iscrowd") is None for each in segments) if ground_truth else 0
+    return PanopticFile(path, annotations, categories, _sizes(path, whole), lacking)
 
 
 def _categories(path: str, whole: dict[str, Any]) -> list[Category]:
@@ -157,7 +161,7 @@ def _segment(place: str, entry: Any) -> tuple[int, int, int, int]:
         raise InputError(f"{place}.id must be from 1 to {LAST_ID} but is {number}")
     if not -(2**63) <= category < 2**63:
         raise InputError(f"{place}.category_id must fit in int64 but is {category}")
-    crowd = entry.get("iscrowd", 0)
+    crowd = 0 if entry.get("iscrowd") is None else entry["iscrowd"]
     if crowd not in (0, 1):
         raise InputError(f"{place}.iscrowd must be 0 or 1 but is {crowd!r}")
     area = entry.get("area", -1)

@@ -61,7 +61,7 @@ def label_hint(name: str, labels: Tensor, value: int, classes: int, can_ignore: 
     if classes == 1 and (low, high) == (0, 1):
         return "a mask of 0 and 1 as class indices has two classes, num_classes=2"
     if (low, high) == (1, classes):
-        return f"labels begin with 0: {name} - 1 makes them of labels from 1 to {classes}"
+        return f"classes are numbered from 0: {name} - 1 turns labels from 1 to {classes} into them"
     void = value in USUAL_VOID
     if classes <= 2 and value > 1 and bool(((labels == 0) | (labels == value)).all()):
         start = f"{value} may be the foreground of a mask, which ({name} > 0).long() makes 1 (two classes)"

@@ -293,7 +293,7 @@ def _channel_hint(name: str, side: Tensor, input_format: str) -> str:
     if not side.is_floating_point():
         return f": {LABELS}" if input_format == "one-hot" else ""
     if side.shape[1] == 1:
-        return f": two classes of one probability are ({name}[:, 0] > 0.5).long() with input_format='index'"
+        return f": one probability per pixel needs a threshold, ({name}[:, 0] > 0.5).long(), and input_format='index'"
     return ""
 
 
@@ -301,8 +301,11 @@ def _shape_hint(preds: Tensor, target: Tensor, input_format: str) -> str:
     """The likely mistake; empty where none comes to mind."""
     if preds.shape == target.shape and target.ndim > 1:
         if input_format != "index":
-            return "class indices on both sides need input_format='index'"
-        return "floating-point class indices need .long(), one-hot maps input_format='one-hot'"
+            return f"class indices on both sides need input_format='index'{_threshold_hint(preds, target)}"
+        return (
+            "floating-point class indices need .long(), one-hot maps input_format='one-hot'"
+            f"{_threshold_hint(preds, target)}"
+        )
     if hint := _layout_hint(preds, target):
         return hint
     if target.is_floating_point() and target.ndim == preds.ndim + 1 and input_format == "index":
@@ -314,6 +317,13 @@ def _shape_hint(preds: Tensor, target: Tensor, input_format: str) -> str:
     return ""
 
 
+def _threshold_hint(preds: Tensor, target: Tensor) -> str:
+    """Names the threshold of a binary network: ``.long()`` of its probabilities is 0 everywhere."""
+    if not preds.is_floating_point() or (target.ndim == 4 and target.shape[1] > 1):
+        return ""
+    return ", probabilities of a binary mask a threshold, (preds > 0.5).long()"
+
+
 def _layout_hint(preds: Tensor, target: Tensor) -> str:
     """The dimension that is missing, in another place or too many."""
     if preds.is_floating_point() and not target.is_floating_point():
@@ -323,5 +333,5 @@ def _layout_hint(preds: Tensor, target: Tensor) -> str:
             return "preds.movedim(-1, 1) puts the classes second"
     for name, side, other in (("target", target, preds), ("preds", preds, target)):
         if side.shape[1:2] == (1,) and side[:, 0].shape in (other.shape, (*other.shape[:1], *other.shape[2:])):
-            return f"{name}.squeeze(1) takes its channel of one off"
+            return f"{name}.squeeze(1) removes the channel"
     return ""

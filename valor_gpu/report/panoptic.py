@@ -63,7 +63,7 @@ def count_line(result: Result) -> str:
 
 
 def doubts(result: Result, ground_truth: str, predictions: str) -> Iterator[str]:
-    """Says what is left out, and where pixels and lists do not agree.
+    """Says what is left out or missing, and where pixels and lists do not agree.
 
     Args:
         result: of :meth:`valor_gpu.segmentation.coco_panoptic.PanopticEvaluation.result`.
@@ -80,6 +80,8 @@ def doubts(result: Result, ground_truth: str, predictions: str) -> Iterator[str]
         )
     if nowhere := counts["segments_without_pixels"]:
         yield f"{plural(nowhere, 'segment')} of {ground_truth} {_have(nowhere)} no pixels: counted as missed"
+    if lacking := counts["ground_truths_without_iscrowd"]:
+        yield f"{plural(lacking, 'segment')} of {ground_truth} {_have(lacking)} no iscrowd: 0 is used"
     if not counts["images"]:
         yield f"{ground_truth} has no annotations, so that no number exists"
 

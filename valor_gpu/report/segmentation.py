@@ -161,7 +161,7 @@ def hint_at_labels(totals: Totals) -> str:
     if hint or ignored is not None:
         return hint
     if true and value in wrong[1]:
-        return f": {value} is in {sides}; files must hold the numbers of classes, 0 1 2 ..."
+        return f": {value} is in {sides}; files must hold class indices, 0, 1, 2 ..."
     return _ignore_hint(value, held, classes) if true else ""
 
 
@@ -169,7 +169,7 @@ def _numbering_hint(sides: str, held: set[int], value: int, classes: int) -> str
     """The hint where labels are those of a mask of 0 and 255, or begin with 1; empty for others."""
     kinds = sorted(held - set(USUAL_VOID))
     if kinds and (kinds[0], kinds[-1]) == (1, classes):
-        return f": {sides} hold labels from 1 to {classes} but must hold the numbers of classes, which begin with 0"
+        return f": {sides} hold labels from 1 to {classes} but classes are numbered from 0: subtract 1"
     if held <= {0, value} and value > 1 and classes <= 2:
         return f": {value} is the only label beside 0 in {sides}; where it is the foreground, files must hold 0 and 1"
     if classes == 1 and held == {0, 1}:

@@ -96,6 +96,7 @@ class PanopticEvaluation:
             "images_of_predictions_left_out": self.unknown_images,
             "segments_of_other_areas": sum(image.other_areas for image in self.images),
             "segments_without_pixels": sum(image.without_pixels for image in self.images),
+            "ground_truths_without_iscrowd": self.ground_truth.without_iscrowd,
         }
         choices = {"metric": "PanopticQuality", "protocol": "panopticapi", "iou_threshold": 0.5, "average": "macro"}
         counts = {"images": len(self.images), **counts, **more}

@@ -11,6 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -150,8 +151,8 @@ def read_pair(pair: Pair, task: Task) -> tuple[NDArray[Any], NDArray[Any]]:
         )
     if preds.ndim == 3 and len(preds) == 1:  # the largest of one logit says nothing
         raise InputError(
-            f"{pair.prediction} must have logits of two or more classes but has one channel: of two classes of one"
-            " probability save class indices, 1 where it is above 0.5"
+            f"{pair.prediction} must have logits of two or more classes but has one channel: for a binary mask save"
+            " class indices, 1 where the probability is above 0.5"
         )
     if preds.ndim == 3 and len(preds) != task.num_classes:
         raise InputError(f"{pair.prediction} must have logits of {task.num_classes} classes but has {len(preds)}")
@@ -241,14 +242,16 @@ class SavableLabelMaps:
     Args:
         result: of :meth:`Totals.result`.
         images: of :func:`saved_image`.
+        doubts: of :meth:`Totals.doubts`, which the page of the run shows.
     """
 
-    def __init__(self, result: Result, images: Sequence[SavedImage]) -> None:
-        self._result, self._images = result, images
+    def __init__(self, result: Result, images: Sequence[SavedImage], doubts: Sequence[str] = ()) -> None:
+        self._result, self._images, self._doubts = result, images, doubts
 
     def to_run(self) -> SavedRun:
         """The run."""
-        return self._result.to_run().with_images(self._images)
+        run = self._result.to_run().with_images(self._images)
+        return replace(run, notes=[f"{text}." for text in self._doubts])
 
 
 class Totals:

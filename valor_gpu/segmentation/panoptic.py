@@ -279,8 +279,8 @@ def _warn_of_one_image(shape: tuple[int, ...]) -> None:
     if shape[0] <= _ASPECT * shape[1] and shape[1] <= _ASPECT * shape[0]:
         warnings.warn(
             f"preds {list(shape)} are read as {shape[0]} images of {shape[1]} pixels in one dimension: one image of"
-            f" {shape[0]} x {shape[1]} pixels needs preds[None] and target[None]; images of one dimension as"
-            " [B, N, 1, 2] are not warned of",
+            f" {shape[0]} x {shape[1]} pixels needs preds[None] and target[None]; for images of one dimension"
+            " give [B, N, 1, 2], which is not warned of",
             stacklevel=3,
         )
 

@@ -206,7 +206,7 @@ class RegionState(PixelMetric[Any]):
         Args:
             preds: with ``input_format="index"`` class indices ``[B, ...]`` of any integer dtype, or logits
                 ``[B, C, ...]`` of any float dtype, whose largest counts, of equal ones the first; with ``"one-hot"`` 0
-                and 1 of bool or any integer dtype ``[B, C, ...]``, or logits of two or more classes, or of one class 0
+                and 1 of bool or any integer dtype ``[B, C, ...]``, or logits of two or more classes; a single class: 0
                 and 1 of any dtype; with ``"mixed"`` one of both.
             target: class indices ``[B, ...]``, or one-hot ``[B, C, ...]``.
 

@@ -27,13 +27,17 @@ class ChrfCounts(NamedTuple):
     matches: Ints
 
 
-def check_chrf_choices(char_order: int, word_order: int, beta: float) -> None:
-    """Raises :class:`InputError` unless there is an order of n-grams, and ``beta`` is a finite number of at least 0."""
-    for name, order in (("char_order", char_order), ("word_order", word_order)):
+def check_chrf_choices(char_order: int, word_order: int, beta: float, prefix: str = "") -> None:
+    """Raises :class:`InputError` unless there is an order of n-grams, and ``beta`` is a finite number of at least 0.
+
+    ``prefix`` begins the caller's names of both orders.
+    """
+    for name, order in ((f"{prefix}char_order", char_order), (f"{prefix}word_order", word_order)):
         check_int(name, order)
         check_number(name, order, 0, MOST_WORDS)
     if not char_order + word_order:
-        raise InputError(f"char_order and word_order must name one n-gram but are {char_order} and {word_order}")
+        names = f"{prefix}char_order and {prefix}word_order"
+        raise InputError(f"{names} must name one n-gram but are {char_order} and {word_order}")
     check_number("beta", beta, 0, _MOST_BETA)
 
 

@@ -91,14 +91,18 @@ CORPUS_TOKENIZERS = (*_BY_NAME, *TOKENIZERS)
 _WITH_MODEL = ("ja-mecab", "ko-mecab", "spm", "flores101", "flores200")
 
 
-def corpus_tokenizer(name: str) -> str | Tokenizer:
+def corpus_tokenizer(name: str, argument: str = "tokenizer") -> str | Tokenizer:
     """The tokenizer of a name of :data:`CORPUS_TOKENIZERS`.
+
+    Args:
+        name: of the tokenizer.
+        argument: what the caller calls it.
 
     Raises:
         InputError: there is none of the name, or it needs a model that valor_gpu does not have.
     """
     if name in _WITH_MODEL:
-        raise InputError(f"tokenizer must be one that needs no model but got {name!r}: split the texts with that model "
-                         "into words with blanks between them and give 'none'")  # fmt: skip
-    check_choice("tokenizer", name, CORPUS_TOKENIZERS)
+        raise InputError(f"{argument} must be one that needs no model but got {name!r}: split the texts with that model"
+                         " into words with blanks between them and give 'none'")  # fmt: skip
+    check_choice(argument, name, CORPUS_TOKENIZERS)
     return _BY_NAME.get(name, name)

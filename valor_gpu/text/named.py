@@ -9,14 +9,24 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
+from valor_gpu.text.chrf import check_chrf_choices
 from valor_gpu.text.metric_base import CorpusMetric, ScoredCorpus, number_as_tensor
 from valor_gpu.text.metrics import ROUGE, BleuOfCorpus, ChrfOfCorpus
+from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.rouge import TYPES, Normalizer
+from valor_gpu.text.tokens import MOST_WORDS, check_size
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import MetricOptions
+
+
+def _check_bleu(n_gram: int, smooth: bool, tokenize: str) -> None:
+    """Raises :class:`InputError` for an argument that :class:`BleuOfCorpus` knows by another name."""
+    check_size("n_gram", n_gram, MOST_WORDS)
+    check_type("smooth", smooth, bool)
+    corpus_tokenizer(tokenize, "tokenize")
 
 
 class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
@@ -55,7 +65,7 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
         weights: Sequence[float] | None = None,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
-        check_type("smooth", smooth, bool)
+        _check_bleu(n_gram, smooth, tokenize)
         smoothing = "add-k" if smooth else "none"
         super().__init__(tokenize, smoothing, lowercase=lowercase, max_ngram=n_gram, weights=weights, **kwargs)
 
@@ -128,6 +138,7 @@ class CHRFScore(ChrfOfCorpus, ScoredCorpus):
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         kept = {"return_sentence_level_score": return_sentence_level_score}
+        check_chrf_choices(n_char_order, n_word_order, beta, "n_")
         super().__init__(n_char_order, n_word_order, beta, lowercase, whitespace, **kept, **kwargs)
 
 
