@@ -196,6 +196,14 @@ def test_people_with_a_box_alone(seed, useCats):
             same_arrays(ours.e.eval, same.e.eval)
 
 
+@pytest.mark.parametrize("convention", ["strict", "corrected"])
+def test_no_keypoints_that_are_counted(convention):
+    dataset, results = random_keypoints(3)
+    dataset["annotations"][0].update(num_keypoints=3, keypoints=[])
+    with pytest.raises(InputError, match=r"\.keypoints must be 51 finite numbers.* but got \[\]"):
+        quietly(keypoint_evaluator(OURS, (dataset, results), convention=convention).evaluate)
+
+
 def test_people_with_a_box_alone_in_files_and_single_cells(tmp_path):
     dataset, results = random_keypoints(3)
     for person in dataset["annotations"][::3]:

@@ -259,6 +259,11 @@ def test_what_is_not_kept_is_said(tmp_path: Path) -> None:
     lost = r"tm_to_coco needs boxes of all 3 images but those of 2 are not kept: they came from a state file.*"
     with pytest.raises(InputError, match=lost + "with extended_summary=True states hold boxes"):
         loaded.tm_to_coco(tmp_path / "x")
+    shared = MetricCollection({"a": MeanAveragePrecision(keep_inputs=False), "b": MeanAveragePrecision()})
+    for _ in range(2):
+        shared.update(*first)
+    with pytest.raises(InputError, match="or from a member of a MetricCollection with keep_inputs=False that shares"):
+        shared["b"].tm_to_coco(tmp_path / "x")
     without = MeanAveragePrecision(iou_type="segm", keep_inputs=False)
     without.update(*first)
     needs = (

@@ -141,6 +141,7 @@ def _all_kept(metric: Any) -> list[KeptInputs]:
             why = "masks on CUDA are kept with keep_inputs=True alone, which reads them back in update"
         else:
             why = "they came from a state file, another process or a CUDA graph, whose records alone are there"
+            why += ", or from a member of a MetricCollection with keep_inputs=False that shares its state"
             why += "; with extended_summary=True states hold boxes" if boxes else ""
         raise InputError(
             f"tm_to_coco needs {'boxes' if boxes else 'boxes and masks'} of all {sum(map(len, metric.images))} images"
