@@ -103,12 +103,28 @@ def test_mean_average_precision_is_that_of_torchmetrics(choices: dict[str, Any])
                 torch.testing.assert_close(torch.as_tensor(found[name][cell]), torch.as_tensor(part))
         else:
             torch.testing.assert_close(found[name], value, check_dtype=name not in ("precision", "recall", "scores"))
-    whole = detection.MeanAveragePrecision(**given)
+    whole = detection.MeanAveragePrecision(**given, tie_order="arrival")
     whole.warn_on_many_detections = False
     whole.update(*batch)
     assert {n: torch.as_tensor(v).flatten().tolist() for n, v in found.items() if not isinstance(v, dict)} == {
         n: v.flatten().tolist() for n, v in whole.compute().items() if isinstance(v, torch.Tensor)
     }
+
+
+def test_equal_scores_rank_in_the_order_of_images() -> None:
+    function: Any = peer_map.mean_average_precision
+    given: dict[str, Any] = {"iou_thresholds": [0.5, 0.625, 0.75], "rec_thresholds": np.linspace(0, 1, 101).tolist()}
+    by_key = 0
+    for seed in range(12):
+        preds, target = scene(seed, masks=True)
+        for item in preds:
+            item["scores"] = (item["scores"] * 2).round() / 2
+        expected = function(preds, target, warn_on_many_detections=False, **given)["map"]
+        torch.testing.assert_close(functional.mean_average_precision(preds, target, **given)["map"], expected)
+        metric = detection.MeanAveragePrecision(**given)
+        metric.update(preds, target)
+        by_key += bool((metric.compute()["map"] - expected).abs() > 1e-6)
+    assert by_key
 
 
 def test_mean_average_precision_has_the_arguments_of_torchmetrics() -> None:

@@ -109,8 +109,9 @@ def mean_average_precision(
     """Returns what ``MeanAveragePrecision`` computes of one batch of images.
 
     Source: torchmetrics, ``functional.detection.map.mean_average_precision``; neither pycocotools nor torchvision is
-    needed. Numbers and their dtypes are those of :class:`valor_gpu.detection.MeanAveragePrecision`; a tensor of one
-    element has no dimension, as there.
+    needed. Numbers and their dtypes are those of :class:`valor_gpu.detection.MeanAveragePrecision` with
+    ``tie_order="arrival"``: equal scores rank in the order of the images. A tensor of one element has no dimension, as
+    there.
 
     Args:
         preds: detections, as its ``update`` takes them.
@@ -139,7 +140,7 @@ def mean_average_precision(
     check_type("warn_on_many_detections", warn_on_many_detections, bool)
     metric = alone(MeanAveragePrecision(
         box_format, iou_type, iou_thresholds, rec_thresholds, max_detection_thresholds, class_metrics, extended_summary,
-        average, backend, keep_inputs=False,
+        average, backend, tie_order="arrival", keep_inputs=False,
     ))  # fmt: skip
     metric.warn_on_many_detections = warn_on_many_detections
     first = preds[0] if isinstance(preds, (list, tuple)) and preds else preds
