@@ -160,6 +160,7 @@ def _check_metric(device: torch.device, form: Form, choices: Mapping[str, Any], 
 def run_metric(batches: list[Sides], device: torch.device, **choices: Any) -> dict[str, Any]:
     """State and results after ``batches``."""
     metric = MeanAveragePrecision(box_format="xywh", **choices).to(device)
+    metric.warn_on_many_detections = False
     for preds, target in batches:
         metric.update(preds, target)
     state = {name: getattr(metric.state(), name) for name in ("detections", "ground_truths", "images")}

@@ -32,6 +32,7 @@ TESTS = (
     "tests/classification/test_ranking_metrics.py",
     "tests/classification/test_updates_cuda.py",
     "tests/segmentation/test_cuda_plans.py",
+    "tests/segmentation/test_one_channel.py",
     "tests/benchmarks/test_gpu_streams.py",
     "tests/test_distributed.py",
     "tests/test_metric.py",

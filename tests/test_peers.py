@@ -258,6 +258,7 @@ def two_files(folder: Path) -> str:
 
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     checkout = two_files(tmp_path)
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")  # as where this test itself runs in such a process
     outcomes = command.run(Path(checkout), tmp_path / "build", ["text"], 1.0, 1)
     assert sorted(outcomes) == [
         ("text/test_a.py::test_absent", "failed", "MissingName: valor_gpu has no extended_edit_distance"),

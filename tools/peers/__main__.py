@@ -109,7 +109,7 @@ def run(checkout: Path, place: Path, suites: Sequence[str], sample: float, jobs:
         command(suites, jobs),
         cwd=folder,
         env={
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
             "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
             OUTCOMES: str(record),
             SAMPLE: str(sample),

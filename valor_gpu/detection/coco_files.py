@@ -62,13 +62,15 @@ class CocoFiles(KeepsInputs):
 
         Example:
             >>> import json, tempfile
+            >>> from pathlib import Path
+            >>> from valor_gpu.detection import MeanAveragePrecision
             >>> box, label = torch.tensor([[1.0, 2.0, 4.0, 6.0]]), torch.tensor([3])
             >>> metric = MeanAveragePrecision()
             >>> metric.update([{"boxes": box, "scores": torch.tensor([0.5]), "labels": label}],
             ...               [{"boxes": box, "labels": label}])
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     metric.tm_to_coco(f"{folder}/map")
-            ...     json.load(open(f"{folder}/map_preds.json"))[0]["bbox"]
+            ...     json.loads(Path(f"{folder}/map_preds.json").read_text())[0]["bbox"]
             [1.0, 2.0, 3.0, 4.0]
         """
         metric: Any = self

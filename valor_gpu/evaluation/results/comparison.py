@@ -4,8 +4,7 @@ No torch, no pandas.
 
 Example:
     >>> import tempfile
-    >>> from valor_gpu._headline import headline
-from valor_gpu.store import Store, StoredRow, StoredScore
+    >>> from valor_gpu.store import Store, StoredRow, StoredScore
     >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
     ...     runs = [store.create_run(name, {}) for name in ("small", "large")]
     ...     for run, values in zip(runs, ([0.5, 0.25, 0.5], [0.75, 0.25, 1.0])):
