@@ -151,6 +151,16 @@ def test_classification_by_numbers_and_names() -> None:
     assert found.matrix is not None and found.matrix["counts"] == [[0, 0, 1], [0, 1, 1]]
 
 
+def test_a_result_of_many_curves_says_of_how_many(store: Store) -> None:
+    points = {f"c{n}": np.array([1.0, 0.5]) for n in range(MOST_CURVES + 1)}
+    result = Result(
+        {"precision": points, "recall": points}, Signature({"metric": "PrecisionRecallCurve", "task": "multiclass"})
+    )
+    run = store.save(result, "many")
+    assert len((run.finished_summary or {})["curves"]) == MOST_CURVES
+    assert run.config["notes"] == ["Curves are kept of the first 60 classes, of 61."]
+
+
 def test_a_segmentation_result(store: Store) -> None:
     values = {"miou": math.nan, "iou_per_class": {"road": 0.5, "sky": math.nan}}
     result = Result(values, Signature({"metric": "segment"}), {"images": 2}, {"miou": "no pixel counts"})

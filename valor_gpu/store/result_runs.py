@@ -29,7 +29,7 @@ _SEGMENTATION_STEMS = (
 _SHOWN_IOUS = (0.5, 0.75)
 
 MOST_CURVES = 60
-"""Classes whose curves are kept: those with most ground truths."""
+"""Classes whose curves are kept: those with most ground truths, or the first ones where a result has no counts."""
 
 Numbers = Sequence[float | None]
 Names = Sequence[str] | Mapping[str, str] | None
@@ -60,6 +60,7 @@ def run_of_document(
         reasons=document["reasons"],
         classes=_classes(values, names),
         curves=_curves(values, names),
+        notes=_notes(values),
         matrix=_matrix(matrix, values, names) if _is_square(matrix) else None,
     )
 
@@ -139,6 +140,13 @@ def _curves(values: Mapping[str, Any], names: Names) -> list[dict[str, Any]]:
             {"name": "precision and recall", "lines": [{"name": "", "points": thinned(recall or [], precision or [])}]}
         ]
     return []
+
+
+def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
+    precision = values.get("precision")
+    if isinstance(precision, Mapping) and len(precision) > MOST_CURVES:
+        return (f"Curves are kept of the first {MOST_CURVES} classes, of {len(precision):,}.",)
+    return ()
 
 
 def iou_lines(ious: Sequence[float], recalls: Sequence[float], precision: Sequence[Numbers]) -> list[dict[str, Any]]:
