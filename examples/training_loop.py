@@ -23,7 +23,7 @@ def validate(model: Callable[[Any], Any], loader: Iterable[Batch], device: str) 
     for images, targets in loader:
         with torch.no_grad():
             predictions = model(images)  # one dict per image: boxes [N, 4], scores [N], labels [N]
-        metric.update(predictions, targets)  # matches at once, keeps 23 bytes per detection
+        metric.update(predictions, targets)  # matches at once; the state has 23 bytes per detection
     result = metric.result()
     print(result)  # the numbers, what they were counted on, the choices behind them
     # result.log(wandb, prefix="val/")  # or mlflow, a SummaryWriter, a LightningModule, a logger of Lightning

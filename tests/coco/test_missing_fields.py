@@ -104,7 +104,7 @@ def test_a_crowd_of_keypoints_needs_its_area(null):
     objects = scene("keypoints")
     objects[0]["annotations"][2]["iscrowd"] = 1
     lacking = without(objects, "area", [2], null)
-    with pytest.raises(InputError, match=r"must have area but .* takes width x height$"):
+    with pytest.raises(InputError, match=r"must have area but .* uses width x height$"):
         quietly(made(OURS, lacking, "keypoints").evaluate)
     whole, mended = (run(made(OURS, each, "keypoints", convention="corrected")) for each in (objects, lacking))
     same_arrays(whole.e.eval, mended.e.eval)
