@@ -89,9 +89,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         sigmas: of K keypoints, numbers above 0; default COCO's 17.
         tie_order: how equal scores rank: ``image``, by the image key as above, or ``arrival``, by the order of images
             as in torchmetrics.
-        keep_inputs: keep boxes and masks for :meth:`tm_to_coco`, outside of the state: True, False, or None for all but
-            masks on CUDA, which would be read back. A float32 box takes 16 bytes, a mask some 250 as compressed runs.
-            Updates with dense masks on the CPU take half the time with False.
+        keep_inputs: keep boxes (16 bytes) and masks (250, as runs) for :meth:`tm_to_coco`, outside of the state: True,
+            False, with which dense masks on the CPU take half the time, or None for all but masks on CUDA.
         angle_unit: ``degrees`` or ``radians``, of ``cxcywha``. A torchvision tv_tensor in format ``CXCYWHR`` is read in
             degrees and counterclockwise whatever these two arguments say.
         angle_direction: ``counterclockwise`` as for Detectron2's ``RotatedBoxes``, or ``clockwise`` as for MMRotate's
