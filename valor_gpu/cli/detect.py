@@ -156,17 +156,15 @@ def _check_overlay(options: argparse.Namespace) -> None:
         check_overlay(options)
 
 
-_WAY_OUT = "--convention corrected"
-
-
 def _explained(options: argparse.Namespace, error: InputError) -> InputError:
     """The error, and the option that asks for what is lacking."""
     from valor_gpu.coco.doubtful_values import WAY_OUT
+    from valor_gpu.report import detection
 
     if _first_byte(options.gt) == b"[" and _first_byte(options.dt) == b"{":
         return InputError(f"{error}: did you swap --gt and --dt?")
     if WAY_OUT in str(error):
-        return InputError(str(error).replace(WAY_OUT, _WAY_OUT))
+        return InputError(str(error).replace(WAY_OUT, detection.WAY_OUT))
     if str(error).startswith("params.kpt_oks_sigmas"):
         return InputError(str(error).replace("params.kpt_oks_sigmas", "--sigmas", 1))
     need, _, got = str(error).partition(" but ")

@@ -18,7 +18,8 @@ _NUMBERS = {
     "AP50": "map_50_per_class",
     "AP75": "map_75_per_class",
 }
-_WAY_OUT = "--convention corrected"
+WAY_OUT = "--convention corrected"
+"""The other convention, as the command asks for it."""
 _AREAS = {**dict.fromkeys(("segm", "boundary"), "the area of the mask"), "rotated": "the area of the rotated box"}
 """What stands for an area that is missing, where it is not width x height."""
 _COUNTS = {"ground truths": "ground_truths_per_class", "detections": "detections_per_class"}
@@ -109,7 +110,7 @@ def doubts(ground_truth: Dataset, detections: Dataset, result: Result, path: str
         absent = ["annotations, so that no number exists (-1 stands for that)"]
     yield from (f"{path} lists no {many}" for many in absent)
     strict, crowdpose = result.signature["convention"] == "strict", result.signature.get("protocol") == "crowdpose"
-    yield from describe_ids(without_harmless(result.counts) if crowdpose else result.counts, strict, _WAY_OUT)
+    yield from describe_ids(without_harmless(result.counts) if crowdpose else result.counts, strict, WAY_OUT)
     yield from describe_missing(result.counts, _AREAS.get(result.signature["iou_type"], "width x height"))
     yield from describe_doubtful_values(result.counts)
 
