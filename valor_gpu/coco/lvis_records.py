@@ -15,11 +15,10 @@ from valor_gpu.coco.federated import FederatedRows, federated_rows
 from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
 from valor_gpu.coco.ids import positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side
-from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, check_known, completed, evaluate_records
+from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, asked_of, completed, evaluate_records
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Annotations, Dataset
-from valor_gpu.inputs.coco_ids import aligned
 from valor_gpu.inputs.text_ids import TextIds, shown_ids
 from valor_gpu.ops.match_batch import MatchBatch
 
@@ -129,16 +128,12 @@ def evaluate_federated(
         strict: the convention.
     """
     engine = engine_on(device)
-    ground_truths, found = aligned(ground_truths, detections.annotations, params.img_ids, params.cat_ids)
-    if not strict:
-        check_known(ground_truths, found)
-    texts = found.texts
-    categories = as_ids("cat_ids", params.cat_ids, texts.category_id)
-    images = as_ids("img_ids", params.img_ids, texts.image_id)
+    ids = {"img_ids": params.img_ids, "cat_ids": params.cat_ids}
+    ground_truths, found, images, categories = asked_of(ground_truths, detections, ids, strict)
     known = sorted_unique(categories) if params.use_cats else np.zeros(1, np.int64)
     chosen = known if params.use_cats else categories
     rows = federated_rows(ground_truths, found, images, chosen, bool(params.use_cats), strict)
-    of_known = texts.category_id if params.use_cats else None
+    of_known = found.texts.category_id if params.use_cats else None
     whole = _params_of(params, shown_ids(known, of_known))
     geometry = FederatedGeometry(whole, rows, strict)
     rows = replace(rows, layout=completed(rows.layout, geometry))

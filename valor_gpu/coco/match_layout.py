@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,17 +76,50 @@ def layout_of(ground_truths: Dataset, detections: Dataset, params: Params, stric
         InputError: a row lacks a key; or, in the corrected convention, belongs to no image or category of
             ``ground_truths``.
     """
-    ground_truths, rows = aligned(ground_truths, detections.annotations, params.imgIds, params.catIds)
-    if not strict:
-        check_known(ground_truths, rows)
-    texts = rows.texts
-    images = as_ids("imgIds", params.imgIds, texts.image_id)
-    categories = as_ids("catIds", params.catIds, texts.category_id)
-    layout = lay_out(ground_truths.annotations, rows, images, categories, bool(params.useCats), strict)
+    ids = {"imgIds": params.imgIds, "catIds": params.catIds}
+    asked = asked_of(ground_truths, detections, ids, strict)
+    truth = asked.ground_truths.annotations
+    layout = lay_out(truth, asked.detections, asked.images, asked.categories, bool(params.useCats), strict)
     return completed(geometry.laid_out(layout), geometry)
 
 
-def check_known(ground_truths: Dataset, detections: Annotations) -> None:
+class Asked(NamedTuple):
+    """Both sides of an evaluation with common codes of ids, and the ids that its parameters name.
+
+    Attributes:
+        ground_truths: all of them.
+        detections: likewise.
+        images: int64 ``[I]`` ids or codes.
+        categories: int64 ``[K]``, likewise.
+    """
+
+    ground_truths: Dataset
+    detections: Annotations
+    images: Ids
+    categories: Ids
+
+
+def asked_of(ground_truths: Dataset, detections: Dataset, ids: Mapping[str, Any], strict: bool) -> Asked:
+    """Reads the ids that parameters name.
+
+    Args:
+        ground_truths: columns.
+        detections: columns.
+        ids: names of the two parameters and their ids, of images and then of categories.
+        strict: the convention; the other one needs every image and category of a row in ``ground_truths``.
+
+    Raises:
+        InputError: ids are of different kinds, or, in the corrected convention, a row belongs to no image or category.
+    """
+    (image_name, images), (category_name, categories) = ids.items()
+    ground_truths, rows = aligned(ground_truths, detections.annotations, images, categories)
+    if not strict:
+        _check_all_known(ground_truths, rows)
+    chosen = as_ids(image_name, images, rows.texts.image_id)
+    return Asked(ground_truths, rows, chosen, as_ids(category_name, categories, rows.texts.category_id))
+
+
+def _check_all_known(ground_truths: Dataset, detections: Annotations) -> None:
     """Raises for the first row of an image or a category that ``ground_truths`` does not list."""
     for side in (ground_truths.annotations, detections):
         _check_known(side, "image_id", ground_truths.image_ids, ground_truths.where)
