@@ -60,17 +60,6 @@ VALOR_HD int record_bucket(const uint8_t* row) { return row[12]; }
 VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) {
   const uint8_t* from = field + first / 8;
   const int64_t left = bytes - first / 8;
-#if defined(__CUDA_ARCH__)
-  // The aligned words that hold a byte of the field. Up to three more bytes are read on either side, never
-  // beyond the words that an allocation begins and ends with.
-  const int held = left < 8 ? static_cast<int>(left) : 8, skipped = reinterpret_cast<uintptr_t>(from) & 3;
-  const uint32_t* words = reinterpret_cast<const uint32_t*>(from - skipped);
-  const uint32_t first_word = words[0], second = skipped + held > 4 ? words[1] : 0,
-                 third = skipped + held > 8 ? words[2] : 0;
-  const uint64_t low = __funnelshift_r(first_word, second, 8 * skipped),
-                 high = __funnelshift_r(second, third, 8 * skipped);
-  return (high << 32 | low) & (~0ull >> (64 - 8 * held));
-#else
   if (left >= 4) {  // two loads that overlap
     const int64_t last = left < 8 ? left - 4 : 4;
     uint32_t low, high;
@@ -81,7 +70,6 @@ VALOR_HD uint64_t load_bits(const uint8_t* field, int64_t bytes, int64_t first) 
   uint64_t word = 0;
   for (int64_t i = 0; i < left; ++i) word |= static_cast<uint64_t>(from[i]) << (8 * i);
   return word;
-#endif
 }
 
 // What all curves share: records in order, where samples lie in the ascending recall grid, where results go.

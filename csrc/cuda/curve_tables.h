@@ -25,6 +25,7 @@ struct CurveTask {
   CurveTables tables;
   const int64_t* stops;     // [R + 1] by samples reached: first place of the caller's grid that is not filled
   int64_t unconditional;    // samples at recall 0 or below, which the first record within the limit reaches
+  const uint8_t* end;       // of the records, as far as the order says how many they are
   int64_t tiles;            // no more than these are in use
   int32_t first, settings;  // of this pass
 

@@ -34,12 +34,35 @@ struct Bits {
   int bucket = INT32_MAX;
 };
 
+// load_bits of a field of a row: the aligned words that hold a byte of it, which begin within the row and may
+// end in the next. Only where they would end behind all rows is each byte read alone.
+__device__ __forceinline__ uint64_t load_field(const uint8_t* field, int64_t bytes, int64_t first,
+                                               const uint8_t* end) {
+  const uint8_t* from = field + first / 8;
+  const int64_t left = bytes - first / 8;
+  const int held = left < 8 ? static_cast<int>(left) : 8,
+            skipped = static_cast<int>(reinterpret_cast<uintptr_t>(from) & 3);
+  if (from - skipped + (skipped + held + 3) / 4 * 4 > end) {
+    uint64_t alone = 0;
+    VALOR_ROLLED
+    for (int i = 0; i < held; ++i) alone |= static_cast<uint64_t>(from[i]) << (8 * i);
+    return alone;
+  }
+  const uint32_t* words = reinterpret_cast<const uint32_t*>(from - skipped);
+  const uint32_t one = words[0], two = skipped + held > 4 ? words[1] : 0,
+                 three = skipped + held > 8 ? words[2] : 0;
+  const uint64_t low = (static_cast<uint64_t>(two) << 32 | one) >> (8 * skipped),
+                 high = (static_cast<uint64_t>(three) << 32 | two) >> (8 * skipped);
+  return (high << 32 | (low & 0xffffffffu)) & (~0ull >> (64 - 8 * held));
+}
+
 __device__ __forceinline__ Bits load_record(const CurveTask& task, int64_t at) {
   const CurveShape& shape = task.run.shape;
   const uint8_t* row = task.run.record(at);
   const uint64_t settings = task.settings == 64 ? ~0ull : (1ull << task.settings) - 1;
-  const uint64_t matched = load_bits(row + 13, shape.setting_bytes(), task.first);
-  const uint64_t ignored = load_bits(row + 13 + shape.setting_bytes(), shape.setting_bytes(), task.first);
+  const uint64_t matched = load_field(row + 13, shape.setting_bytes(), task.first, task.end);
+  const uint64_t ignored =
+      load_field(row + 13 + shape.setting_bytes(), shape.setting_bytes(), task.first, task.end);
   Bits bits;
   bits.positive[kTrue] = matched & ~ignored & settings;
   bits.positive[kFalse] = ~matched & ~ignored & settings;
@@ -323,6 +346,7 @@ int32_t run_curves(const CurveRun& curves, void* workspace, void* stream) {
   task.stops = curves.stops;
   task.unconditional = curves.unconditional;
   task.tiles = sizes.tiles();
+  task.end = task.run.records + sizes.records * task.run.shape.row_bytes();
   place_tables(sizes, task.run.full, task.run.ties != kGiven, workspace, task.tables);
   const int32_t status = curves.cleared ? 0 : clear_samples(curves.samples(), stream);
   return status ? status : launch_all(task, stream);
