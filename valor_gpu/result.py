@@ -14,6 +14,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.exports.leaves import json_value, leaves, plain, read_only, reasons_of
 from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
 from valor_gpu.provenance import Served as Served
+from valor_gpu.stats.intervals import Bootstrap, Intervals
 
 if TYPE_CHECKING:
     import os
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
     import pyarrow
 
+    from valor_gpu.stats.resample import Resampled
     from valor_gpu.store.saved import SavedRun
 
 
@@ -103,8 +105,11 @@ class Result:
         reasons: name to why that number is NaN. Nested names are joined by ``/``; the reason of a mapping
             holds for everything in it.
         plotter: called as ``plotter(result, ax=..., **options)`` by :meth:`plot`.
+        intervals: leaf name to :class:`valor_gpu.stats.Interval`, and the choices that made them; empty unless asked
+            for.
 
     Args:
+        state: what the numbers came from, or a function that returns it, for :meth:`with_intervals`; it is never saved.
         provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: unknown.
 
     Raises:
@@ -128,6 +133,7 @@ class Result:
     counts: Mapping[str, int]
     reasons: Mapping[str, str]
     plotter: Callable[..., Any] | None = field(repr=False)
+    intervals: Intervals = field(repr=False)
 
     def __init__(
         self,
@@ -137,14 +143,18 @@ class Result:
         reasons: Mapping[str, str] | None = None,
         plotter: Callable[..., Any] | None = None,
         provenance: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+        intervals: Intervals | None = None,
+        state: Resampled | Callable[[], Resampled] | None = None,
     ) -> None:
         vars(self).update(
             _provenance=provenance,
+            _state=state,
             values=read_only(values),
             signature=signature,
             counts=read_only(counts or {}),
             reasons=read_only(reasons or {}),
             plotter=plotter,
+            intervals=intervals or Intervals(),
         )
         names = {name for name, _ in leaves(self.values)}
         for reason in self.reasons:
@@ -152,7 +162,8 @@ class Result:
                 raise InputError(f"reasons must name values but got {reason!r}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Result, tuple(plain(getattr(self, name)) for name in (*(f.name for f in fields(self)), "provenance"))
+        names = (*(f.name for f in fields(self) if f.name != "intervals"), "provenance", "intervals")
+        return Result, tuple(plain(getattr(self, name)) for name in names)
 
     @property
     def provenance(self) -> dict[str, Any]:
@@ -181,6 +192,39 @@ class Result:
             given = own["_provenance"] or {}
             own["_provenance"] = read_only(given() if callable(given) else given)
         return dict(plain(own["_provenance"]))
+
+    def with_intervals(self, intervals: int | Bootstrap = 1000) -> Result:
+        """Returns this result with an interval beside every number that has one; nothing is matched or judged again.
+
+        Args:
+            intervals: replicates of the bootstrap, or all of its choices.
+
+        Raises:
+            InputError: the result does not know the state that it came from: it was read from a file, or its metric
+                keeps too little.
+        """
+        from valor_gpu.stats.resample import intervals_of
+
+        state = vars(self)["_state"]
+        if state is None:
+            raise InputError(
+                "intervals need the state that the result came from, which no file of a result holds, and not every"
+                " metric: ask the metric for result(intervals=...), or save its state with --save-state"
+            )
+        state = state() if callable(state) else state
+        values = {name: float(value) for name, value in leaves(self.values) if is_scalar(value)}
+        found = intervals_of(values, state, Bootstrap.of(intervals))
+        own = vars(self)
+        return Result(
+            self.values,
+            self.signature,
+            self.counts,
+            self.reasons,
+            self.plotter,
+            own["_provenance"],
+            found,
+            own["_state"],
+        )
 
     def reason(self, name: str) -> str | None:
         """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""

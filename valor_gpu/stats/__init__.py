@@ -12,11 +12,15 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
     from valor_gpu.stats.comparisons import adjust_holm
+    from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
     from valor_gpu.stats.paired import PairedDifference, compare_paired
     from valor_gpu.stats.proportions import Proportion, pass_rate
 
 __all__ = [
     "Agreement",
+    "Bootstrap",
+    "Interval",
+    "Intervals",
     "PairedDifference",
     "Proportion",
     "adjust_holm",
@@ -29,6 +33,9 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Agreement": "valor_gpu.stats.agreement",
+        "Bootstrap": "valor_gpu.stats.intervals",
+        "Interval": "valor_gpu.stats.intervals",
+        "Intervals": "valor_gpu.stats.intervals",
         "PairedDifference": "valor_gpu.stats.paired",
         "Proportion": "valor_gpu.stats.proportions",
         "adjust_holm": "valor_gpu.stats.comparisons",

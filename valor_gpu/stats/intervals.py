@@ -1,0 +1,114 @@
+"""Intervals of numbers, and the choices of the bootstrap that makes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from valor_gpu._frozen import frozen
+from valor_gpu.checks import check_choice, check_int
+from valor_gpu.errors import InputError, InputTypeError
+
+TARGETS = ("expected", "population")
+"""The number that samples of this size have on average, and that of the population that they are drawn from."""
+
+
+@frozen
+class Interval:
+    """The interval of a number.
+
+    Attributes:
+        low: lower end; likewise ``high``. NaN: the interval does not exist.
+        standard_error: standard deviation of the replicates.
+        bias: mean of the replicates less the number: the bootstrap's estimate of the bias of the number.
+        lost: replicates in which the number does not exist, which are left out.
+        reason: why the ends are NaN; empty where they are not.
+    """
+
+    low: float = math.nan
+    high: float = math.nan
+    standard_error: float = math.nan
+    bias: float = math.nan
+    lost: int = 0
+    reason: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the attributes; NaN as None."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
+
+
+class Intervals(Mapping[str, Interval]):
+    """Intervals by the names of the numbers; nested names are joined by ``/``.
+
+    Args:
+        found: name to interval.
+        choices: what made them: ``replicates``, ``confidence``, ``seed``, ``target``, ``unit``, ``units``, ``methods``.
+    """
+
+    def __init__(self, found: Mapping[str, Interval] | None = None, choices: Mapping[str, Any] | None = None) -> None:
+        self._found, self.choices = dict(found or {}), dict(choices or {})
+
+    def __getitem__(self, name: str) -> Interval:
+        return self._found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __repr__(self) -> str:
+        return f"Intervals({self._found!r}, {self.choices!r})"
+
+
+@frozen
+class Bootstrap:
+    """Choices of a bootstrap.
+
+    Attributes:
+        replicates: how often the units are drawn anew.
+        confidence: of the intervals, above 0 and below 1.
+        seed: of the draws, 0 to 2**64 - 1: the same seed gives the same bits on every machine.
+        target: of :data:`TARGETS`: what the interval is to hold.
+        clusters: units that belong together (frames of a video, images of a patient), which are drawn as a whole: a
+            mapping of the id of every unit to its cluster, or the cluster of every unit in their order. None: each unit
+            stands alone.
+        method: of the ends; None: the default of the family of metrics.
+
+    Raises:
+        InputError: a choice is out of its range.
+    """
+
+    replicates: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+    target: str = "expected"
+    clusters: Mapping[Any, Any] | Sequence[Any] | None = None
+    method: str | None = None
+
+    def __post_init__(self) -> None:
+        check_int("replicates", self.replicates, 2)
+        check_int("seed", self.seed, 0)
+        check_choice("target", self.target, TARGETS)
+        if not 0 < self.confidence < 1:
+            raise InputError(f"confidence must be above 0 and below 1 but is {self.confidence!r}")
+        if self.seed >= 1 << 64:
+            raise InputError(f"seed must be below 2**64 but is {self.seed}")
+
+    @classmethod
+    def of(cls, intervals: int | Bootstrap) -> Bootstrap:
+        """Returns the choices that the argument ``intervals`` stands for: replicates, or all of them."""
+        if isinstance(intervals, Bootstrap):
+            return intervals
+        if isinstance(intervals, bool) or not isinstance(intervals, int):
+            raise InputTypeError(f"intervals must be a number of replicates or a Bootstrap but is {intervals!r}")
+        return cls(intervals)
