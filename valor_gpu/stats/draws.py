@@ -1,8 +1,8 @@
 """Weights of resampled units, from a counter-based generator: the same bits for any order, device and portion.
 
 Philox 4x32-10: key = seed; counter = (block, attempt, replicate, kind). A block gives four words. Draw ``4 b + i`` of
-a replicate is word ``i`` of block ``b``, made a number below n by Lemire's method; a word that would bias it is replaced
-by that of the next attempt.
+a replicate is word ``i`` of block ``b``, made a number below n by Lemire's method; a word that would bias it is
+replaced by that of the next attempt.
 
 Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011); Lemire, "Fast random integer generation in
 an interval" (2019).
