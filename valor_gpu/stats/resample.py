@@ -90,14 +90,20 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
             intervals[name] = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
+    drawn = {} if clusters is None else {"clusters": draws.drawn}
     return Intervals(
         intervals,
         {
-            "replicates": choices.replicates, "confidence": choices.confidence, "seed": choices.seed,
-            "target": choices.target, "method": ", ".join(dict.fromkeys(methods.values())), "unit": state.unit, "units": state.units,
-            **({} if clusters is None else {"clusters": draws.drawn}),
+            "replicates": choices.replicates,
+            "confidence": choices.confidence,
+            "seed": choices.seed,
+            "target": choices.target,
+            "method": ", ".join(dict.fromkeys(methods.values())),
+            "unit": state.unit,
+            "units": state.units,
+            **drawn,
         },
-    )  # fmt: skip
+    )
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
