@@ -212,7 +212,7 @@ def _others(rows: list[dict[str, Any]], base: float) -> str:
 
 
 def _conditions(result: dict[str, Any]) -> str:
-    versions = result["versions"] if "versions" in result else {}
+    versions = result.get("versions", {})
     return (
         f"Median CPU seconds of {result['repeats']} processes, in turn, imports, matching and the first calls not"
         " counted. hotcoco's `compare` takes the replicates of the difference of two models, ours those of one."

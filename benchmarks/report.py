@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks import (
     evaluation,
     failures,
-    intervals,
     gpu_table,
+    intervals,
     mask_cases,
     masks,
     offline,

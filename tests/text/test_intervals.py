@@ -32,7 +32,7 @@ from valor_gpu.text import (
 CORPORA = (
     BLEU, BLEUScore, SacreBLEUScore, CHRF, CHRFScore, TranslationEditRate, WordErrorRate, CharErrorRate, MatchErrorRate,
 )  # fmt: skip
-WORDS = "the a cat dog sat on mat in rain and with blue".split()
+WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "in", "rain", "and", "with", "blue"]
 
 
 def texts(rows: int, seed: int = 0) -> tuple[list[str], list[str]]:
