@@ -65,7 +65,8 @@ def test_text_has_bounds_beside_numbers_the_widest_classes_and_the_choices() -> 
         "map_small        nan  no small ground truth",
         "worst        12.5000  no interval: a maximum has no interval",
         "odds          2.0000  (-inf to 1234.5)",
-        "per_class   5 values  widest cat (0.1000 to 0.9000), gnu (0.5000 to 0.8000), fox (0.5000 to 0.7000); 1 without",
+        "per_class   5 values  widest cat (0.1000 to 0.9000), gnu (0.5000 to 0.8000), fox (0.5000 to 0.7000);"
+        " 1 without",
         "by_class    [0.75 0.25]  widest 1 (0.2000 to 0.3000)",
         "detections  1 values",
         "images 5000",

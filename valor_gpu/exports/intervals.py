@@ -79,14 +79,14 @@ def choices_text(choices: Mapping[str, Any], name: str | None) -> str:
         >>> print(choices_text({**choices, "unit": "images", "units": 5000}, "map"))
         95% intervals of E[map] at 5,000 images: 1,000 replicates of images, method normal, seed 0
     """
-    unit, units = choices.get("unit", "rows"), choices.get("units", 0)
+    unit, units = choices.get("unit") or "rows", choices.get("units") or 0
     what, at = f"E[{name or 'number'}]", "at"
     if choices.get("target") == "population":
         what, at = f"the population's {name or 'number'}", "from"
-    drawn = f"{choices['clusters']:,} clusters of {unit}" if "clusters" in choices else unit
+    drawn = f"{choices['clusters']:,} clusters of {unit}" if choices.get("clusters") else unit
     return (
-        f"{100 * choices.get('confidence', math.nan):g}% intervals of {what} {at} {units:,} {unit}:"
-        f" {choices.get('replicates', 0):,} replicates of {drawn}, method {_method_text(choices)},"
+        f"{100 * (choices.get('confidence') or math.nan):g}% intervals of {what} {at} {units:,} {unit}:"
+        f" {choices.get('replicates') or 0:,} replicates of {drawn}, method {_method_text(choices)},"
         f" seed {choices.get('seed')}"
     )
 
