@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import Replicates, default_method, interval_by
 
@@ -55,6 +56,10 @@ class Resampled(ABC):
     def refused(self) -> Mapping[str, str]:
         """Returns the reasons of numbers that have no honest interval, such as a maximum."""
         return {}
+
+    def portion_bytes(self) -> int:
+        """Returns the memory of a portion of replicates beside the state: the weights of the units, or more."""
+        return self.units * self.chunk
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
         """Returns the codes of the clusters of the units, ascending by the first unit of each.
@@ -107,8 +112,12 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
-    """Computes the numbers of all replicates, portion by portion."""
-    parts = [state.replicates(part) for part in _portions(draws, state.chunk)]
+    """Computes the numbers of all replicates, portion by portion; says how long it takes if that is long."""
+    forecast, parts = Forecast(draws.kind, draws.count, f"{state.units:,} {state.unit}"), []
+    forecast.memory(state.portion_bytes())
+    for part in _portions(draws, state.chunk):
+        parts.append(state.replicates(part))
+        forecast.after(part.count)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
