@@ -196,6 +196,9 @@ class Result:
     def with_intervals(self, intervals: int | Bootstrap = 1000) -> Result:
         """Returns this result with an interval beside every number that has one; nothing is matched or judged again.
 
+        Numbers are those of :meth:`scalars`: where there are numbers of classes alone, they have intervals by the names
+        that they have there.
+
         Args:
             intervals: replicates of the bootstrap, or all of its choices.
 
@@ -212,8 +215,7 @@ class Result:
                 " metric: ask the metric for result(intervals=...), or save its state with --save-state"
             )
         state = state() if callable(state) else state
-        values = {name: float(value) for name, value in leaves(self.values) if is_scalar(value)}
-        found = intervals_of(values, state, Bootstrap.of(intervals))
+        found = intervals_of(self.scalars(), state, Bootstrap.of(intervals))
         own = vars(self)
         return Result(
             self.values,

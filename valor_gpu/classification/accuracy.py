@@ -53,6 +53,7 @@ class Accuracy(RatioMetric):
     """
 
     _top_k_by_support = True
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.recall(o) if self.task.kind == "multiclass" else ratios.agreement(o)
@@ -91,6 +92,7 @@ class HammingDistance(RatioMetric):
 
     higher_is_better = False
     _zero_division = 1.0
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.miss_rate(o) if self.task.kind == "multiclass" else ratios.disagreement(o)
@@ -124,6 +126,9 @@ class BalancedAccuracy(RatioMetric):
         >>> metric.compute()
         tensor(0.7500)
     """
+
+    _of_rows = False
+    _of_truths = True
 
     def __init__(
         self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Unpack[RatioOptions]

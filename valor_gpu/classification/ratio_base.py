@@ -13,6 +13,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
+from valor_gpu.classification.resampled_classes import resampled_classes
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.computed import gives_own_memory
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -66,6 +68,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
     plot_upper_bound = 1.0
     _zero_division: ClassVar[float] = 0.0
     _top_k_by_support: ClassVar[bool] = False  # torchmetrics' rule differs between its metrics
+    _of_rows: ClassVar[bool] = True  # the ratio of a class is a proportion of rows
+    _of_truths: ClassVar[bool] = False  # multiclass: the ratio needs hits and truths alone
 
     def __init__(
         self,
@@ -144,15 +148,23 @@ class RatioMetric(TaskMetric[ClassCounts]):
         value = self._value(self._outcomes(self.state()), None)
         return value.float() if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, np.float32))
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A
         number whose denominator is 0 is NaN, with a reason, but means take it as ``zero_division``. With
         ``multidim_average="samplewise"`` every number is one of each sample: an array of N rows.
+
+        Args:
+            intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
+                bootstrap. See docs/intervals.md for the numbers that have one.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.
         """
         with self.synced_state() as state:
-            return self._result(state)
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         raise NotImplementedError
@@ -197,8 +209,23 @@ class RatioMetric(TaskMetric[ClassCounts]):
         """A result of ``values``, with the reason why those that are ``missing`` are NaN or hold NaN."""
         samples, ignored = state.seen.tolist()[:2]
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
-        counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(missing, NO_SAMPLE))
+        counts, reasons = {"samples": samples, "ignored": ignored}, dict.fromkeys(missing, NO_SAMPLE)
+        return Result(values, signature, counts, reasons, state=lambda: resampled_classes(self, state))
+
+    def _by_class(self, o: Outcomes) -> dict[str, Any]:
+        """The arrays ``[C]`` that the numbers of classes are read from, by the names of these numbers."""
+        return {type(self).__name__: self._per_class(o)}
+
+    def _numbers(self, o: Outcomes) -> dict[str, float]:
+        """The numbers of a result by name, those of classes as ``name/class``."""
+        if self.average in ("none", None):
+            arrays = self._by_class(o).items()
+            return {f"{name}/{index}": value for name, array in arrays for index, value in enumerate(array.tolist())}
+        found = {type(self).__name__: float(self._value(o, math.nan))}
+        if self.task.kind == "binary":
+            counts = {"tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
+            found |= {name: float(count[0]) for name, count in counts.items()}
+        return found
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

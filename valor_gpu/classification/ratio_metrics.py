@@ -85,6 +85,7 @@ class Recall(RatioMetric):
     """
 
     _top_k_by_support = True
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.recall(o)
@@ -121,6 +122,8 @@ class FBetaScore(RatioMetric):
         >>> metric.compute()
         tensor(0.6667)
     """
+
+    _of_rows = False
 
     def __init__(
         self,
@@ -173,6 +176,7 @@ class F1Score(RatioMetric):
         tensor([0.6667, 1.0000])
     """
 
+    _of_rows = False
     beta = 1.0
 
     def _ratio(self, o: Outcomes) -> Ratio:

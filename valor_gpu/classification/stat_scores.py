@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -64,6 +64,7 @@ class StatScores(RatioMetric):
     higher_is_better = None  # type: ignore[assignment]
     plot_lower_bound = None  # type: ignore[assignment]
     plot_upper_bound = None  # type: ignore[assignment]
+    _of_rows = False
 
     def __init__(
         self,
@@ -118,6 +119,14 @@ class StatScores(RatioMetric):
             support = weights.sum(-2)
             return torch.where(support > 0, (table * weights).sum(-2) / support, math.nan)
         return table
+
+    def _by_class(self, o: Outcomes) -> dict[str, Any]:
+        return dict(zip(NAMES, self._table(o).numpy().T))
+
+    def _numbers(self, o: Outcomes) -> dict[str, float]:
+        if self.average in ("none", None):
+            return super()._numbers(o)
+        return dict(zip(NAMES, self._table(o).tolist()))
 
     def _result(self, state: ClassCounts) -> Result:
         """Each count as a number, or without average as an array ``[C]``."""
