@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.resampled_classes import resampled_classes
+from valor_gpu.classification.resampled_rows import ResampledRows, RowCounts, empty_rows, row_codes
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.computed import gives_own_memory
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from valor_gpu.options import TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -56,6 +58,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
             1]: another split of logits can give another number; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
             elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -83,6 +87,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
@@ -93,17 +98,22 @@ class RatioMetric(TaskMetric[ClassCounts]):
         if self.zero_division not in (0, 1) and not math.isnan(self.zero_division):
             raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
         self.multidim_average = check_multidim(multidim_average)
+        check_type("keep_rows", keep_rows, bool)
+        if keep_rows and self.multidim_average != "global":
+            raise InputError(f"keep_rows must be False with multidim_average={multidim_average!r}, which keeps samples")
+        self.keep_rows = keep_rows
         super().__init__(task, self._empty(task), self._config(task), **kwargs)
 
     def _empty(self, task: Task) -> ClassCounts:
         """The state without data."""
         shape, seen = (4, task.classes), torch.zeros(4, dtype=torch.int64)
         if self.multidim_average == "global":
-            return ClassCounts(torch.zeros(shape, dtype=torch.float64), seen)
+            counts = torch.zeros(shape, dtype=torch.float64)
+            return RowCounts(counts, seen, empty_rows(task)) if self.keep_rows else ClassCounts(counts, seen)
         return SampleCounts(torch.zeros((0, *shape), dtype=torch.float64), seen)
 
     def _planner(self) -> Planner | None:
-        if self.multidim_average != "global":
+        if self.multidim_average != "global" or self.keep_rows:
             return None
         return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan, cuda=self._plan)
 
@@ -112,7 +122,11 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""
-        shared = {} if self.multidim_average == "global" else {"multidim_average": self.multidim_average}
+        shared: dict[str, Any] = {}
+        if self.multidim_average != "global":
+            shared["multidim_average"] = self.multidim_average
+        if self.keep_rows:
+            shared["keep_rows"] = True
         if task.kind == "multiclass":
             return {**without_activation(task), "top_k": self.top_k, **shared}
         return {**task.config(), "threshold": self.threshold, **shared}
@@ -135,6 +149,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
         counts: ClassCounts
         if self.multidim_average == "global":
             counts, error = count_classes(batch, self.top_k, self.threshold)
+            if self.keep_rows:
+                counts = RowCounts(counts.counts, counts.seen, row_codes(batch, self.top_k, self.threshold))
         else:
             counts, error = count_samples(batch, len(target), self.top_k, self.threshold)
         self._add(counts, self._raise_or_defer(error))
@@ -208,9 +224,13 @@ class RatioMetric(TaskMetric[ClassCounts]):
     ) -> Result:
         """A result of ``values``, with the reason why those that are ``missing`` are NaN or hold NaN."""
         samples, ignored = state.seen.tolist()[:2]
-        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        signature = Signature({"metric": type(self).__name__, **config, **choices})
         counts, reasons = {"samples": samples, "ignored": ignored}, dict.fromkeys(missing, NO_SAMPLE)
-        return Result(values, signature, counts, reasons, state=lambda: resampled_classes(self, state))
+        return Result(values, signature, counts, reasons, state=lambda: self._resampled(state))
+
+    def _resampled(self, state: ClassCounts) -> Resampled:
+        return ResampledRows(self, state) if isinstance(state, RowCounts) else resampled_classes(self, state)
 
     def _by_class(self, o: Outcomes) -> dict[str, Any]:
         """The arrays ``[C]`` that the numbers of classes are read from, by the names of these numbers."""

@@ -50,6 +50,11 @@ class ResampledCounts(Resampled):
         self._held = np.nonzero(tables)
         self.chunk = max(1, min(_MOST_AT_A_TIME, _NUMBERS_AT_A_TIME // max(1, len(self._held[0]))))
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the cells give numbers."""
+        return self._numbers is not None
+
     def supports(self) -> Mapping[str, int]:
         """Returns the rows that hold a truth of a number."""
         return self._supports
