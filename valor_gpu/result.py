@@ -11,7 +11,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu._headline import headline
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.exports.leaves import json_value, leaves, plain, read_only, reasons_of
+from valor_gpu.exports.leaves import json_value, leaves, numbers_of, plain, read_only, reasons_of
 from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
 from valor_gpu.provenance import Served as Served
 from valor_gpu.stats.intervals import Bootstrap, Intervals
@@ -212,8 +212,7 @@ class Result:
                 " metric: ask the metric for result(intervals=...), or save its state with --save-state"
             )
         state = state() if callable(state) else state
-        values = {name: float(value) for name, value in leaves(self.values) if is_scalar(value)}
-        found = intervals_of(values, state, Bootstrap.of(intervals))
+        found = intervals_of(dict(numbers_of(self.values)), state, Bootstrap.of(intervals))
         own = vars(self)
         return Result(
             self.values,
