@@ -23,18 +23,15 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def numbers_of(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Every number; of arrays of one or two dimensions by place, such as ``per_class/3`` or ``matrix/0,3``."""
+    """Every number; those of arrays of one or two dimensions by their places, as ``per_class/3`` or ``matrix/0,3``."""
     for name, value in leaves(values):
         if is_scalar(value):
             yield name, float(value)
         elif len(value.shape) == 1:
             yield from ((f"{name}/{i}", float(number)) for i, number in enumerate(value.tolist()))
         elif len(value.shape) == 2:
-            yield from (
-                (f"{name}/{i},{j}", float(number))
-                for i, row in enumerate(value.tolist())
-                for j, number in enumerate(row)
-            )
+            for i, row in enumerate(value.tolist()):
+                yield from ((f"{name}/{i},{j}", float(number)) for j, number in enumerate(row))
 
 
 def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:

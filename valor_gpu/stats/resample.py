@@ -30,7 +30,7 @@ class Resampled(ABC):
         chunk: replicates that :meth:`replicates` takes at a time.
     """
 
-    family: str
+    family: str = "rows"
     unit: str = "rows"
     units: int
     chunk: int = 64
@@ -43,6 +43,10 @@ class Resampled(ABC):
             Leaf names of the result's values to float64 ``[L]``; NaN where the number does not exist in a replicate. A
             name that is missing has no interval.
         """
+
+    def family_of(self, name: str) -> str:
+        """Returns the family of a number, for a metric whose numbers are of several."""
+        return self.family
 
     def supports(self) -> Mapping[str, int]:
         """Returns how many units hold a truth of a number, for numbers that need enough of them (those of a class)."""
@@ -72,28 +76,34 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         choices: of the bootstrap.
     """
     clusters = None if choices.clusters is None else state.clusters(choices.clusters)
-    method = choices.method or default_method(state.family, choices.target)
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
     refused, supports = state.refused(), state.supports()
     found = collected(state, draws)
     wanted = [name for name in values if name in found and name not in refused]
-    half = collected(state, replace(draws, kind="half")) if method.startswith("half") else {}
-    deleted = _jackknife(state, draws) if method == "bca" else {}
+    methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
+    half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
+    deleted = _jackknife(state, draws) if "bca" in methods.values() else {}
     intervals = {}
     for name in values:
         if name in refused:
             intervals[name] = Interval(reason=refused[name])
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
-            intervals[name] = interval_by(method, values[name], sample, choices.confidence, state.unit)
+            intervals[name] = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
+    drawn = {} if clusters is None else {"clusters": draws.drawn}
     return Intervals(
         intervals,
         {
-            "replicates": choices.replicates, "confidence": choices.confidence, "seed": choices.seed,
-            "target": choices.target, "method": method, "unit": state.unit, "units": state.units,
-            **({} if clusters is None else {"clusters": draws.drawn}),
+            "replicates": choices.replicates,
+            "confidence": choices.confidence,
+            "seed": choices.seed,
+            "target": choices.target,
+            "method": ", ".join(dict.fromkeys(methods.values())),
+            "unit": state.unit,
+            "units": state.units,
+            **drawn,
         },
-    )  # fmt: skip
+    )
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
