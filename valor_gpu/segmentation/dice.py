@@ -166,7 +166,9 @@ def _resampled_dice(
             found |= {name: values} if values.ndim == 1 else by_place(name, values)
         return found
 
-    return ResampledImages("pixels", counts, numbers, supports_of("per_class", counts[:, 2] > 0))
+    return ResampledImages(
+        "rows" if of_images else "pixels", counts, numbers, supports_of("per_class", counts[:, 2] > 0)
+    )
 
 
 def _resampled_generalized_dice(state: Regions, kept: NDArray[np.bool_], weight_type: str) -> Resampled:

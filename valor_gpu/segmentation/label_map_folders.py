@@ -380,7 +380,7 @@ def _resampled(names: Sequence[str], kept: Sequence[tuple[str, NDArray[np.int64]
     images = (counts[:, 2] > 0).sum(0).tolist()
     groups = [*per_class, "image_iou_per_class"]
     supports = {f"{group}/{name}": held for group in groups for name, held in zip(names, images)}
-    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports)
+    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports, rows="image_")
 
 
 class _Mean:

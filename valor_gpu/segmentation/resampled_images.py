@@ -95,12 +95,13 @@ class ResampledImages(Resampled):
     """What a metric keeps of each image.
 
     Args:
-        family: of the metric.
+        family: of the numbers: ``pixels`` or ``panoptic``, whose counts are added up, or ``rows``: means of images.
         keys: array ``[N, ...]`` of what is kept of each image, by whose bytes the images are ordered: equal ones are
             alike; or the id of every image.
         numbers: gives the numbers of replicates, of weights in the order of ``keys``.
         supports: images that hold a truth of a number, by its name.
         refused: reasons of numbers that have no interval, by their names.
+        rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
     """
 
     unit = "images"
@@ -112,16 +113,23 @@ class ResampledImages(Resampled):
         numbers: Callable[[Weights], Mapping[str, Floats]],
         supports: Mapping[str, int] | None = None,
         refused: Mapping[str, str] | None = None,
+        rows: str | None = None,
     ) -> None:
-        self.family, self.units = family, len(keys)
+        self.family, self.units, self._rows = family, len(keys), rows
         self._keys, self._numbers = keys, numbers
         self._supports, self._refused = dict(supports or {}), dict(refused or {})
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
-        """Computes the numbers of replicates."""
+        """Computes the numbers of replicates; none without images."""
+        if not self.units:
+            return {}
         weights = np.empty((self.units, draws.count), np.uint8)
         weights[self._order] = draws.array()
         return self._numbers(Weights(weights))
+
+    def family_of(self, name: str) -> str:
+        """Returns the family of a number."""
+        return self.family if self._rows is None or not name.startswith(self._rows) else "rows"
 
     def supports(self) -> Mapping[str, int]:
         """Returns how many images hold a truth of a number."""

@@ -62,4 +62,5 @@ def resampled_ratios(state: Regions, ratios: Ratios) -> Resampled:
             found |= {name: values} if values.ndim == 1 else by_place(name, values)
         return found
 
-    return ResampledImages("pixels", counts, numbers, supports_of("per_class", counts[:, 2] > 0))
+    family = "rows" if ratios.of_images else "pixels"
+    return ResampledImages(family, counts, numbers, supports_of("per_class", counts[:, 2] > 0))
