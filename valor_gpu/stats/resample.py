@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from valor_gpu.stats.methods import Replicates, default_method, interval_by
 Floats = NDArray[np.float64]
 GROUPS = 50
 """Shares of the jackknife."""
+LOST_CLASSES = "/lost classes"
+"""After the name of a mean over classes: how many hold no truth in a replicate, and are left out of its mean."""
 
 
 class Resampled(ABC):
@@ -41,7 +43,8 @@ class Resampled(ABC):
 
         Returns:
             Leaf names of the result's values to float64 ``[L]``; NaN where the number does not exist in a replicate. A
-            name that is missing has no interval.
+            name that is missing has no interval. A name with :data:`LOST_CLASSES` after it: how many classes the mean
+            lost in each replicate.
         """
 
     def supports(self) -> Mapping[str, int]:
@@ -85,15 +88,31 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
             intervals[name] = Interval(reason=refused[name])
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
-            intervals[name] = interval_by(method, values[name], sample, choices.confidence, state.unit)
+            interval = interval_by(method, values[name], sample, choices.confidence, state.unit)
+            lost = found.get(name + LOST_CLASSES)
+            intervals[name] = interval if lost is None else replace(interval, lost_classes=int((lost > 0).sum()))
     return Intervals(
         intervals,
         {
             "replicates": choices.replicates, "confidence": choices.confidence, "seed": choices.seed,
             "target": choices.target, "method": method, "unit": state.unit, "units": state.units,
             **({} if clusters is None else {"clusters": draws.drawn}),
+            **({"lost_classes": "left out"} if any(name.endswith(LOST_CLASSES) for name in found) else {}),
         },
     )  # fmt: skip
+
+
+def refusing(reason: str) -> Callable[[], Resampled]:
+    """Returns what a result may have as ``state`` where its numbers have no intervals: it raises the reason.
+
+    Args:
+        reason: text of the :class:`InputError`.
+    """
+
+    def refuse() -> Resampled:
+        raise InputError(reason)
+
+    return refuse
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
