@@ -343,9 +343,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         error = self.error if self.error.is_cuda else None
         return accumulate(*tables, self._choices(agnostic, full, ties), error, self._describe_error)
 
-    def _choices(
-        self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)
-    ) -> AccumulateChoices:
+    def _choices(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
         return AccumulateChoices(
             RecordShape.of(self._class_rule), np.array(self.rec_thresholds),
             tuple(summary_picks(*self._axes()).values()), self.tie_order == "image", agnostic, full, ties,

@@ -7,19 +7,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from valor_gpu._frozen import replaced
 from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
-from valor_gpu.ops.resampled_means import ResampledRecords, resampled_means, resampled_records
 from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
-from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection, Truths
+from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
+from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
 from valor_gpu.result import Result, Signature, grid_choice
-from valor_gpu.stats.draws import Draws
 
 if TYPE_CHECKING:
     from valor_gpu.detection.mean_ap import MeanAveragePrecision
@@ -81,21 +79,19 @@ def _matchings(metric: MeanAveragePrecision) -> Iterator[Matching]:
     pooled = metric.average == "micro"
     yield metric._choices(pooled), picks, not pooled, False
     if metric._rematches:
-        yield metric._choices(False), {}, True, True
+        yield replaced(metric._choices(False), picks=()), {}, True, True
 
 
 def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetection:
-    """The images of all geometries: each has the order of its own keys, which ids make the same."""
-    tables = []
+    """The images; of several geometries, each has them in the order of its own keys, which ids make the same."""
+    tables, ordered = [], []
     for prefix, state in parts:
         for choices, picks, named, by_class in matchings:
             matched = state.by_class() if by_class and isinstance(state, (ExtendedRecords, PartRecords)) else state
-            wanted = choices if picks else _without_picks(choices)
-            records = resampled_records(matched.detections, matched.ground_truths, matched.images, wanted)
-            tables.append(replicated_table(records, picks, prefix, named))
-    first = parts[0][1]
-    records = resampled_records(first.detections[:0], first.ground_truths[:0], _empty(first.images), matchings[0][0])
-    keyed = bool((first.images[:, _HAS_ID] == 1).all())
-    return ResampledDetection(
-        tables, records.units, records.keys.tolist() if keyed else None, partial(weights_on, first.images.device)
-    )
+            table = ordered_table(matched.detections, matched.ground_truths, matched.images, choices)
+            labels = [str(label) for label in table.records.labels.tolist()] if named else []
+            tables.append(ReplicatedTable(table.run, table.truths, picks, labels, prefix))
+            ordered.append(table.records)
+    images = parts[0][1].images
+    keys = ordered[0].keys.tolist() if bool((images[:, _HAS_ID] == 1).all()) else None
+    return ResampledDetection(tables, ordered[0].units, keys, partial(weights_on, images.device))
