@@ -16,7 +16,7 @@ from valor_gpu.detection.ranked_metric import Evaluated, Ranking, classes_of
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
 from valor_gpu.ops.overlaps import Overlaps, Ranked
-from valor_gpu.reduce.resampled_detection import cluster_codes
+from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled
 
@@ -65,6 +65,10 @@ class RepeatedImages(Resampled):
                 found[name][column] = value
         means = [name for name in found if "/" not in name]
         return found | {name + LOST_CLASSES: lost for name in means if labels > 1}
+
+    def family_of(self, name: str) -> str:
+        """See :class:`Resampled`: numbers of labels are a family of their own."""
+        return CLASS_FAMILY if "/" in name else self.family
 
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""

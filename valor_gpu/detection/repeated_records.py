@@ -15,7 +15,7 @@ from valor_gpu.detection.repeated_images import flat_numbers, rows_of_groups
 from valor_gpu.ops.image_order import choose_images
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.ops.record_rows import ground_truth_bit, ground_truth_labels
-from valor_gpu.reduce.resampled_detection import cluster_codes
+from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled
 
@@ -74,6 +74,10 @@ class RepeatedRecords(Resampled):
                 found[name][column] = value
         means = [name for name in found if not name.startswith("map_per_class/")]
         return found | {name + LOST_CLASSES: lost for name in means if len(self._supports) > 1}
+
+    def family_of(self, name: str) -> str:
+        """See :class:`Resampled`: numbers of classes are a family of their own."""
+        return CLASS_FAMILY if name.startswith("map_per_class/") else self.family
 
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""

@@ -18,6 +18,8 @@ from valor_gpu.stats.resample import LOST_CLASSES, Resampled
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+CLASS_FAMILY = "detection_class"
+"""Family of the numbers of single classes."""
 _WEIGHTS = 16 << 20
 """Most bytes of the weights of a portion."""
 _LANES = 16
@@ -151,6 +153,10 @@ class ResampledDetection(Resampled):
         for table in self._tables:
             found |= table.replicates(weights)
         return found
+
+    def family_of(self, name: str) -> str:
+        """See :class:`Resampled`: numbers of classes are a family of their own."""
+        return CLASS_FAMILY if "/" in name else self.family
 
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""
