@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,8 @@ import torch
 
 from testing.examples_resampling import draw_examples
 from testing.parity import differences
-from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
+from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, resampling
 from valor_gpu.ops.resampling import weights
@@ -87,25 +90,36 @@ def test_biased_words_are_drawn_again() -> None:
 
 def first_units(units: int, count: int, seed: int) -> list[int]:
     """The first draws of replicate 0, by the header that all kernels share."""
-    import subprocess
-
-    from tests.native.sim import COMPILER, CSRC, CACHE
-
     CACHE.mkdir(parents=True, exist_ok=True)
-    source, program = CACHE / "first_units.cpp", CACHE / "first_units"
-    source.write_text(
-        f'#include "{CSRC}/core/draws.h"\n#include <stdio.h>\nint main() {{\n'
-        f"  const valor::Replicate from{{{seed}, 0, 0}};\n"
-        f"  for (uint32_t i = 0; i < {count}; ++i)\n"
-        f'    printf("%u\\n", valor::drawn_unit(from, i / 4, i % 4, from.block(i / 4).word[i % 4], {units}u,\n'
-        f"                                     valor::least_unbiased({units}u)));\n}}\n"
-    )
-    subprocess.check_call([COMPILER, "-std=c++17", str(source), "-o", str(program)])
-    return [int(line) for line in subprocess.check_output([str(program)]).split()]
+    with TemporaryDirectory(dir=CACHE) as folder:
+        source, program = Path(folder, "first_units.cpp"), Path(folder, "first_units")
+        source.write_text(
+            f'#include "{CSRC}/core/draws.h"\n#include <stdio.h>\nint main() {{\n'
+            f"  const valor::Replicate from{{{seed}, 0, 0}};\n"
+            f"  for (uint32_t i = 0; i < {count}; ++i)\n"
+            f'    printf("%u\\n", valor::drawn_unit(from, i / 4, i % 4, from.block(i / 4).word[i % 4], {units}u,\n'
+            f"                                     valor::least_unbiased({units}u)));\n}}\n"
+        )
+        subprocess.check_call([COMPILER, "-std=c++17", str(source), "-o", str(program)])
+        return [int(line) for line in subprocess.check_output([str(program)]).split()]
 
 
-def test_a_weight_that_no_byte_holds_is_reported(run: Run) -> None:
-    """Clusters: one is drawn, always, as often as there are of them. 300 units of few words are drawn too often."""
+@pytest.mark.parametrize(("before", "error"), [(254, 0), (255, 1)])
+def test_a_weight_that_no_byte_holds_is_reported(before: int, error: int) -> None:
+    """One unit, drawn once on top of what stands in its byte; the one beside it is another replicate's."""
+
+    def draw(weights: torch.Tensor) -> int:
+        code = torch.zeros((), dtype=torch.int64)
+        task = resampling._task(1, 1, 0, 0, 0, weights.data_ptr(), code.data_ptr(), 0)
+        native.function("valor_cuda", "valor_draw_weights_cuda", "pp")(task.buffer_info()[0], 0)
+        return int(code)
+
+    weights = torch.tensor([before, 7, 0, 0], dtype=torch.uint8)
+    assert simulated_kernel(draw)(weights) == error
+    assert weights.tolist() == ([255, 7, 0, 0] if not error else [0, 8, 0, 0])
+
+
+def test_units_of_one_cluster_have_its_weight(run: Run) -> None:
     one = drawn(run, Draws(3, 2, 0, 1, clusters=np.zeros(3, np.int64)))[0]
     assert one.tolist() == [[1, 1]] * 3
 
