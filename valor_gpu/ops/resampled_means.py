@@ -15,7 +15,9 @@ from torch import Tensor
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
+from valor_gpu.ops import _resampled_means_cuda
 from valor_gpu.ops import _resampled_means_reference as reference
+from valor_gpu.ops._launch import cuda
 from valor_gpu.ops._library import by_reference, register
 from valor_gpu.ops.accumulate import label_counts, order_records
 from valor_gpu.ops.accumulate_types import AccumulateChoices
@@ -200,5 +202,5 @@ _RESAMPLED_MEANS = register(
     reference=reference.resampled_means,
     fake=reference.resampled_means_fake,
     cpu=by_reference("the C++ kernel is not here yet"),
-    cuda=by_reference("the CUDA kernel is not here yet"),
+    cuda=cuda(_resampled_means_cuda.resampled_means),
 )
