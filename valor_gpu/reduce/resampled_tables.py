@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.ops.accumulate_types import AccumulateChoices
 from valor_gpu.ops.resampled_means import ResampledRecords, resampled_means, resampled_records
+from valor_gpu.ops.resampling import weights
 from valor_gpu.reduce.resampled_detection import Truths
 from valor_gpu.stats.draws import Draws
 
@@ -55,4 +56,4 @@ def truths_of(records: ResampledRecords) -> Truths:
 
 def weights_on(device: torch.device, draws: Draws) -> Tensor:
     """Returns the weights of draws, uint8 ``[U, L]``, on a device."""
-    return torch.from_numpy(draws.array()).to(device)
+    return weights(draws, device)
