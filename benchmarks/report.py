@@ -12,6 +12,7 @@ from benchmarks import (
     evaluation,
     failures,
     gpu_table,
+    intervals,
     mask_cases,
     masks,
     offline,
@@ -54,6 +55,7 @@ _SECTIONS = {
     "small": "Small updates",
     "evaluation": "Evaluation runs",
     "failures": "Runs whose judge fails for some prompts",
+    "intervals": "Intervals",
     "offline": "Offline evaluation of shards",
     "studio": "Studio",
 }
@@ -273,6 +275,7 @@ TEXTS = {
     "small": small.report,
     "evaluation": evaluation.report,
     "failures": failures.report,
+    "intervals": intervals.report,
     "offline": offline.report,
     "studio": studio.report,
     "valor_detection": valor_text,

@@ -16,6 +16,7 @@ from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.results.comparison import compare_runs
 from valor_gpu.result import Result, Signature
+from valor_gpu.stats import Interval, Intervals
 from valor_gpu.store import Store
 from valor_gpu.store.result_runs import MOST_CURVES, run_of_document
 from valor_gpu.store.runs import Run
@@ -137,6 +138,49 @@ def test_a_bare_result(store: Store) -> None:
     assert summary["curves"][0]["name"] == "mean of all classes" and summary["rows"]["n"] == 4
 
 
+def with_intervals() -> Result:
+    values = {
+        "map": 0.5,
+        "map_small": 0.25,
+        "worst": 12.0,
+        "map_per_class": {"0": 0.5, "1": 0.75},
+        "images_per_class": {"0": 3, "1": 2},
+    }
+    found = {
+        "map": Interval(0.4, 0.6, 0.05, 0.01),
+        "map_small": Interval(reason="too few images"),
+        "worst": Interval(10.0, 14.0, 1.0, 0.0),
+        "map_per_class/0": Interval(-0.125, 0.875, 0.1, 0.0),
+        "map_per_class/1": Interval(reason="too few images"),
+    }
+    choices = {
+        "replicates": 1000, "confidence": 0.9, "seed": 0, "target": "expected", "method": "normal", "unit": "images",
+        "units": 40,
+    }  # fmt: skip
+    return Result(values, Signature({"metric": "mAP"}), {"images": 40}, intervals=Intervals(found, choices))
+
+
+def test_a_run_keeps_the_intervals_of_a_result(store: Store) -> None:
+    result = with_intervals()
+    summary = store.save(result, "with intervals", names=NAMES).finished_summary
+    assert summary is not None
+    assert summary["intervals"] == {"map": [0.4, 0.6], "worst": [10.0, 14.0]}
+    assert summary["class_intervals"] == {"map": {"cat": [-0.125, 0.875]}}
+    assert summary["interval_reasons"] == {"map_small": "too few images"}
+    assert summary["interval_choices"] == result.intervals.choices
+    bare = store.save(Result({"map": 0.5}, Signature({"metric": "mAP"})), "without").finished_summary
+    assert bare is not None and bare["intervals"] == {} and not bare.keys() & {"class_intervals", "interval_choices"}
+
+
+def test_an_evaluation_is_saved_with_the_intervals_of_its_result(store: Store) -> None:
+    evaluated = evaluation()
+    plain = evaluated.result()
+    found = Intervals({"map": Interval(0.25, 0.5, 0.1, 0.0)}, {"replicates": 100, "unit": "images", "units": 4})
+    result = Result(plain.values, plain.signature, plain.counts, plain.reasons, intervals=found)
+    summary = store.save(evaluated, "cats", numbers=result).finished_summary
+    assert summary is not None and summary["intervals"] == {"map": [0.25, 0.5]} and summary["rows"]["n"] == 4
+
+
 def test_classification_by_numbers_and_names() -> None:
     values = {"Accuracy": 0.5, "per_class": [0.5, None], "tp": [1, 0], "confusion_matrix": [[1, 1], [0, 0]]}
     document = {
@@ -215,6 +259,7 @@ def test_saving_an_evaluation_loads_no_torch(tmp_path: Path) -> None:
     code = f"""
 import sys
 from valor_gpu.coco import COCO, COCOeval
+from valor_gpu.stats import Interval, Intervals
 from valor_gpu.store import Store
 truth = COCO()
 truth.dataset = {dataset()!r}

@@ -24,6 +24,12 @@ class MetricOptions(TypedDict, total=False):
     sync_on_compute: bool
 
 
+class CorpusOptions(MetricOptions, total=False):
+    """Keywords of every metric whose counts are summed over rows: ``keep_rows`` keeps those of each, for intervals."""
+
+    keep_rows: bool
+
+
 class TaskOptions(MetricOptions, total=False):
     """Keywords of every metric of classification; values are always checked, whatever ``validate_args`` is."""
 
@@ -38,6 +44,7 @@ class RatioOptions(TaskOptions, total=False):
     ignore_index: int | None
     activation: str
     multidim_average: str
+    keep_rows: bool
 
 
 class PairOptions(TaskOptions, total=False):
@@ -81,4 +88,5 @@ class RegionOptions(MetricOptions, total=False):
     ignore_index: int | None
     include_background: bool
     input_format: str
+    keep_images: bool
     zero_division: float

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu._frozen import frozen
 from valor_gpu._headline import headline
-from valor_gpu._version import __version__
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.exports.leaves import json_value, leaves, plain, read_only, reasons_of
-from valor_gpu.exports.texts import choice_text, is_scalar, needs_reason, value_text
+from valor_gpu.exports.intervals import bounds_text, exists, interval_document, interval_scalars
+from valor_gpu.exports.leaves import json_value, leaves, numbers_of, plain, read_only, reasons_of
+from valor_gpu.exports.result_text import result_text
+from valor_gpu.exports.signature import Signature as Signature
+from valor_gpu.exports.signature import grid_choice as grid_choice
+from valor_gpu.exports.texts import is_scalar, value_text
 from valor_gpu.provenance import Served as Served
 from valor_gpu.stats.intervals import Bootstrap, Intervals
 
@@ -32,64 +35,6 @@ def require_matplotlib(purpose: str) -> None:
 
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("matplotlib", "plot", purpose)
-
-
-class Signature(Mapping[str, Any]):
-    """The choices that made a number, in order, ending in the version. Numbers compare when their signatures do.
-
-    Args:
-        choices: name to value: a number, string, bool, None, or a list or tuple of these. ``version`` is added.
-
-    Raises:
-        InputError: a name is no string, or holds ``:`` or ``|``, which separate the parts of the text.
-
-    Example:
-        >>> print(Signature({"metric": "AP", "iou": (0.5, 0.75), "crowd": True, "version": "1.0"}))
-        metric:AP|iou:0.5,0.75|crowd:yes|version:1.0
-    """
-
-    def __init__(self, choices: Mapping[str, Any]) -> None:
-        for name in choices:
-            if not isinstance(name, str) or ":" in name or "|" in name:
-                raise InputError(f"signature names must be strings without ':' and '|' but got {name!r}")
-        self._choices = {"version": __version__} | dict(choices)
-        self._choices["version"] = self._choices.pop("version")
-
-    def __getitem__(self, name: str) -> Any:
-        return self._choices[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._choices)
-
-    def __len__(self) -> int:
-        return len(self._choices)
-
-    def __eq__(self, other: object) -> bool:
-        # Choices that are read from a file are lists where they may have been tuples.
-        return isinstance(other, Mapping) and json_value(self) == json_value(other)
-
-    def __hash__(self) -> int:
-        return hash(str(self))
-
-    def __repr__(self) -> str:
-        return f"Signature({self._choices!r})"
-
-    def __str__(self) -> str:
-        return "|".join(f"{name}:{choice_text(value)}" for name, value in self.items())
-
-
-def grid_choice(values: Iterable[float]) -> str | list[float]:
-    """Thresholds as a signature shows them: ``first-last in count`` when they are ``numpy.linspace``, else each one.
-
-    Example:
-        >>> grid_choice([0.0, 0.25, 0.5]), grid_choice([0.5, 0.75, 0.9])
-        ('0-0.5 in 3', [0.5, 0.75, 0.9])
-    """
-    import numpy as np  # here, since results load without it
-
-    numbers = [float(value) for value in values]
-    even = len(numbers) > 2 and numbers == np.linspace(numbers[0], numbers[-1], len(numbers)).tolist()
-    return f"{numbers[0]:g}-{numbers[-1]:g} in {len(numbers)}" if even else numbers
 
 
 @frozen
@@ -154,7 +99,7 @@ class Result:
             counts=read_only(counts or {}),
             reasons=read_only(reasons or {}),
             plotter=plotter,
-            intervals=intervals or Intervals(),
+            intervals=Intervals() if intervals is None else intervals,
         )
         names = {name for name, _ in leaves(self.values)}
         for reason in self.reasons:
@@ -212,19 +157,9 @@ class Result:
                 " metric: ask the metric for result(intervals=...), or save its state with --save-state"
             )
         state = state() if callable(state) else state
-        values = {name: float(value) for name, value in leaves(self.values) if is_scalar(value)}
-        found = intervals_of(values, state, Bootstrap.of(intervals))
-        own = vars(self)
-        return Result(
-            self.values,
-            self.signature,
-            self.counts,
-            self.reasons,
-            self.plotter,
-            own["_provenance"],
-            found,
-            own["_state"],
-        )
+        found = intervals_of(dict(numbers_of(self.values)), state, Bootstrap.of(intervals))
+        kept = (self.values, self.signature, self.counts, self.reasons, self.plotter, vars(self)["_provenance"])
+        return Result(*kept, found, vars(self)["_state"])
 
     def reason(self, name: str) -> str | None:
         """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""
@@ -235,12 +170,16 @@ class Result:
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Every number by its name after ``prefix``, for any logger; arrays are left out, NaN stays.
 
-        A result with numbers of classes alone (``average=None``) has one for each, such as ``Accuracy/0``.
+        A result with numbers of classes alone (``average=None``) has one for each, such as ``Accuracy/0``. With
+        intervals the ends of each number that has one follow, such as ``map_low`` and ``map_high``; those of numbers in
+        a mapping, such as classes, do not.
         """
         from valor_gpu.exports.logs import numbers_by_class
 
-        found = [(name, float(value)) for name, value in leaves(self.values) if is_scalar(value)]
-        return {prefix + name: value for name, value in found or numbers_by_class(self.values, self.signature)}
+        found = dict((name, float(value)) for name, value in leaves(self.values) if is_scalar(value))
+        found = found or dict(numbers_by_class(self.values, self.signature))
+        ends = interval_scalars(self.intervals, self.values)
+        return {prefix + name: value for name, value in {**found, **ends, **found}.items()}
 
     def log(self, logger: Any, step: int | None = None, prefix: str = "") -> None:
         """Logs every number of :meth:`scalars`.
@@ -276,7 +215,8 @@ class Result:
         Returns:
             ``values``, ``signature``, ``counts``, ``reasons`` with an entry for every number that is None and for every
             array with such a number whose reason is known, and ``provenance``, which two results of the same numbers
-            need not share.
+            need not share. With intervals also ``intervals``, the attributes of :class:`valor_gpu.stats.Interval` by
+            name, and ``interval_choices``.
         """
         return {
             "values": json_value(self.values, arrays),
@@ -284,6 +224,7 @@ class Result:
             "counts": dict(self.counts),
             "reasons": dict(reasons_of(self.values, self.reason, arrays)),
             "provenance": json_value(self.provenance),
+            **interval_document(self.intervals),
         }
 
     def to_json(self, arrays: bool = True, indent: int | None = None) -> str:
@@ -311,7 +252,8 @@ class Result:
         Returns:
             Columns ``name``; ``key`` (within a mapping, such as the class; in an array the place, such as ``0,3``;
             missing for a number of its own); ``value`` (float64, NaN: does not exist); ``reason`` (why). ``attrs`` has
-            ``signature`` and ``counts``.
+            ``signature`` and ``counts``. With intervals also ``low``, ``high`` and ``standard_error``, missing where a
+            number has none; ``reason`` then says why; and ``interval_choices`` in ``attrs``.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -323,7 +265,7 @@ class Result:
         """
         from valor_gpu.exports.frames import pandas_table
 
-        return pandas_table(self._entries(), arrays, self._choices())
+        return pandas_table(self._entries(), arrays, self._choices(), self.intervals)
 
     def to_arrow(self, arrays: bool = False) -> pyarrow.Table:
         """The table of :meth:`to_pandas` as one of pyarrow: strings and float64; what is missing is null, NaN stays.
@@ -335,16 +277,17 @@ class Result:
         """
         from valor_gpu.exports.frames import arrow_table
 
-        return arrow_table(self._entries(), arrays, self._choices())
+        return arrow_table(self._entries(), arrays, self._choices(), self.intervals)
 
     def _repr_html_(self) -> str:
         """Tables for notebooks: numbers with their bars and reasons, classes folded, counts and the signature."""
         from valor_gpu.exports.html import result_html
 
-        return result_html(self._entries(), self.counts, str(self.signature))
+        return result_html(self._entries(), self.counts, str(self.signature), self.intervals)
 
     def _choices(self) -> dict[str, Any]:
-        return {"signature": json_value(self.signature), "counts": dict(self.counts)}
+        choices = {"interval_choices": json_value(self.intervals.choices)} if self.intervals.choices else {}
+        return {"signature": json_value(self.signature), "counts": dict(self.counts), **choices}
 
     def _entries(self) -> Iterator[tuple[str, str | None, Any, str | None]]:
         """Name, key within it, number or array, reason."""
@@ -364,10 +307,10 @@ class Result:
         Raises:
             OSError: the file cannot be written; an older one stays as it is.
         """
-        from valor_gpu.exports.files import result_text, write_text
+        from valor_gpu.exports.files import file_text, write_text
 
         document = self.to_dict() | {"reasons": dict(self.reasons)}
-        write_text(path, result_text(document, leaves(self.values)))
+        write_text(path, file_text(document, leaves(self.values), self.intervals))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Result:
@@ -386,8 +329,8 @@ class Result:
         """
         from valor_gpu.exports.files import read_parts
 
-        values, signature, counts, reasons, provenance = read_parts(path)
-        return cls(values, Signature(signature), counts, reasons, provenance=provenance)
+        values, signature, counts, reasons, provenance, intervals = read_parts(path)
+        return cls(values, Signature(signature), counts, reasons, provenance=provenance, intervals=intervals)
 
     def to_run(self, kind: str | None = None, names: Sequence[str] | Mapping[str, str] | None = None) -> SavedRun:
         """This result as :meth:`valor_gpu.store.Store.save` keeps it.
@@ -429,16 +372,11 @@ class Result:
         return self.plotter(self, ax=ax, **options)
 
     def __repr__(self) -> str:
-        return headline("Result", str(self.signature.get("metric", "")), self.values, text=value_text)
+        shown = {name: value_text(value) for name, value in self.values.items()}
+        for name in shown.keys() & self.intervals.keys():
+            if exists(self.intervals[name]):
+                shown[name] += f" {bounds_text(self.intervals[name])}"
+        return headline("Result", str(self.signature.get("metric", "")), shown, text=str)
 
     def __str__(self) -> str:
-        rows = [(n, value_text(v), (needs_reason(v) and self.reason(n)) or "") for n, v in self.values.items()]
-        wide = max((len(name) for name, _, _ in rows), default=0)
-        # A list of numbers may be wider than the column: it pushes no other number to the right.
-        tall = max((len(text) for _, text, _ in rows if not text.startswith("[")), default=0)
-        lines = [f"{name:<{wide}}  {text:>{tall}}  {note}".rstrip() for name, text, note in rows]
-        if self.counts:
-            # Counts of what is left out or doubtful are mostly 0; a count that is not shown is 0.
-            shown = {name: count for name, count in self.counts.items() if count} or self.counts
-            lines.append(", ".join(f"{name} {count}" for name, count in shown.items()))
-        return "\n".join([*lines, str(self.signature)])
+        return result_text(self.values, self.counts, str(self.signature), self.reason, self.intervals)

@@ -55,6 +55,19 @@ def test_odd_summaries(tmp_path: Path, part: str) -> None:
     assert "0.500" in text_of(browser.get(f"/runs/{odd[0]}")), "counted from the scores"
 
 
+@pytest.mark.parametrize("part", ["intervals", "class_intervals", "interval_reasons", "interval_choices"])
+def test_odd_intervals_of_saved_results(tmp_path: Path, part: str) -> None:
+    path, fine = tmp_path / "s.sqlite", {"metrics": {"x": 0.5, "a": 0.25}, "classes": {"x": {"y": 0.5}}}
+    odd = [
+        add(path, f"odd {value}", {"kind": "detection"}, {**fine, part: value})
+        for value in (*ODD, {"x": [1, 2, 3]}, {"units": 1.5}, {"units": None, "confidence": None}, {"x": {"y": [0, 9]}})
+    ]
+    browser = client(path)
+    for uid in odd:
+        found = browser.get(f"/runs/{uid}/vision")
+        assert found.status_code == 200 and "0.500" in text_of(found)
+
+
 def test_the_page_names_what_it_does_not_show(tmp_path: Path) -> None:
     uid = add(tmp_path / "s.sqlite", "odd", {"data": "rows.csv", "epochs": 0, "notes": ["mine"]}, {})
     page = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from testing.text_ids import renamed
 from tests.coco.comparison import OURS, evaluator, random_objects, run
-from tests.test_save_result import evaluation
+from tests.test_save_result import evaluation, with_intervals
 from tests.web.pages import client, locked_client, text_of
 from valor_gpu.pages.numbers import MINUS
 from valor_gpu.result import Result, Signature
@@ -91,6 +91,20 @@ def test_numbers_with_n_and_why_one_is_missing(site: tuple[TestClient, str]) -> 
         and "AP large above 96² px · no ground truth counts for it" in shown
     )
     assert re.search(r"image F1 0\.356 95% interval \S+ to 0\.\d{3} n 3, 1 without this number", shown)
+
+
+def test_bounds_stand_beside_numbers_and_classes(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        uid = store.save(with_intervals(), "with intervals", names=("cat", "dog")).id
+    found = client(tmp_path / "s.sqlite").get(f"/runs/{uid}/vision")
+    shown = text_of(found)
+    choices = "90% intervals of E[map] at 40 images: 1,000 replicates of images, method normal, seed 0"
+    assert f"Averages over 40 images; {choices}" in shown and "no intervals" not in shown
+    assert "AP mean over IoU 0.500 90% interval 0.400 to 0.600" in shown
+    assert "AP small under 32² px 0.250 no interval: too few images" in shown
+    assert "worst 12.000 90% interval 10.000 to 14.000" in shown, "also where there is no bar"
+    assert f"cat 3 0.500 ({MINUS}0.125 to 0.875)" in shown and "dog 2 0.750 " in shown
+    assert f'aria-label="AP of cat: 0.500 ({MINUS}0.125 to 0.875)"' in found.text
 
 
 def test_classes_sort_by_every_column(site: tuple[TestClient, str]) -> None:

@@ -283,7 +283,7 @@ def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result
     if isinstance(evaluated, _Lvis):
         return notes + save_result(options, result, options.dt, options.gt)
     above = {} if options.store_score is None else {"score_threshold": options.store_score}
-    return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, **above)
+    return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, numbers=result, **above)
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path  # which loads urllib; a run without output files needs no paths but texts
 
     from valor_gpu.report.document import Inputs
+    from valor_gpu.stats.intervals import Bootstrap
 
 STANDARD_INPUT = "-"
 JSON_HELP = (
@@ -33,6 +34,31 @@ def add_param_option(command: argparse._ActionsContainer) -> None:
     """Adds ``--param``; :func:`metric_parameters` reads it."""
     command.add_argument("--param", type=setting, action="append", default=[], metavar="METRIC.NAME=VALUE",
         help="parameter of a metric, for example exact_match.ignore_case=true; again for several")  # fmt: skip
+
+
+def add_interval_options(command: argparse._ActionsContainer) -> None:
+    """Adds ``--intervals``, ``--seed`` and ``--confidence``; :func:`bootstrap_of` reads them."""
+    add = command.add_argument
+    add("--intervals", type=replicates, metavar="N",
+        help="show the interval of each number, from N replicates of the bootstrap; 1000 are usual")  # fmt: skip
+    add("--seed", type=integer, metavar="S", help="of the draws of --intervals: default 0")
+    add("--confidence", type=score, metavar="C", help="of the intervals, above 0 and below 1: default 0.95")
+
+
+def bootstrap_of(options: argparse.Namespace) -> Bootstrap | None:
+    """Returns the choices of :func:`add_interval_options`; None without ``--intervals``.
+
+    Raises:
+        InputError: a choice is out of its range, or needs ``--intervals``.
+    """
+    choices = {name: getattr(options, name) for name in ("confidence", "seed") if getattr(options, name) is not None}
+    if options.intervals is None:
+        if choices:
+            raise InputError(f"--{min(choices)} needs --intervals N but that is missing: add it, for example 1000")
+        return None
+    from valor_gpu.stats.intervals import Bootstrap
+
+    return Bootstrap(options.intervals, **choices)
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -108,6 +134,11 @@ def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1 but got {text!r}")
     return int(text)
+
+
+def replicates(text: str) -> int:
+    """How many replicates of a bootstrap."""
+    return thresholds(text)
 
 
 def integer(text: str) -> int:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import (
     TABLES,
+    add_interval_options,
     add_param_option,
     add_report_options,
+    bootstrap_of,
     check_outputs,
     input_files,
     input_path,
@@ -55,6 +57,7 @@ def add_options(text: argparse.ArgumentParser) -> None:
         " sentences and number of the corpus), gleu, meteor, chrf (of the corpus), wer (word_error_rate), cer"
         " (char_error_rate), corpus_bleu, valor_bleu ...: docs/evaluation/evaluators.md")  # fmt: skip
     add_param_option(text)
+    add_interval_options(text)
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
     add_report_options(text)
@@ -68,7 +71,9 @@ def run(options: argparse.Namespace) -> None:
 
     inputs = [("--predictions", options.predictions), *(("--references", path) for path in options.references or ())]
     check_outputs([("--json", options.json), ("--per-row", options.per_row)], paths_of(inputs))
-    scores = TextScores(text_evaluators(options.metrics, metric_parameters(options.param)))
+    bootstrap = bootstrap_of(options)
+    evaluators = text_evaluators(options.metrics, metric_parameters(options.param))
+    scores = TextScores(evaluators, keep_rows=bootstrap is not None)
     files = _files(options)
     rows = _rows(options)
     hashes = input_files(options, **files)
@@ -80,6 +85,9 @@ def run(options: argparse.Namespace) -> None:
                 progress.rename(f"scored {row.number:,} rows")
         progress.step("writing")
         result = scores.result()
+        if bootstrap is not None:
+            progress.rename("drawing rows anew")
+            result = result.with_intervals(bootstrap)
     if hashes is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json

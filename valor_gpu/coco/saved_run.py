@@ -24,6 +24,7 @@ from valor_gpu.store.saved import SavedImage, SavedRun
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.result import Result
 
 IOU_THRESHOLD, SCORE_THRESHOLD = 0.5, 0.25
 MOST_SHAPES = 200
@@ -31,7 +32,10 @@ MOST_SHAPES = 200
 
 
 def saved_run(
-    evaluation: COCOeval, iou_threshold: float = IOU_THRESHOLD, score_threshold: float = SCORE_THRESHOLD
+    evaluation: COCOeval,
+    iou_threshold: float = IOU_THRESHOLD,
+    score_threshold: float = SCORE_THRESHOLD,
+    numbers: Result | None = None,
 ) -> SavedRun:
     """What :meth:`valor_gpu.store.Store.save` keeps of an evaluation.
 
@@ -39,12 +43,13 @@ def saved_run(
         evaluation: after ``evaluate()`` and ``accumulate()``.
         iou_threshold: of the confusions, and of precision, recall and F1 of each image; of keypoints, the OKS.
         score_threshold: likewise; detections below it are left out.
+        numbers: the result of the evaluation, with its intervals; None: that without intervals.
 
     Raises:
         InputError: nothing was accumulated, or a threshold is out of range.
     """
     check_number("score_threshold", score_threshold)
-    with_numbers = evaluation.result()
+    with_numbers = evaluation.result() if numbers is None else numbers
     found = outcomes(evaluation, iou_threshold, score_threshold)
     names = {number: name for name, number in category_ids(evaluation.cocoGt, evaluation.params).items()}
     curves, notes = _curves(evaluation, names, with_numbers.values.get("ground_truths_per_class", {}))

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from valor_gpu.errors import InputError
+from valor_gpu.exports.intervals import infinite_ends, read_intervals
+from valor_gpu.stats.intervals import Intervals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,17 +21,20 @@ FORMAT, VERSION = "valor_gpu.result", 1
 _KINDS = "biuf"
 """Kinds of numpy dtypes that an array of a file may have."""
 
-Parts = tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, int], Mapping[str, str], Mapping[str, Any]]
-"""Values, signature, counts, reasons and provenance, which files of version 0.2.0 and before lack."""
+Parts = tuple[
+    Mapping[str, Any], Mapping[str, Any], Mapping[str, int], Mapping[str, str], Mapping[str, Any], Intervals | None
+]
+"""Values, signature, counts, reasons, provenance, which files of version 0.2.0 and before lack, and intervals."""
 
 
-def result_text(document: Mapping[str, Any], leaves: Iterator[tuple[str, Any]]) -> str:
+def file_text(document: Mapping[str, Any], leaves: Iterator[tuple[str, Any]], intervals: Intervals) -> str:
     """The text of a file.
 
     Args:
         document: of a result: ``values`` in JSON, where what is not finite is None, ``signature``, ``counts``,
             ``reasons`` and ``provenance``.
         leaves: every number and array by its name, before JSON.
+        intervals: of the result, before JSON.
     """
     arrays, infinite = {}, {}
     for name, value in leaves:
@@ -38,8 +43,10 @@ def result_text(document: Mapping[str, Any], leaves: Iterator[tuple[str, Any]]) 
         marks = _infinities(value)
         if marks:
             infinite[name] = marks
-    head = {"format": FORMAT, "format_version": VERSION}
-    return json.dumps({**head, **document, "arrays": arrays, "infinite": infinite}, allow_nan=False, indent=1) + "\n"
+    whole = {"format": FORMAT, "format_version": VERSION, **document, "arrays": arrays, "infinite": infinite}
+    if ends := infinite_ends(intervals):
+        whole["infinite_ends"] = ends
+    return json.dumps(whole, allow_nan=False, indent=1) + "\n"
 
 
 def _infinities(value: Any) -> list[list[int]]:
@@ -97,7 +104,8 @@ def _parts(document: dict[str, Any]) -> Parts:
     values = _values(document["values"], arrays, infinite, "")
     if arrays or infinite:
         raise ValueError(f"no value {next(iter({**arrays, **infinite}))}")
-    return values, document["signature"], document["counts"], document["reasons"], document["provenance"]
+    intervals = read_intervals(document)
+    return values, document["signature"], document["counts"], document["reasons"], document["provenance"], intervals
 
 
 def _values(values: dict[str, Any], arrays: dict[str, Any], infinite: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import MissingExtraError
+from valor_gpu.exports.intervals import exists
+from valor_gpu.stats.intervals import Intervals
 
 if TYPE_CHECKING:
     import pandas
@@ -18,28 +20,36 @@ if TYPE_CHECKING:
 Entry = tuple[str, str | None, Any, str | None]
 """Name, key within what the name stands for, number or array, and why it does not exist."""
 
+_NAMES, _ENDS = ("name", "key", "value", "reason"), ("low", "high", "standard_error")
 
-def pandas_table(entries: Iterable[Entry], arrays: bool, attributes: Mapping[str, Any]) -> pandas.DataFrame:
-    """The table of a result; ``attributes`` become its ``attrs``.
+
+def pandas_table(
+    entries: Iterable[Entry], arrays: bool, attributes: Mapping[str, Any], intervals: Intervals
+) -> pandas.DataFrame:
+    """The table of a result; ``attributes`` become its ``attrs``. Without intervals it has no columns of them.
 
     Raises:
         MissingExtraError: pandas is not installed.
     """
-    frame: pandas.DataFrame = _module("pandas", "pandas", "Result.to_pandas").DataFrame(_columns(entries, arrays))
+    columns = _columns(entries, arrays, intervals)
+    frame: pandas.DataFrame = _module("pandas", "pandas", "Result.to_pandas").DataFrame(columns)
     frame.attrs.update(attributes)
-    return frame.astype({"value": "float64"})
+    return frame.astype({name: "float64" for name in columns if name in ("value", *_ENDS)})
 
 
-def arrow_table(entries: Iterable[Entry], arrays: bool, attributes: Mapping[str, Any]) -> pyarrow.Table:
-    """The table of a result; ``attributes`` become metadata of its schema, each as JSON.
+def arrow_table(
+    entries: Iterable[Entry], arrays: bool, attributes: Mapping[str, Any], intervals: Intervals
+) -> pyarrow.Table:
+    """The table of a result; ``attributes`` become metadata of its schema, each as JSON. See :func:`pandas_table`.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
     arrow = _module("pyarrow", "arrow", "Result.to_arrow")
-    kinds = {"name": arrow.string(), "key": arrow.string(), "value": arrow.float64(), "reason": arrow.string()}
+    columns = _columns(entries, arrays, intervals)
+    kinds = [(name, arrow.float64() if name in ("value", *_ENDS) else arrow.string()) for name in columns]
     metadata = {name: json.dumps(value) for name, value in attributes.items()}
-    return arrow.table(_columns(entries, arrays), schema=arrow.schema(list(kinds.items()), metadata=metadata))
+    return arrow.table(columns, schema=arrow.schema(kinds, metadata=metadata))
 
 
 def _module(name: str, extra: str, purpose: str) -> ModuleType:
@@ -51,9 +61,21 @@ def _module(name: str, extra: str, purpose: str) -> ModuleType:
         raise MissingExtraError(name, extra, purpose) from None
 
 
-def _columns(entries: Iterable[Entry], arrays: bool) -> dict[str, list[Any]]:
+def _columns(entries: Iterable[Entry], arrays: bool, intervals: Intervals) -> dict[str, list[Any]]:
     rows = [row for entry in entries for row in _rows(entry, arrays)]
-    return {name: [row[place] for row in rows] for place, name in enumerate(("name", "key", "value", "reason"))}
+    if not intervals.choices and not intervals:
+        return {name: [row[place] for row in rows] for place, name in enumerate(_NAMES)}
+    full = [_with_interval(row, intervals) for row in rows]
+    return {name: [row[place] for row in full] for place, name in enumerate((*_NAMES, *_ENDS))}
+
+
+def _with_interval(row: Entry, intervals: Intervals) -> tuple[Any, ...]:
+    name, key, number, reason = row
+    interval = intervals.get(name if key is None else f"{name}/{key}")
+    if interval is None or not exists(interval):
+        why = reason if interval is None or not math.isfinite(number) else f"no interval: {interval.reason}"
+        return name, key, number, why, None, None, None
+    return name, key, number, reason, interval.low, interval.high, interval.standard_error
 
 
 def _rows(entry: Entry, arrays: bool) -> Iterator[Entry]:

@@ -8,10 +8,12 @@ from itertools import groupby
 from typing import Any
 
 from valor_gpu.exports.frames import Entry
+from valor_gpu.exports.intervals import bounds_text, exists, interval_lines, interval_note
 from valor_gpu.exports.texts import is_array, is_scalar, needs_reason, value_text
 from valor_gpu.pages.charts import Estimate, rate_bar
 from valor_gpu.pages.sheets import stylesheet
 from valor_gpu.pages.texts import Html, escape, visible
+from valor_gpu.stats.intervals import Interval, Intervals
 
 _MOST_ROWS = 100
 """Rows that are shown of a mapping, such as classes; what is left out is counted."""
@@ -35,22 +37,24 @@ summary { cursor: pointer; }
 """
 
 
-def result_html(entries: Iterable[Entry], counts: Mapping[str, int], signature: str) -> str:
+def result_html(entries: Iterable[Entry], counts: Mapping[str, int], signature: str, intervals: Intervals) -> str:
     """A result as one element, with its style; every text of the user is escaped, and there is no script.
 
     Args:
         entries: numbers and arrays. Those with a key are folded, by their name.
         counts: those that are 0 are left out, unless all are.
         signature: its text.
+        intervals: of the numbers; each is drawn on the bar of its number.
     """
     single, folded = [], []
     for (name, nested), group in groupby(entries, lambda entry: (entry[0], entry[1] is not None)):
         if nested:
-            folded.append(_folded(name, list(group)))
+            folded.append(_folded(name, list(group), intervals))
         else:
-            single += [_row(name, value, reason) for _, _, value, reason in group]
+            single += [_row(name, name, value, reason, intervals) for _, _, value, reason in group]
     shown = {name: count for name, count in counts.items() if count} or counts
     lines = [", ".join(f"{name} {count}" for name, count in shown.items()), signature]
+    lines += interval_lines(intervals)
     notes = "".join(f"<p>{_text(line)}</p>" for line in lines if line)
     return f'<div class="valor-gpu"><style>{_style()}</style>{_table(single)}{"".join(folded)}{notes}</div>'
 
@@ -60,8 +64,9 @@ def _style() -> str:
     return f"{tokens}.valor-gpu {{{_RULES}{stylesheet('charts')}}}"
 
 
-def _folded(name: str, entries: list[Entry]) -> str:
-    rows = [_row(str(key), value, reason) for _, key, value, reason in entries[:_MOST_ROWS]]
+def _folded(name: str, entries: list[Entry], intervals: Intervals) -> str:
+    shown = entries[:_MOST_ROWS]
+    rows = [_row(str(key), f"{name}/{key}", value, reason, intervals) for _, key, value, reason in shown]
     left = len(entries) - len(rows)
     more = f"<p>and {left} more, which to_pandas() has</p>" if left else ""
     return f"<details><summary>{_text(name)}: {len(entries)} values</summary>{_table(rows)}{more}</details>"
@@ -71,13 +76,15 @@ def _table(rows: list[str]) -> str:
     return f"<table>{''.join(rows)}</table>" if rows else ""
 
 
-def _row(name: str, value: Any, reason: str | None) -> str:
-    cells = "".join(_cells(name, value))
-    why = _text(reason or "") if needs_reason(value) or ">nan<" in cells else ""
-    return f'<tr><th scope="row">{_text(name)}</th>{cells}<td class="why">{why}</td></tr>'
+def _row(name: str, whole: str, value: Any, reason: str | None, intervals: Intervals) -> str:
+    """A row with its name; ``whole`` is the name of the interval."""
+    cells = "".join(_cells(name, value, intervals.get(whole)))
+    why = (reason or "") if needs_reason(value) or ">nan<" in cells else ""
+    notes = "; ".join(note for note in (why, interval_note(whole, value, intervals)) if note)
+    return f'<tr><th scope="row">{_text(name)}</th>{cells}<td class="why">{_text(notes)}</td></tr>'
 
 
-def _cells(name: str, value: Any) -> Iterator[str]:
+def _cells(name: str, value: Any, interval: Interval | None) -> Iterator[str]:
     """The number, and its bar where it is a fraction; a long value takes both cells."""
     text = value_text(value)
     if is_array(value) and len(value.shape) == 2 and min(value.shape) > 0 and max(value.shape) <= _MOST_SIDE:
@@ -89,7 +96,12 @@ def _cells(name: str, value: Any) -> Iterator[str]:
     yield f'<td class="n">{_text(text)}</td>'
     number = value if isinstance(value, (bool, int, float)) else value.item()
     is_fraction = isinstance(number, float) and math.isfinite(number) and 0 <= number <= 1
-    yield f"<td>{rate_bar(Estimate(number), f'{visible(name)} {text}', _BAR) if is_fraction else ''}</td>"
+    ends: tuple[float, ...] = ()
+    label = f"{visible(name)} {text}"
+    if interval is not None and exists(interval):
+        ends = (max(interval.low, 0.0), min(interval.high, 1.0))  # the bar ends there
+        label += f" {bounds_text(interval)}"
+    yield f"<td>{rate_bar(Estimate(number, *ends), label, _BAR) if is_fraction else ''}</td>"
 
 
 def _matrix(rows: list[list[Any]]) -> str:

@@ -22,6 +22,18 @@ def leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             raise InputError(f"value {prefix}{name} must be a number, array or mapping but got {type(value).__name__}")
 
 
+def numbers_of(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """Every number; those of arrays of one or two dimensions by their places, as ``per_class/3`` or ``matrix/0,3``."""
+    for name, value in leaves(values):
+        if is_scalar(value):
+            yield name, float(value)
+        elif len(value.shape) == 1:
+            yield from ((f"{name}/{i}", float(number)) for i, number in enumerate(value.tolist()))
+        elif len(value.shape) == 2:
+            for i, row in enumerate(value.tolist()):
+                yield from ((f"{name}/{i},{j}", float(number)) for j, number in enumerate(row))
+
+
 def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """A view of a copy of nested mappings."""
     return MappingProxyType({n: read_only(v) if isinstance(v, Mapping) else v for n, v in values.items()})

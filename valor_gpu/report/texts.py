@@ -8,6 +8,7 @@ import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -15,6 +16,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
+from valor_gpu.exports.texts import value_text
 from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
@@ -22,6 +24,7 @@ from valor_gpu.result import Result, Signature
 if TYPE_CHECKING:
     from valor_gpu.evaluation.evaluators.base import Outcome
     from valor_gpu.evaluation.rows._source_rows import SourceRow
+    from valor_gpu.stats.row_samples import RowSample
 
 GROUPS = {
     "rouge": ("rouge1", "rouge2", "rougeL"),
@@ -73,10 +76,12 @@ class TextScores:
 
     Args:
         evaluators: of different names.
+        keep_rows: keep scores and counts of every row, for intervals.
     """
 
-    def __init__(self, evaluators: Sequence[Evaluator]) -> None:
+    def __init__(self, evaluators: Sequence[Evaluator], keep_rows: bool = False) -> None:
         self.evaluators = evaluators
+        self._kept: dict[str, list[Any]] | None = {each.name: [] for each in evaluators} if keep_rows else None
         self.rows = 0
         self.several = 0  # rows with a list of references
         self.unreadable: list[str] = []
@@ -84,6 +89,7 @@ class TextScores:
         self.reasons: dict[str, str] = {}  # of the first row without a score
         self._values = {each.name: array("d") for each in evaluators}
         self._counts: dict[str, list[int]] = {}
+        self._pooled = {each.name for each in evaluators if each.pooled}
 
     def add_all(self, rows: Iterable[SourceRow]) -> Iterator[tuple[SourceRow, dict[str, Outcome]]]:
         """Scores all rows, in portions; yields each with the outcome of every evaluator, none for an unreadable row."""
@@ -110,6 +116,8 @@ class TextScores:
             else:
                 self._values[name].append(outcome.value)
             counts = (outcome.details or {}).get("counts")
+            if self._kept is not None:
+                self._kept[name].append(outcome.value if name not in self._pooled else counts)
             if counts is not None:
                 kept = self._counts.setdefault(name, [0] * len(counts))
                 self._counts[name] = [a + b for a, b in zip(kept, counts)]
@@ -131,7 +139,25 @@ class TextScores:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
         counts["unreadable_rows"] = len(self.unreadable)
-        return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance)
+        state = None if self._kept is None else self._sample
+        return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance, state=state)
+
+    def _sample(self) -> RowSample:
+        """What the numbers are resampled from: a row without a score counts for the others."""
+        import numpy as np
+
+        from valor_gpu.stats.row_samples import Pooled, RowSample
+
+        scores, pooled = {}, []
+        for each in self.evaluators:
+            kept = (self._kept or {})[each.name]
+            if each.name not in self._pooled:
+                scores[each.summary_name] = np.array([math.nan if row is None else row for row in kept], np.float64)
+            elif each.name in self._counts:
+                none = [0] * len(self._counts[each.name])
+                rows = np.array([none if row is None else row for row in kept], np.int64)
+                pooled.append(Pooled(rows, partial(_pooled_number, each)))
+        return RowSample(scores, pooled)
 
     def _number(self, each: Evaluator) -> tuple[float | None, str]:
         if each.pooled:
@@ -152,9 +178,23 @@ class TextScores:
         return {"metric": "text", "evaluators": names, "parameters": given or "none", "average": "rows"}
 
 
+def _pooled_number(each: Evaluator, counts: list[int]) -> dict[str, float]:
+    value = each.pool(counts).value
+    return {each.summary_name: math.nan if value is None else value}
+
+
 def summary(result: Result) -> str:
     """One line per number, or why it does not exist."""
-    return number_lines([(name, value, result.reason(name) or "") for name, value in result.values.items()])
+    return number_lines(
+        [(name, value, result.reason(name) or _bounds(result, name)) for name, value in result.values.items()]
+    )
+
+
+def _bounds(result: Result, name: str) -> str:
+    found = result.intervals.get(name)
+    if found is None:
+        return ""
+    return found.reason or f"{value_text(found.low)} to {value_text(found.high)}"
 
 
 def count_line(scores: TextScores) -> str:

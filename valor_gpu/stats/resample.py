@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import Replicates, default_method, interval_by
+from valor_gpu.stats.proportions import pass_rate
 
 Floats = NDArray[np.float64]
+EQUAL = "every replicate is equal: data of this size do not show how the number varies"
 GROUPS = 50
 """Shares of the jackknife."""
 
@@ -30,7 +34,7 @@ class Resampled(ABC):
         chunk: replicates that :meth:`replicates` takes at a time.
     """
 
-    family: str
+    family: str = "rows"
     unit: str = "rows"
     units: int
     chunk: int = 64
@@ -44,12 +48,24 @@ class Resampled(ABC):
             name that is missing has no interval.
         """
 
+    def family_of(self, name: str) -> str:
+        """Returns the family of a number, for a metric whose numbers are of several."""
+        return self.family
+
     def supports(self) -> Mapping[str, int]:
         """Returns how many units hold a truth of a number, for numbers that need enough of them (those of a class)."""
         return {}
 
     def refused(self) -> Mapping[str, str]:
         """Returns the reasons of numbers that have no honest interval, such as a maximum."""
+        return {}
+
+    def portion_bytes(self) -> int:
+        """Returns the memory of a portion of replicates beside the state: the weights of the units, or more."""
+        return self.units * self.chunk
+
+    def proportions(self) -> Mapping[str, tuple[int, int]]:
+        """Returns successes and trials of the numbers that are proportions of units, by name."""
         return {}
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
@@ -72,33 +88,57 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         choices: of the bootstrap.
     """
     clusters = None if choices.clusters is None else state.clusters(choices.clusters)
-    method = choices.method or default_method(state.family, choices.target)
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
     refused, supports = state.refused(), state.supports()
     found = collected(state, draws)
     wanted = [name for name in values if name in found and name not in refused]
-    half = collected(state, replace(draws, kind="half")) if method.startswith("half") else {}
-    deleted = _jackknife(state, draws) if method == "bca" else {}
+    methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
+    half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
+    deleted = _jackknife(state, draws) if "bca" in methods.values() else {}
+    wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
         if name in refused:
             intervals[name] = Interval(reason=refused[name])
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
-            intervals[name] = interval_by(method, values[name], sample, choices.confidence, state.unit)
+            made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
+            intervals[name] = _checked(made, sample.values, wilson.get(name), choices.confidence)
+    drawn: dict[str, Any] = {} if clusters is None else {"clusters": draws.drawn}
+    drawn |= {"wilson": shown} if (shown := sorted(wilson.keys() & intervals.keys())) else {}
     return Intervals(
         intervals,
         {
-            "replicates": choices.replicates, "confidence": choices.confidence, "seed": choices.seed,
-            "target": choices.target, "method": method, "unit": state.unit, "units": state.units,
-            **({} if clusters is None else {"clusters": draws.drawn}),
+            "replicates": choices.replicates,
+            "confidence": choices.confidence,
+            "seed": choices.seed,
+            "target": choices.target,
+            "method": ", ".join(dict.fromkeys(methods.values())),
+            "unit": state.unit,
+            "units": state.units,
+            **drawn,
         },
-    )  # fmt: skip
+    )
+
+
+def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None, confidence: float) -> Interval:
+    """The score interval of a proportion, which holds near 0 and 1, and no interval where nothing varies."""
+    kept = replicates[~np.isnan(replicates)]
+    if trials is not None and trials[1] > 0:
+        ends, some = pass_rate(*trials, confidence), len(kept) > 1
+        error = float(kept.std(ddof=1)) if some else math.nan
+        return Interval(ends.low, ends.high, error, float(kept.mean()) - ends.rate if some else math.nan, made.lost)
+    equal = not made.reason and len(kept) > 0 and kept.min() == kept.max()
+    return Interval(lost=made.lost, reason=EQUAL) if equal else made
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
-    """Computes the numbers of all replicates, portion by portion."""
-    parts = [state.replicates(part) for part in _portions(draws, state.chunk)]
+    """Computes the numbers of all replicates, portion by portion; says how long it takes if that is long."""
+    forecast, parts = Forecast(draws.kind, draws.count, f"{state.units:,} {state.unit}"), []
+    forecast.memory(state.portion_bytes())
+    for part in _portions(draws, state.chunk):
+        parts.append(state.replicates(part))
+        forecast.after(part.count)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -41,7 +41,8 @@ def run_of_document(
     """Sorts the values of a result by what they can be shown as.
 
     Args:
-        document: ``values``, ``signature`` (name to choice), ``counts`` and ``reasons``, as a result's ``to_dict``.
+        document: ``values``, ``signature`` (name to choice), ``counts``, ``reasons`` and, of a result that has them,
+            ``intervals`` and ``interval_choices``, as a result's ``to_dict``.
         kind: of :data:`~valor_gpu.store.saved.VISION`; None: what the signature says.
         names: of classes that are known by their numbers.
 
@@ -51,13 +52,17 @@ def run_of_document(
     values, signature = document["values"], document["signature"]
     if kind is not None:
         check_choice("kind", kind, VISION)
-    matrix = values.get("confusion_matrix")
+    matrix, intervals = values.get("confusion_matrix"), document.get("intervals") or {}
     return SavedRun(
         kind or _kind(signature),
         {name: list(choice) if isinstance(choice, tuple) else choice for name, choice in signature.items()},
         {name: _number(value) for name, value in values.items() if value is None or isinstance(value, (int, float))},
         counts=document["counts"],
         reasons=document["reasons"],
+        intervals={name: ends for name in values if (ends := _ends(intervals.get(name)))},
+        class_intervals=_class_intervals(values, intervals, names),
+        interval_reasons={name: intervals[name]["reason"] for name in values if _is_refused(intervals.get(name))},
+        interval_choices=document.get("interval_choices") or {},
         classes=_classes(values, names),
         curves=_curves(values, names),
         notes=_notes(values),
@@ -104,6 +109,28 @@ def _classes(values: Mapping[str, Any], names: Names) -> dict[str, dict[str, flo
             if _is_numbers(value) and len(value) == len(listed):
                 found[name] = {_named(str(place), names): each for place, each in enumerate(value)}
     return found
+
+
+def _class_intervals(
+    values: Mapping[str, Any], intervals: Mapping[str, Any], names: Names
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """The ends of intervals of :func:`_classes`, column by column."""
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for name, interval in intervals.items():
+        column, _, key = name.partition("/")
+        if ends := _ends(interval) if key and column in values else None:
+            found.setdefault(column.removesuffix("_per_class"), {})[_named(key, names)] = ends
+    return found
+
+
+def _ends(interval: Mapping[str, Any] | None) -> tuple[float, float] | None:
+    if interval is None or interval["low"] is None or interval["high"] is None:
+        return None
+    return interval["low"], interval["high"]
+
+
+def _is_refused(interval: Mapping[str, Any] | None) -> bool:
+    return interval is not None and _ends(interval) is None and bool(interval["reason"])
 
 
 def _is_square(matrix: Any) -> bool:

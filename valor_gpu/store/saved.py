@@ -28,6 +28,7 @@ PORTION = 1000
 """Rows of one transaction."""
 
 Json = Mapping[str, Any]
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,9 @@ class SavedRun:
         counts: what the numbers were counted on.
         reasons: name to why a number is missing.
         intervals: name of a number to the ends of its interval.
+        class_intervals: name of a number to the ends of its interval for each class, by the name of the class.
+        interval_reasons: name of a number to why it has no interval although intervals were asked for.
+        interval_choices: what made the intervals: ``choices`` of :class:`valor_gpu.stats.Intervals`; empty: unknown.
         classes: name of a number to its value for each class, by the name of the class.
         curves: of classes: ``name`` and ``lines``, each with its ``name`` and its ``points`` of recall and precision.
         matrix: ``names`` of classes, ``counts`` ([truth, prediction, count], by positions in the names) and ``note``.
@@ -74,7 +78,10 @@ class SavedRun:
     metrics: Mapping[str, float | None]
     counts: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
-    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    intervals: Mapping[str, Ends] = field(default_factory=dict)
+    class_intervals: Mapping[str, Mapping[str, Ends]] = field(default_factory=dict)
+    interval_reasons: Mapping[str, str] = field(default_factory=dict)
+    interval_choices: Json = field(default_factory=dict)
     classes: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
     curves: Sequence[Json] = ()
     matrix: Json | None = None
@@ -98,12 +105,18 @@ class SavedRun:
             "counts": self.counts,
             "reasons": self.reasons,
             "intervals": self.intervals,
+            **self._interval_details(),
             "classes": self.classes,
             "curves": self.curves,
             "matrix": self.matrix,
             "rows": {"n": len(self.images) or samples, "ok": len(self.images), "failed": {}},
             **{"evaluators": {}, "slices": {}, "usage": {"total": 0}, "cost": None, "seconds": None, "stopped": None},
         }
+
+    def _interval_details(self) -> dict[str, Any]:
+        """What only runs whose intervals say how they were made have, so that summaries of others stay as they were."""
+        names = ("class_intervals", "interval_reasons", "interval_choices")
+        return {name: getattr(self, name) for name in names} if self.interval_choices else {}
 
     def config(self, name: str, data: Json, folder: str | None, saved_by: str) -> dict[str, Any]:
         """What the run is made of; every score of an image is an evaluator of it, so that runs can be compared."""

@@ -22,6 +22,7 @@ from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.greedy_cosines import describe_vector, greedy_cosines
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
+from valor_gpu.stats.row_samples import RowSample
 from valor_gpu.text.metric_base import as_rows
 from valor_gpu.text.tokens import texts_of
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import MetricOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 Encoder = Callable[[list[str]], Sequence[Any]]
 NAMES = ("precision", "recall", "f1")
@@ -195,18 +197,29 @@ class BERTScore(Metric[TokenScores]):
         """Returns ``precision``, ``recall`` and ``f1`` of every row, float64 ``[N]``; of one row ``[]``."""
         return dict(zip(NAMES, self.state().scores.unbind(1)))
 
-    def result(self) -> Result:
-        """Returns means over rows with their standard errors, and counts of rows and of empty ones."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns means over rows with their standard errors, and counts of rows and of empty ones.
+
+        Args:
+            intervals: replicates of a bootstrap of rows, or its choices: every mean gets an interval.
+        """
         with self.synced_state() as state:
-            table, empty = np.sort(state.scores.cpu().numpy(), axis=0), int(state.without_tokens)
-        rows = len(table)
+            found, empty = state.scores.cpu().numpy(), int(state.without_tokens)
+        table, rows = np.sort(found, axis=0), len(found)
         means = table.mean(0) if rows else np.full(3, np.nan)
         errors = table.std(0, ddof=1) / math.sqrt(rows) if rows > 1 else np.full(3, np.nan)
         values = dict(zip((*NAMES, *_ERRORS), [*means.tolist(), *errors.tolist()]))
         reasons = dict.fromkeys(_ERRORS, "fewer than two rows") if rows < 2 else {}
         reasons |= dict.fromkeys(NAMES, "no row was added") if not rows else {}
         signature = Signature({"metric": "BERTScore", **self._identity.config})
-        return Result(values, signature, {"rows": rows, "empty": empty}, reasons)
+        result = Result(
+            values,
+            signature,
+            {"rows": rows, "empty": empty},
+            reasons,
+            state=lambda: RowSample(dict(zip(NAMES, found.T))),
+        )
+        return result if intervals is None else result.with_intervals(intervals)
 
 
 class _Tokens(NamedTuple):

@@ -23,7 +23,7 @@ from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import MetricOptions
+    from valor_gpu.options import CorpusOptions, MetricOptions
 
 _SHORT = 1000  # characters
 
@@ -47,7 +47,7 @@ class _EditMetric(CorpusNumber):
     size = 4
     name: str
 
-    def __init__(self, lowercase: bool = False, **kwargs: Unpack[MetricOptions]) -> None:
+    def __init__(self, lowercase: bool = False, **kwargs: Unpack[CorpusOptions]) -> None:
         self.lowercase = lowercase
         super().__init__(self.size, {"lowercase": lowercase}, **kwargs)
 
@@ -56,11 +56,14 @@ class _EditMetric(CorpusNumber):
             first, second = map(TOKENIZERS[self.tokenizer], (preds[0], str(target[0])))
             sizes = len(second), len(first), max(len(first), len(second))
             return np.array((edit_distance_of_words(first, second), *sizes)[: self.size])
+        return super()._counts(preds, target)
+
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
         rows = tokenize_rows(*texts_of(preds, target, self.lowercase), self.tokenizer)
         edits, reference = nearest_references(rows)
         predicted = rows.prediction_lengths
         counts = edits, reference, predicted, np.maximum(predicted, reference)
-        return np.array([each.sum() for each in counts[: self.size]])
+        return np.stack(counts[: self.size], 1)
 
 
 class _ErrorRate(_EditMetric):
@@ -78,7 +81,8 @@ class WordErrorRate(_ErrorRate):
 
     Args:
         lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = WordErrorRate()
@@ -95,7 +99,8 @@ class CharErrorRate(_ErrorRate):
 
     Args:
         lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = CharErrorRate()
@@ -117,7 +122,8 @@ class MatchErrorRate(_EditMetric):
 
     Args:
         lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = MatchErrorRate()
@@ -146,7 +152,8 @@ class WordInfoPreserved(_EditMetric):
 
     Args:
         lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = WordInfoPreserved()
@@ -175,7 +182,8 @@ class WordInfoLost(WordInfoPreserved):
 
     Args:
         lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = WordInfoLost()
@@ -277,7 +285,8 @@ class TranslationEditRate(ScoredCorpus):
         asian_support: with ``normalize`` make Chinese and Japanese characters and their signs words of their own, with
             ``no_punctuation`` leave those signs out.
         return_sentence_level_score: keep the rate of every row too, and compute a tuple: corpus, rows.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = TranslationEditRate()
@@ -295,7 +304,7 @@ class TranslationEditRate(ScoredCorpus):
         lowercase: bool = True,
         asian_support: bool = False,
         return_sentence_level_score: bool = False,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         self.choices = (normalize, no_punctuation, lowercase, asian_support)
         names = ("normalize", "no_punctuation", "lowercase", "asian_support")

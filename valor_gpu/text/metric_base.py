@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -20,12 +20,14 @@ from valor_gpu.metric import Metric
 from valor_gpu.plans import Planner, Step
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, joined, summed
+from valor_gpu.stats.row_samples import Pooled, RowSample
 from valor_gpu.text.tokens import as_list
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import MetricOptions
+    from valor_gpu.options import CorpusOptions, MetricOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 Texts = Sequence[str]
 References = Sequence[str | Sequence[str]]
@@ -72,6 +74,26 @@ class CorpusCounts(State):
         for part, whole in rule:
             if int(self.counts[part]) > int(self.counts[whole]):
                 raise InputError(f"state field counts[{part}] must be at most counts[{whole}] but is above it")
+
+
+@dataclass(frozen=True)
+class RowCounts(CorpusCounts):
+    """Sums of counts over all rows, and the counts of every row.
+
+    Attributes:
+        row_counts: int64 ``[rows, M]``.
+    """
+
+    row_counts: Tensor = joined()
+
+    def check(self, rule: Sequence[tuple[int, int]]) -> None:
+        """Raises :class:`InputError` unless the counts are possible, and those of the rows have their sums."""
+        super().check(rule)
+        check_elements("row_counts", self.row_counts, self.row_counts >= 0, "be at least 0")
+        check_elements(
+            "rows", self.rows, self.rows == len(self.row_counts), f"be the rows of row_counts, {len(self.row_counts)}"
+        )
+        check_elements("counts", self.counts, self.counts == self.row_counts.sum(0), "be the sums of row_counts")
 
 
 @dataclass(frozen=True)
@@ -173,10 +195,19 @@ class RowMetric(Metric[RowScores]):
         none = np.full(len(self.names), np.nan)
         return list((table.std(0, ddof=1) / np.sqrt(len(table)) if len(table) > 1 else none).tolist())
 
-    def result(self) -> Result:
-        """Returns means with their standard errors (``<name>_stderr``, NaN below two rows) and the number of rows."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns means with their standard errors (``<name>_stderr``, NaN below two rows) and the number of rows.
+
+        Args:
+            intervals: replicates of a bootstrap of rows, or its choices: every mean gets an interval.
+        """
         with self.synced_state() as state:
-            return self._result_of(state.scores)
+            result = self._result_of(state.scores)
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _sample(self, scores: Tensor) -> RowSample:
+        """What the means are resampled from."""
+        return RowSample(dict(zip(self.names, scores.cpu().numpy().T)))
 
     def _result_of(self, scores: Tensor) -> Result:
         means, errors, rows = self._means(scores), self._errors(scores), len(scores)
@@ -184,7 +215,7 @@ class RowMetric(Metric[RowScores]):
         values |= {f"{name}_stderr": error for name, error in zip(self.names, errors)}
         reasons = dict.fromkeys((f"{name}_stderr" for name in self.names), "fewer than two rows") if rows < 2 else {}
         reasons |= dict.fromkeys(self.names, _NO_ROWS) if not rows else {}
-        return Result(values, self._signature(), {"rows": rows}, reasons)
+        return Result(values, self._signature(), {"rows": rows}, reasons, state=lambda: self._sample(scores))
 
     def _signature(self) -> Signature:
         return Signature({"metric": type(self).__name__, **self._choices})
@@ -214,21 +245,32 @@ class CorpusMetric(Metric[CorpusCounts]):
     Args:
         size: M, how many sums are kept.
         config: the choices that counts depend on, by name.
+        keep_rows: keep the counts of every row (8 M bytes) beside their sums, for intervals.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
     """
 
     _state_rule: Sequence[tuple[int, int]] = ()
 
-    def __init__(self, size: int, config: Mapping[str, Any], **kwargs: Unpack[MetricOptions]) -> None:
-        self._choices = dict(config)
+    def __init__(
+        self, size: int, config: Mapping[str, Any], keep_rows: bool = False, **kwargs: Unpack[MetricOptions]
+    ) -> None:
+        check_type("keep_rows", keep_rows, bool)
+        self.keep_rows = keep_rows
+        self._choices = {**config, **({"keep_rows": True} if keep_rows else {})}
         super().__init__(self._empty(size), self._choices, **kwargs)
 
     def _empty(self, size: int) -> CorpusCounts:
-        return CorpusCounts(torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64))
+        sums = torch.zeros(size, dtype=torch.int64), torch.zeros((), dtype=torch.int64)
+        return RowCounts(*sums, torch.zeros((0, size), dtype=torch.int64)) if self.keep_rows else CorpusCounts(*sums)
 
     @abstractmethod
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        """int64 ``[N, M]`` of a batch."""
+
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
         """int64 ``[M]`` of a batch."""
+        total: NDArray[np.int64] = self._row_counts(preds, target).sum(0)
+        return total
 
     @abstractmethod
     def _values(self, counts: list[int]) -> dict[str, float]:
@@ -250,7 +292,10 @@ class CorpusMetric(Metric[CorpusCounts]):
         self._add(self._kind(*(tensor.to(self.error.device, non_blocking=True) for tensor in batch)))
 
     def _batch(self, preds: Texts, target: References) -> tuple[Tensor, ...]:
-        """The sums of a batch, and where they are kept the scores of its rows."""
+        """The sums of a batch, and where they are kept the counts or scores of its rows."""
+        if self.keep_rows:
+            rows = torch.from_numpy(np.ascontiguousarray(self._row_counts(preds, target), np.int64))
+            return rows.sum(0), rows
         return (torch.from_numpy(np.ascontiguousarray(self._counts(preds, target), np.int64)),)
 
     def _planner(self) -> Planner:
@@ -260,7 +305,7 @@ class CorpusMetric(Metric[CorpusCounts]):
             preds, target = as_rows(*args)
             sums, *scores = self._batch(preds, target)
             fields = {"counts": base["counts"] + sums, "rows": base["rows"] + len(preds)}
-            return Step(fields, [("scores", each) for each in scores])
+            return Step(fields, [("row_counts" if self.keep_rows else "scores", each) for each in scores])
 
         return step
 
@@ -269,12 +314,36 @@ class CorpusMetric(Metric[CorpusCounts]):
         values = self._values(state.counts.tolist())
         return (values if rows else dict.fromkeys(values, float("nan"))), rows
 
-    def result(self) -> Result:
-        """Returns the numbers with their signature and the number of rows; NaN, with a reason, where there is none."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers with their signature and the number of rows; NaN, with a reason, where there is none.
+
+        Args:
+            intervals: replicates of a bootstrap of rows, or its choices: every number gets an interval. The metric must
+                have been made with ``keep_rows=True``.
+
+        Raises:
+            InputError: ``intervals`` is given to a metric that keeps no rows.
+        """
+        if intervals is not None and not self.keep_rows:
+            name = type(self).__name__
+            raise InputError(f"intervals need the counts of every row: make the metric with {name}(keep_rows=True)")
         with self.synced_state() as state:
-            values, rows = self._numbers(state)
+            result = self._result_of(state)
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _result_of(self, state: CorpusCounts) -> Result:
+        values, rows = self._numbers(state)
         reasons = {name: "its divisor is 0" if rows else _NO_ROWS for name, value in values.items() if value != value}
-        return Result(values, Signature({"metric": type(self).__name__, **self._choices}), {"rows": rows}, reasons)
+        choices = {name: choice for name, choice in self._choices.items() if name != "keep_rows"}
+        signature = Signature({"metric": type(self).__name__, **choices})
+        sample = None
+        if isinstance(state, RowCounts):
+            pooled = Pooled(state.row_counts.cpu().numpy(), self._values)
+
+            def sample() -> RowSample:
+                return RowSample({}, [pooled])
+
+        return Result(values, signature, {"rows": rows}, reasons, state=sample)
 
 
 class CorpusNumbers(CorpusMetric):
@@ -312,7 +381,7 @@ class ScoredCorpus(CorpusMetric):
         size: int,
         config: Mapping[str, Any],
         return_sentence_level_score: bool = False,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         check_type("return_sentence_level_score", return_sentence_level_score, bool)
         self.return_sentence_level_score = return_sentence_level_score
@@ -320,25 +389,17 @@ class ScoredCorpus(CorpusMetric):
         super().__init__(size, {**config, **given}, **kwargs)
 
     @abstractmethod
-    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        """int64 ``[N, M]`` of a batch."""
-
-    @abstractmethod
     def _row_scores(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64 ``[N]`` from the counts of rows."""
 
     def _empty(self, size: int) -> CorpusCounts:
         empty = super()._empty(size)
-        if not self.return_sentence_level_score:
+        if self.keep_rows or not self.return_sentence_level_score:
             return empty
         return ScoredCounts(empty.counts, empty.rows, torch.zeros(0, dtype=torch.float64))
 
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        total: NDArray[np.int64] = self._row_counts(preds, target).sum(0)
-        return total
-
     def _batch(self, preds: Texts, target: References) -> tuple[Tensor, ...]:
-        if not self.return_sentence_level_score:
+        if self.keep_rows or not self.return_sentence_level_score:
             return super()._batch(preds, target)
         counts = self._row_counts(preds, target)
         return torch.from_numpy(counts.sum(0)), torch.from_numpy(self._row_scores(counts))
@@ -352,4 +413,9 @@ class ScoredCorpus(CorpusMetric):
         state = self.state()
         (value,) = self._numbers(state)[0].values()
         number = number_as_tensor(value, self.error.device)
-        return (number, state.scores.clone()) if isinstance(state, ScoredCounts) else number
+        if not self.return_sentence_level_score:
+            return number
+        if isinstance(state, RowCounts):
+            scores = self._row_scores(state.row_counts.cpu().numpy())
+            return number, torch.from_numpy(scores).to(self.error.device)
+        return number, cast(ScoredCounts, state).scores.clone()

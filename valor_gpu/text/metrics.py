@@ -34,7 +34,7 @@ from valor_gpu.text.tokens import MOST_WORDS, TOKENIZERS, Tokenizer, check_size,
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import MetricOptions
+    from valor_gpu.options import CorpusOptions, MetricOptions
 
 
 class ROUGE(NamedMeans):
@@ -186,7 +186,7 @@ class BleuOfCorpus(CorpusMetric):
         effective_order: bool = False,
         max_ngram: int = 4,
         weights: Sequence[float] | None = None,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         check_choice("smoothing", smoothing, SMOOTHING)
         check_type("lowercase", lowercase, bool)
@@ -201,6 +201,10 @@ class BleuOfCorpus(CorpusMetric):
         config |= {} if weights is None else {"weights": list(weights)}
         self._state_rule = [(n, n + max_ngram) for n in range(max_ngram)]
         super().__init__(2 * max_ngram + 2, config, **kwargs)
+
+    def _row_counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
+        counts = bleu_counts(preds, target, self.max_ngram, self._split, self.lowercase)
+        return np.column_stack((counts.matches, counts.totals, counts.prediction_lengths, counts.reference_lengths))
 
     def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
         counts = bleu_counts(preds, target, self.max_ngram, self._split, self.lowercase)
@@ -231,7 +235,8 @@ class BLEU(BleuOfCorpus, CorpusNumbers):
         max_ngram: N, the longest n-gram that counts, at least 1.
         weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
             does not count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -276,10 +281,6 @@ class ChrfOfCorpus(CorpusMetric):
     def _row_scores(self, counts: NDArray[np.int64]) -> NDArray[np.float64]:
         return chrf_value(ChrfCounts(*np.split(counts, 3, axis=-1)), self.beta)
 
-    def _counts(self, preds: Texts, target: References) -> NDArray[np.int64]:
-        total: NDArray[np.int64] = self._row_counts(preds, target).sum(0)
-        return total
-
     def _values(self, counts: list[int]) -> dict[str, float]:
         return {"chrf": float(self._row_scores(np.array(counts)))}
 
@@ -293,7 +294,8 @@ class CHRF(ChrfOfCorpus, CorpusNumber):
         beta: weight of recall against precision.
         lowercase: compare in lower case.
         whitespace: count white space as characters.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = CHRF()
@@ -309,6 +311,6 @@ class CHRF(ChrfOfCorpus, CorpusNumber):
         beta: float = 2.0,
         lowercase: bool = False,
         whitespace: bool = False,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         super().__init__(char_order, word_order, beta, lowercase, whitespace, **kwargs)

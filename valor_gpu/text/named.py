@@ -19,7 +19,7 @@ from valor_gpu.text.tokens import MOST_WORDS, check_size
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import MetricOptions
+    from valor_gpu.options import CorpusOptions, MetricOptions
 
 
 def _check_bleu(n_gram: int, smooth: bool, tokenize: str) -> None:
@@ -44,7 +44,8 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
             ``flores200``, ...) are an error, since no model is downloaded: split the texts and give ``none``.
         lowercase: compare in lower case.
         weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -63,7 +64,7 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
         tokenize: str = "13a",
         lowercase: bool = False,
         weights: Sequence[float] | None = None,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         _check_bleu(n_gram, smooth, tokenize)
         smoothing = "add-k" if smooth else "none"
@@ -84,7 +85,8 @@ class BLEUScore(SacreBLEUScore):
         n_gram: the longest n-gram that counts, at least 1.
         smooth: add 1 to all counts from n = 2 on.
         weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -101,7 +103,7 @@ class BLEUScore(SacreBLEUScore):
         n_gram: int = 4,
         smooth: bool = False,
         weights: Sequence[float] | None = None,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         super().__init__(n_gram, smooth, "none", weights=weights, **kwargs)
 
@@ -118,7 +120,8 @@ class CHRFScore(ChrfOfCorpus, ScoredCorpus):
         lowercase: compare in lower case.
         whitespace: count white space as characters.
         return_sentence_level_score: keep the chrF of every row too, and compute a tuple: corpus, rows.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
+            for intervals.
 
     Example:
         >>> metric = CHRFScore()
@@ -135,7 +138,7 @@ class CHRFScore(ChrfOfCorpus, ScoredCorpus):
         lowercase: bool = False,
         whitespace: bool = False,
         return_sentence_level_score: bool = False,
-        **kwargs: Unpack[MetricOptions],
+        **kwargs: Unpack[CorpusOptions],
     ) -> None:
         kept = {"return_sentence_level_score": return_sentence_level_score}
         check_chrf_choices(n_char_order, n_word_order, beta, "n_")

@@ -16,6 +16,7 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.plans import Planner
 from valor_gpu.result import Result
+from valor_gpu.stats.row_samples import RowSample
 from valor_gpu.text.metric_base import NamedMeans
 from valor_gpu.text.overlap import same_words, shared_words
 from valor_gpu.text.tokens import tokenize_rows
@@ -125,6 +126,9 @@ class SQuAD(NamedMeans):
         scores[answered, 1] = shared_words(words).f1
         return scores
 
+    def _sample(self, scores: Tensor) -> RowSample:
+        return RowSample(dict(zip(self.names, scores.cpu().numpy().T)), scale=100)
+
     def _means(self, scores: Tensor) -> list[float]:
         return [100 * mean for mean in super()._means(scores)]
 
@@ -143,4 +147,4 @@ class SQuAD(NamedMeans):
             for each in (whole.values, whole.reasons)
         )
         counts = {"rows": len(scores), "unanswered": int(scores[:, 2].sum())}
-        return Result(values, whole.signature, counts, reasons)
+        return Result(values, whole.signature, counts, reasons, state=lambda: self._sample(scores))

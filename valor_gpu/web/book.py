@@ -14,6 +14,9 @@ from valor_gpu.store import RunHead, Store
 from valor_gpu.web.jobs import GONE, changed_states
 from valor_gpu.web.plain import plain_config, plain_summary
 
+_LARGE = ("classes", "class_intervals", "curves", "matrix")
+"""Parts of summaries that lists do not show."""
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -144,7 +147,7 @@ class Book:
 
 def _bare(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A summary without what lists do not show, which of saved results is most of it."""
-    return {name: value for name, value in summary.items() if name not in ("classes", "curves", "matrix")}
+    return {name: value for name, value in summary.items() if name not in _LARGE}
 
 
 def _with_state(entry: Entry, state: str) -> Entry:

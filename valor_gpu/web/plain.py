@@ -36,6 +36,20 @@ def _of_mapping(test: Test) -> Test:
     return lambda value: _mapping(value) and all(each is None or test(each) for each in value.values())
 
 
+def _ends(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and len(value) == 2 and all(map(_number, value))
+
+
+def _interval_choices(value: Any) -> bool:
+    tests: Mapping[str, Test] = {
+        **dict.fromkeys(("replicates", "units", "clusters"), _count),
+        **dict.fromkeys(("target", "method", "unit"), _text),
+        "confidence": _number,
+        "wilson": _texts,
+    }
+    return _mapping(value) and not _unfit(value, tests)
+
+
 _EVALUATOR: Mapping[str, Test] = {
     "name": _text,
     "kind": _text,
@@ -83,6 +97,10 @@ _SUMMARY: Mapping[str, Test] = {
     "rows": lambda value: _mapping(value) and (value.get("n") is None or _count(value["n"])),
     "counts": _of_mapping(_number),
     "classes": _of_mapping(_of_mapping(_number)),
+    "intervals": _of_mapping(_ends),
+    "class_intervals": _of_mapping(_of_mapping(_ends)),
+    "interval_reasons": _of_mapping(_text),
+    "interval_choices": _interval_choices,
     "curves": lambda value: isinstance(value, (list, tuple)) and all(map(_mapping, value)),
     "cost": _number,
     "seconds": _number,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.exports.intervals import choices_text
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.texts import visible
@@ -80,14 +81,15 @@ def words_of(name: str) -> str:
 def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Figures of the numbers of the whole, with their intervals where there are any, and why one is missing."""
     metrics: Mapping[str, float | None] = summary.get("metrics") or {}
-    intervals, reasons = summary.get("intervals") or {}, summary.get("reasons") or {}
+    intervals, choices = summary.get("intervals") or {}, summary.get("interval_choices") or {}
+    reasons, without = summary.get("reasons") or {}, summary.get("interval_reasons") or {}
+    confidence = f"{100 * (choices.get('confidence') or 0.95):g}%"
     figures = []
     for name, value in list(metrics.items())[:_HEADLINES]:
         words, what = title(name)
         ends = intervals.get(name)
-        between, chart = "", ""
+        between, chart = f"{confidence} interval {numbers.span(ends[0], ends[1], 3)}" if ends else "", ""
         if value is not None and 0 <= value <= 1:
-            between = f"95% interval {numbers.span(ends[0], ends[1], 3)}" if ends else ""
             label = f"{words} {value:.3f}{', ' + between if between else ''}"
             chart = charts.interval(Estimate(value, *(ends or ())), (0.0, 1.0), label, zero=None, width=130)
         figures.append(
@@ -96,12 +98,32 @@ def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
                 "what": what,
                 "value": numbers.number(value, 3),
                 "chart": chart,
-                "between": between or short(reasons.get(name, "") if value is None else ""),
+                "between": between or short(_why_not(name, value, reasons, without)),
             }
         )
-    rest = [(title(name)[0], numbers.number(value, 3)) for name, value in list(metrics.items())[_HEADLINES:]]
-    n = (summary.get("rows") or {}).get("n")
-    return {"figures": figures, "rest": rest[:200], "n": n, "has_intervals": bool(intervals)}
+    rest = [
+        (title(name)[0], _with_ends(numbers.number(value, 3), intervals.get(name)))
+        for name, value in list(metrics.items())[_HEADLINES:]
+    ]
+    first = next((name for name in metrics if intervals.get(name)), None)
+    return {
+        "figures": figures,
+        "rest": rest[:200],
+        "n": (summary.get("rows") or {}).get("n"),
+        "has_intervals": bool(intervals or choices),
+        "choices": short(choices_text(choices, first), 300) if choices else "",
+    }
+
+
+def _why_not(name: str, value: float | None, reasons: Mapping[str, str], without: Mapping[str, str]) -> str:
+    """Why a number does not exist, or has no interval."""
+    if value is None:
+        return reasons.get(name) or ""
+    return f"no interval: {without[name]}" if without.get(name) else ""
+
+
+def _with_ends(text: str, ends: Sequence[float] | None) -> str:
+    return f"{text} ({numbers.span(ends[0], ends[1], 3)})" if ends else text
 
 
 def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[str, Any]:
@@ -123,10 +145,11 @@ def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[st
         have.sort(key=lambda name: table[key][name] or 0.0, reverse=reverse)
         names = have + [name for name in names if table[key].get(name) is None]
     shown = names if "classes" in query else names[:_CLASSES]
+    intervals = summary.get("class_intervals") or {}
     return {
         "columns": [(name, title(name)[0]) for name in columns],
         "bar": None if bar is None else title(bar)[0],
-        "lines": [_class_line(table, columns, bar, name) for name in shown],
+        "lines": [_class_line(table, columns, bar, name, intervals) for name in shown],
         "total": len(names),
     }
 
@@ -142,17 +165,24 @@ def _is_rate(column: Mapping[str, float | None]) -> bool:
 
 
 def _class_line(
-    table: Mapping[str, Mapping[str, float | None]], columns: list[str], bar: str | None, name: str
+    table: Mapping[str, Mapping[str, float | None]],
+    columns: list[str],
+    bar: str | None,
+    name: str,
+    intervals: Mapping[str, Mapping[str, Sequence[float]]],
 ) -> dict[str, Any]:
     cells = []
     for column in columns:
         value = table[column].get(name)
         whole = column in _COUNTS or (column in ("tp", "fp", "fn", "tn") and isinstance(value, (int, float)))
-        cells.append(numbers.number(value, 0 if whole and value == round(value or 0) else 3))
+        text = numbers.number(value, 0 if whole and value == round(value or 0) else 3)
+        cells.append(_with_ends(text, (intervals.get(column) or {}).get(name)))
     chart: Any = ""
     if bar is not None and (drawn := table[bar].get(name)) is not None:
-        label = f"{title(bar)[0]} of {visible(name)}: {drawn:.3f}"
-        chart = charts.rate_bar(Estimate(drawn), label, width=_WIDTH)
+        ends = (intervals.get(bar) or {}).get(name) or ()
+        label = f"{title(bar)[0]} of {visible(name)}: {_with_ends(f'{drawn:.3f}', ends)}"
+        inside = [min(max(end, 0.0), 1.0) for end in ends]
+        chart = charts.rate_bar(Estimate(drawn, *inside), label, width=_WIDTH)
     return {"name": short(name), "id": name, "cells": cells, "chart": chart}
 
 
