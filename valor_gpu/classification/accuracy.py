@@ -144,6 +144,9 @@ class BalancedAccuracy(RatioMetric):
                 raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")
         super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **kwargs)
 
+    def _ratio(self, o: Outcomes) -> Ratio:
+        return ratios.recall(o)  # of a class, in the multiclass task
+
     def _per_class(self, o: Outcomes) -> Any:
         return ratios.balanced(o, sides=self.task.kind != "multiclass")
 
