@@ -94,7 +94,7 @@ def check_replicates(
         array, _, index = each.partition("/")
         values = [one.values[array][int(index)] if index else one.values[array] for one in loop]
         assert np.array_equal(found[each], values, equal_nan=True), each
-        assert len(set(np.asarray(values).tolist())) > 3, each
+        assert each == "support" or len(set(np.asarray(values).tolist())) > 3, each
 
 
 def outcome(preds: Tensor, target: Tensor, of: int = 1) -> Keys:
@@ -265,7 +265,7 @@ def test_equal_replicates_have_no_interval_of_no_width() -> None:
 
 
 def test_few_truths_have_no_interval_unless_they_are_a_proportion() -> None:
-    preds, target = labels(15, rows=60)
+    preds, _ = labels(15, rows=60)
     rare = torch.where(torch.arange(60) < 5, 1, 0)
     found = updated(F1Score(), (preds == 1).long(), rare).result(40).intervals
     assert found["F1Score"].reason.startswith("too few rows: 5 hold a truth")
