@@ -10,6 +10,7 @@ import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.stats.counts import Counts, ResampledCounts
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ NO_LABELS = "counts of labels do not say which labels are of one row: keep_rows=
 NO_LABELS_OF_PAIRS = (
     "counts of labels do not say which labels are of one row: it takes a metric for each label, of one column"
 )
-BIASED_ERROR = "the error is biased upward, more so in a replicate, and not smooth where it is 0"
 MAXIMUM = "a maximum over bins is biased upward, more so in a replicate"
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from valor_gpu.classification.resampled_classes import rows_of
+from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Floats
 
 NO_ROWS = "histograms of classes do not say which scores are of one row: thresholds=None keeps the scores"
-SEPARATED = "perfect separation: data of this size do not show how the number varies"
 
 
 def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCounts:
