@@ -60,7 +60,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
             elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -174,7 +174,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
         Args:
             intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
-                bootstrap. See docs/intervals.md for the numbers that have one.
+                bootstrap. See docs/guides/intervals.md for the numbers that have one.
 
         Raises:
             InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.

@@ -47,7 +47,7 @@ class StatScores(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
