@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import Replicates, default_method, interval_by
 from valor_gpu.stats.proportions import pass_rate
@@ -58,6 +59,10 @@ class Resampled(ABC):
     def refused(self) -> Mapping[str, str]:
         """Returns the reasons of numbers that have no honest interval, such as a maximum."""
         return {}
+
+    def portion_bytes(self) -> int:
+        """Returns the memory of a portion of replicates beside the state: the weights of the units, or more."""
+        return self.units * self.chunk
 
     def proportions(self) -> Mapping[str, tuple[int, int]]:
         """Returns successes and trials of the numbers that are proportions of units, by name."""
@@ -128,8 +133,12 @@ def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None,
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
-    """Computes the numbers of all replicates, portion by portion."""
-    parts = [state.replicates(part) for part in _portions(draws, state.chunk)]
+    """Computes the numbers of all replicates, portion by portion; says how long it takes if that is long."""
+    forecast, parts = Forecast(draws.kind, draws.count, f"{state.units:,} {state.unit}"), []
+    forecast.memory(state.portion_bytes())
+    for part in _portions(draws, state.chunk):
+        parts.append(state.replicates(part))
+        forecast.after(part.count)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
