@@ -162,8 +162,8 @@ def _of_pairs(kinds: NDArray[Any], classes: int) -> Callable[[Counts, int], Outc
 
     def outcomes(counts: Counts, _: int) -> Outcomes:
         tp = np.bincount(true[right], counts[right], classes)
-        sums = [np.bincount(side, counts, classes) for side in (predicted, true)]
-        return Outcomes(tp, *sums, np.full(classes, float(counts.sum())))
+        taken, held = (np.bincount(side, counts, classes) for side in (predicted, true))
+        return Outcomes(tp, taken, held, np.full(classes, float(counts.sum())))
 
     return outcomes
 

@@ -114,6 +114,7 @@ class ClassifiedRows(Resampled):
         cells = None if together else draws.cells(self._table[held])
         rows = self._predictions if together else self._sorted
         found: dict[str, Floats] = {}
+        table: NDArray[Any]
         for column in range(draws.count):
             if cells is None:
                 table = np.bincount(self._cells, weights[:, column], self._sides**2)
