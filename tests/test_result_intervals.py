@@ -30,7 +30,7 @@ CHOICES: dict[str, Any] = {
 FEW = "too few images: 3 hold a truth, it takes 20"
 INTERVALS = Intervals(
     {
-        "map": Interval(0.1 + 0.2, 0.4728, 0.01 / 3, 0.00312, 2),
+        "map": Interval(0.1 + 0.2, 0.4728, 0.01 / 3, 0.00312, 2, lost_classes=1200),
         "map_small": Interval(reason="the number does not exist"),
         "worst": Interval(reason="a maximum has no interval"),
         "odds": Interval(-INF, 1234.5, INF, -0.5),
@@ -71,7 +71,8 @@ def test_text_has_bounds_beside_numbers_the_widest_classes_and_the_choices() -> 
         "detections  1 values",
         "images 5000",
         "metric:mAP|version:1",
-        "bias of map by the bootstrap +0.0031; 2 replicates without it are left out",
+        "bias of map by the bootstrap +0.0031; 1,200 replicates lack a class, which their mean leaves out;"
+        " 2 replicates without it are left out",
         "95% intervals of E[map] at 5,000 images: 1,000 replicates of images, method normal, seed 0",
     ]
     assert repr(example()).startswith("Result(mAP: map=0.4620 (0.3000 to 0.4728), map_small=nan, worst=12.5000, odds=")
@@ -115,6 +116,7 @@ def test_json_has_intervals_and_their_choices() -> None:
     assert found["interval_choices"] == CHOICES
     assert found["intervals"]["map"] == {
         "low": 0.1 + 0.2, "high": 0.4728, "standard_error": 0.01 / 3, "bias": 0.00312, "lost": 2, "reason": "",
+        "lost_classes": 1200,
     }  # fmt: skip
     assert found["intervals"]["per_class/eel"]["low"] is None and found["intervals"]["per_class/eel"]["reason"] == FEW
     assert found["intervals"]["odds"]["low"] is None and found["intervals"]["odds"]["high"] == 1234.5

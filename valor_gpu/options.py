@@ -44,6 +44,7 @@ class RatioOptions(TaskOptions, total=False):
     ignore_index: int | None
     activation: str
     multidim_average: str
+    keep_rows: bool
 
 
 class PairOptions(TaskOptions, total=False):

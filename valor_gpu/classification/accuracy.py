@@ -39,6 +39,8 @@ class Accuracy(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -53,6 +55,7 @@ class Accuracy(RatioMetric):
     """
 
     _top_k_by_support = True
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.recall(o) if self.task.kind == "multiclass" else ratios.agreement(o)
@@ -76,6 +79,8 @@ class HammingDistance(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -91,6 +96,7 @@ class HammingDistance(RatioMetric):
 
     higher_is_better = False
     _zero_division = 1.0
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.miss_rate(o) if self.task.kind == "multiclass" else ratios.disagreement(o)
@@ -112,6 +118,8 @@ class BalancedAccuracy(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -124,6 +132,9 @@ class BalancedAccuracy(RatioMetric):
         >>> metric.compute()
         tensor(0.7500)
     """
+
+    _of_rows = False
+    _of_truths = True
 
     def __init__(
         self, num_classes: int | None = None, num_labels: int | None = None, **kwargs: Unpack[RatioOptions]

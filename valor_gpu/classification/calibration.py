@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.reliability_plot import plot_reliability
+from valor_gpu.classification.resampled_classes import refused_errors
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 NORMS = ("l1", "max", "l2")
 
@@ -168,10 +171,13 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         count, confidence, correct = sums if self.separate_ones else map(with_ones_in_last_bin, sums)
         return torch.as_tensor(calibration_error(count, confidence, correct, self.norm)).float()
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the three errors in float64 and, for every bin, edges, confidence, accuracy and count.
 
         There are B bins, with ``separate_ones`` one more.
+
+        Args:
+            intervals: replicates or choices of a bootstrap: each error says why it has no interval.
         """
         with self.synced_state() as state:
             count, confidence, correct = (part.cpu().numpy() for part in (state.count, state.confidence, state.correct))
@@ -180,7 +186,10 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         separate = {"separate_ones": True} if self.separate_ones else {}
         signature = Signature({"metric": "CalibrationError", **self._identity.config, "norm": self.norm, **separate})
         reasons = dict.fromkeys(missing_values(values), NO_CONFIDENCE)
-        return Result(values, signature, {"samples": samples, "ignored": ignored}, reasons, plot_reliability)
+        counts = {"samples": samples, "ignored": ignored}
+        refused = partial(refused_errors, samples - ignored)
+        result = Result(values, signature, counts, reasons, plot_reliability, state=refused)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _describe(self, error: int) -> str:
         if value_kind(error) == PREDICTION:

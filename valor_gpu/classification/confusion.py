@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import PairOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 NORMALIZE = ("none", "true", "pred", "all", None)
 KAPPA_WEIGHTS = {"none": 0, None: 0, "linear": 1, "quadratic": 2}
@@ -91,17 +92,21 @@ class ConfusionMatrix(PairMetric):
         counts = whole_numbers(matrix)
         return counts.clone() if counts is matrix else counts
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns ``confusion_matrix`` in float64, NaN for 0 / 0, and with ``max_examples`` an array ``examples``.
 
         A row of ``examples`` is true class, predicted class and name of a sample (multilabel: the label before them).
+
+        Args:
+            intervals: as of other metrics; arrays have none.
         """
         with self.synced_state() as state:
             values: dict[str, Any] = {"confusion_matrix": normalized(self._matrix(state), self.normalize).cpu().numpy()}
             if isinstance(state, PairExamples):
                 values["examples"] = self._example_table(state)
             reason = "the sum that it is divided by is 0"
-            return self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
+            result = self._result_of(state, values, {"normalize": self.normalize}, reason, plot_confusion)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Draws the matrix of :meth:`result` and returns figure and axes; collective like it.
@@ -175,11 +180,23 @@ class MatthewsCorrCoef(PairMetric):
         """Returns the value, float32 ``[]``."""
         return self._ratio(self._counted()).value(0.0).float()
 
-    def result(self) -> Result:
-        """Returns the value in float64 with its signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the value in float64 with its signature and counts.
+
+        Args:
+            intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
+                bootstrap. See docs/intervals.md for the numbers that have one.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights.
+        """
         with self.synced_state() as state:
-            values = {"MatthewsCorrCoef": float(self._ratio(quick(self._matrix(state))).value())}
-            return self._result_of(state, values, {}, NO_MATTHEWS, None)
+            values = {"MatthewsCorrCoef": self._number(quick(self._matrix(state)))}
+            result = self._result_of(state, values, {}, NO_MATTHEWS, None)
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _number(self, matrix: Any) -> float:
+        return float(self._ratio(matrix).value())
 
 
 class CohenKappa(PairMetric):
@@ -233,8 +250,20 @@ class CohenKappa(PairMetric):
         """Returns the value, float32 ``[]``."""
         return self._ratio(self._counted()).value(math.nan).float()
 
-    def result(self) -> Result:
-        """Returns the value in float64 with its signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the value in float64 with its signature and counts.
+
+        Args:
+            intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
+                bootstrap. See docs/intervals.md for the numbers that have one.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights.
+        """
         with self.synced_state() as state:
-            values = {"CohenKappa": float(self._ratio(quick(self._matrix(state))).value())}
-            return self._result_of(state, values, {"weights": self.weights}, NO_KAPPA, None)
+            values = {"CohenKappa": self._number(quick(self._matrix(state)))}
+            result = self._result_of(state, values, {"weights": self.weights}, NO_KAPPA, None)
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _number(self, matrix: Any) -> float:
+        return float(self._ratio(matrix).value())

@@ -23,6 +23,7 @@ from valor_gpu.classification.examples import NOTHING, example_rows, thinned
 from valor_gpu.classification.pair_counts import PairCounts, PairExamples
 from valor_gpu.classification.plans import pairs_plan
 from valor_gpu.classification.ratio_base import choices_of, without_activation
+from valor_gpu.classification.resampled_classes import resampled_pairs
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -244,5 +245,9 @@ class PairMetric(TaskMetric[PairCounts]):
         missing = [name for name, value in values.items() if bool(np.isnan(value).any())]
         samples, ignored = state.seen.tolist()[:2]
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
-        counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(missing, reason), plot)
+        counts, reasons = {"samples": samples, "ignored": ignored}, dict.fromkeys(missing, reason)
+        return Result(values, signature, counts, reasons, plot, state=lambda: resampled_pairs(self, state))
+
+    def _number(self, matrix: Any) -> float | None:
+        """The number of a matrix ``[C, C]`` or ``[L, 2, 2]``; None: the metric has none, but the matrix."""
+        return None

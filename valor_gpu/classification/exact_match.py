@@ -20,6 +20,7 @@ from valor_gpu.classification.class_counts import (
 )
 from valor_gpu.classification.plans import exact_match_plan
 from valor_gpu.classification.ratio_base import choices_of, without_activation
+from valor_gpu.classification.resampled_classes import resampled_matches
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 
 @dataclass(frozen=True)
@@ -205,8 +207,16 @@ class ExactMatch(TaskMetric[MatchCounts]):
         matched, total = self.state().sums.unbind(-1)
         return torch.where(total > 0, matched / total, 0.0).float()
 
-    def result(self) -> Result:
-        """Returns the fraction in float64, and the samples behind it."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the fraction in float64, and the samples behind it.
+
+        Args:
+            intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
+                bootstrap. See docs/intervals.md for the numbers that have one.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.
+        """
         with self.synced_state() as state:
             matched, total = state.sums.cpu().unbind(-1)
             value = torch.where(total > 0, matched / total, math.nan)
@@ -216,4 +226,5 @@ class ExactMatch(TaskMetric[MatchCounts]):
             signature = Signature({"metric": "ExactMatch", **self._identity.config})
             counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
             reasons = {"ExactMatch": "no sample has weight"} if bool(value.isnan().any()) else {}
-            return Result(values, signature, counts, reasons)
+        result = Result(values, signature, counts, reasons, state=lambda: resampled_matches(state))
+        return result if intervals is None else result.with_intervals(intervals)

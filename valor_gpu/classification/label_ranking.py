@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.classification.plans import label_rankings_plan
+from valor_gpu.classification.resampled_classes import refused_sums
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 _NOTHING = torch.zeros(0, dtype=torch.float64)
 _MOST = 1 << 18  # elements of a planned batch: one core takes a third of the time that torch takes on one
@@ -119,15 +121,24 @@ class LabelRanking(TaskMetric[RankingSums]):
         sums = self.state().sums
         return (sums[self._row] / sums[3]).float()
 
-    def result(self) -> Result:
-        """Returns the number in float64 and the samples behind it."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the number in float64 and the samples behind it.
+
+        Args:
+            intervals: must be None: only sums over samples are kept.
+
+        Raises:
+            InputError: ``intervals`` is given.
+        """
         with self.synced_state() as state:
             sums, (samples, ignored, empty) = state.sums.tolist(), state.seen.tolist()
             name = type(self).__name__
             values = {name: sums[self._row] / sums[3] if sums[3] > 0 else math.nan}
             signature = Signature({"metric": name, **self._identity.config})
             counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
-            return Result(values, signature, counts, {} if sums[3] > 0 else {name: "no sample has weight"})
+            reasons = {} if sums[3] > 0 else {name: "no sample has weight"}
+        result = Result(values, signature, counts, reasons, state=lambda: refused_sums(name))
+        return result if intervals is None else result.with_intervals(intervals)
 
 
 class MultilabelCoverageError(LabelRanking):

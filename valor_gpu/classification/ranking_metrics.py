@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.resampled_histogram import resampled_histogram
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import AreaOptions, RankingOptions, TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 
 class RankingValues(NamedTuple):
@@ -105,10 +108,18 @@ class RankingMetric(ScoreMetric):
         ranking = self._ranking_values(state)
         return self._average(ranking.value, ranking.positives).float()
 
-    def result(self) -> Result:
-        """Returns the number in float64, by class, with bounds where it comes from a histogram, and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the number in float64, by class, with bounds where it comes from a histogram, and counts.
+
+        Args:
+            intervals: also give the interval of the number, from so many replicates, or by all choices of a bootstrap.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights.
+        """
         with self.synced_state() as state:
-            return self._result(state)
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _average(self, values: Tensor, positives: Tensor) -> Tensor:
         if self.task.kind == "binary" or self.average == "micro":
@@ -162,7 +173,13 @@ class RankingMetric(ScoreMetric):
             values[side] = float(sums[0]) if single else sums.cpu().numpy()
         reason = no_ranking(self._needs, single)
         signature = self._signature(average=self.average, **self._choices())
-        return Result(values, signature, self._counts(state), dict.fromkeys(missing, reason))
+        reasons = dict.fromkeys(missing, reason)
+        return Result(values, signature, self._counts(state), reasons, state=lambda: self._resampled(state))
+
+    def _resampled(self, state: ScoreRecords | Histogram) -> Resampled:
+        if isinstance(state, Histogram):
+            return resampled_histogram(self, state)
+        raise InputError("intervals need a histogram of scores: give thresholds")
 
 
 class ROCAUC(RankingMetric):

@@ -10,9 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
+from valor_gpu.classification.resampled_classes import resampled_classes
+from valor_gpu.classification.resampled_rows import ResampledRows, RowCounts, empty_rows, row_codes
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.computed import gives_own_memory
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 
 class RatioMetric(TaskMetric[ClassCounts]):
@@ -54,6 +58,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
             1]: another split of logits can give another number; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
             elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -66,6 +72,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
     plot_upper_bound = 1.0
     _zero_division: ClassVar[float] = 0.0
     _top_k_by_support: ClassVar[bool] = False  # torchmetrics' rule differs between its metrics
+    _of_rows: ClassVar[bool] = True  # the ratio of a class is a proportion of rows
+    _of_truths: ClassVar[bool] = False  # multiclass: the ratio needs hits and truths alone
 
     def __init__(
         self,
@@ -79,6 +87,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         task = Task.of(num_classes, num_labels, ignore_index, activation)
@@ -89,17 +98,22 @@ class RatioMetric(TaskMetric[ClassCounts]):
         if self.zero_division not in (0, 1) and not math.isnan(self.zero_division):
             raise InputError(f"zero_division must be 0, 1 or NaN but got {zero_division!r}")
         self.multidim_average = check_multidim(multidim_average)
+        check_type("keep_rows", keep_rows, bool)
+        if keep_rows and self.multidim_average != "global":
+            raise InputError(f"keep_rows must be False with multidim_average={multidim_average!r}, which keeps samples")
+        self.keep_rows = keep_rows
         super().__init__(task, self._empty(task), self._config(task), **kwargs)
 
     def _empty(self, task: Task) -> ClassCounts:
         """The state without data."""
         shape, seen = (4, task.classes), torch.zeros(4, dtype=torch.int64)
         if self.multidim_average == "global":
-            return ClassCounts(torch.zeros(shape, dtype=torch.float64), seen)
+            counts = torch.zeros(shape, dtype=torch.float64)
+            return RowCounts(counts, seen, empty_rows(task)) if self.keep_rows else ClassCounts(counts, seen)
         return SampleCounts(torch.zeros((0, *shape), dtype=torch.float64), seen)
 
     def _planner(self) -> Planner | None:
-        if self.multidim_average != "global":
+        if self.multidim_average != "global" or self.keep_rows:
             return None
         return pair_planner(self.__dict__, ("task", "top_k", "threshold"), self._plan, cuda=self._plan)
 
@@ -108,7 +122,11 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _config(self, task: Task) -> dict[str, Any]:
         """The choices that ``update`` depends on."""
-        shared = {} if self.multidim_average == "global" else {"multidim_average": self.multidim_average}
+        shared: dict[str, Any] = {}
+        if self.multidim_average != "global":
+            shared["multidim_average"] = self.multidim_average
+        if self.keep_rows:
+            shared["keep_rows"] = True
         if task.kind == "multiclass":
             return {**without_activation(task), "top_k": self.top_k, **shared}
         return {**task.config(), "threshold": self.threshold, **shared}
@@ -131,6 +149,8 @@ class RatioMetric(TaskMetric[ClassCounts]):
         counts: ClassCounts
         if self.multidim_average == "global":
             counts, error = count_classes(batch, self.top_k, self.threshold)
+            if self.keep_rows:
+                counts = RowCounts(counts.counts, counts.seen, row_codes(batch, self.top_k, self.threshold))
         else:
             counts, error = count_samples(batch, len(target), self.top_k, self.threshold)
         self._add(counts, self._raise_or_defer(error))
@@ -144,15 +164,23 @@ class RatioMetric(TaskMetric[ClassCounts]):
         value = self._value(self._outcomes(self.state()), None)
         return value.float() if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, np.float32))
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A
         number whose denominator is 0 is NaN, with a reason, but means take it as ``zero_division``. With
         ``multidim_average="samplewise"`` every number is one of each sample: an array of N rows.
+
+        Args:
+            intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
+                bootstrap. See docs/intervals.md for the numbers that have one.
+
+        Raises:
+            InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.
         """
         with self.synced_state() as state:
-            return self._result(state)
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _ratio(self, o: Outcomes) -> Ratio:
         raise NotImplementedError
@@ -196,9 +224,28 @@ class RatioMetric(TaskMetric[ClassCounts]):
     ) -> Result:
         """A result of ``values``, with the reason why those that are ``missing`` are NaN or hold NaN."""
         samples, ignored = state.seen.tolist()[:2]
-        signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
-        counts = {"samples": samples, "ignored": ignored}
-        return Result(values, signature, counts, dict.fromkeys(missing, NO_SAMPLE))
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        signature = Signature({"metric": type(self).__name__, **config, **choices})
+        counts, reasons = {"samples": samples, "ignored": ignored}, dict.fromkeys(missing, NO_SAMPLE)
+        return Result(values, signature, counts, reasons, state=lambda: self._resampled(state))
+
+    def _resampled(self, state: ClassCounts) -> Resampled:
+        return ResampledRows(self, state) if isinstance(state, RowCounts) else resampled_classes(self, state)
+
+    def _by_class(self, o: Outcomes) -> dict[str, Any]:
+        """The arrays ``[C]`` that the numbers of classes are read from, by the names of these numbers."""
+        return {type(self).__name__: self._per_class(o)}
+
+    def _numbers(self, o: Outcomes) -> dict[str, float]:
+        """The numbers of a result by name, those of classes as ``name/class``."""
+        if self.average in ("none", None):
+            arrays = self._by_class(o).items()
+            return {f"{name}/{index}": value for name, array in arrays for index, value in enumerate(array.tolist())}
+        found = {type(self).__name__: float(self._value(o, math.nan))}
+        if self.task.kind == "binary":
+            counts = {"tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
+            found |= {name: float(count[0]) for name, count in counts.items()}
+        return found
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

@@ -37,6 +37,8 @@ class Precision(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -72,6 +74,8 @@ class Recall(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -85,6 +89,7 @@ class Recall(RatioMetric):
     """
 
     _top_k_by_support = True
+    _of_truths = True
 
     def _ratio(self, o: Outcomes) -> Ratio:
         return ratios.recall(o)
@@ -110,6 +115,8 @@ class FBetaScore(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -121,6 +128,8 @@ class FBetaScore(RatioMetric):
         >>> metric.compute()
         tensor(0.6667)
     """
+
+    _of_rows = False
 
     def __init__(
         self,
@@ -161,6 +170,8 @@ class F1Score(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -173,6 +184,7 @@ class F1Score(RatioMetric):
         tensor([0.6667, 1.0000])
     """
 
+    _of_rows = False
     beta = 1.0
 
     def _ratio(self, o: Outcomes) -> Ratio:
@@ -196,6 +208,8 @@ class Specificity(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -229,6 +243,8 @@ class NegativePredictiveValue(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -267,6 +283,8 @@ class JaccardIndex(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -46,6 +46,8 @@ class StatScores(RatioMetric):
         activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
+        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
+            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -64,6 +66,7 @@ class StatScores(RatioMetric):
     higher_is_better = None  # type: ignore[assignment]
     plot_lower_bound = None  # type: ignore[assignment]
     plot_upper_bound = None  # type: ignore[assignment]
+    _of_rows = False
 
     def __init__(
         self,
@@ -118,6 +121,14 @@ class StatScores(RatioMetric):
             support = weights.sum(-2)
             return torch.where(support > 0, (table * weights).sum(-2) / support, math.nan)
         return table
+
+    def _by_class(self, o: Outcomes) -> dict[str, Any]:
+        return dict(zip(NAMES, self._table(o).numpy().T))
+
+    def _numbers(self, o: Outcomes) -> dict[str, float]:
+        if self.average in ("none", None):
+            return super()._numbers(o)
+        return dict(zip(NAMES, self._table(o).tolist()))
 
     def _result(self, state: ClassCounts) -> Result:
         """Each count as a number, or without average as an array ``[C]``."""

@@ -29,6 +29,7 @@ class Options(MetricOptions, total=False):
     activation: str
     score_dtype: torch.dtype
     separate_ones: bool
+    keep_rows: bool
 
 
 def native(options: Options, **arguments: Any) -> dict[str, Any]:

@@ -27,11 +27,13 @@ from valor_gpu.reduce import ratios
 from valor_gpu.reduce.histogram_metrics import CountsAtThresholds, threshold_counts
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.result import Result, grid_choice
+from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 VALOR_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
 """0.05, 0.10, ..., 0.95: the score thresholds of Valor's curves."""
@@ -191,14 +193,21 @@ class ThresholdCounts(ScoreMetric):
         """
         return self._values(self.state())
 
-    def result(self) -> Result:
-        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts.
+
+        Args:
+            intervals: as of other metrics; arrays have none.
+        """
         with self.synced_state() as state:
             values = {name: part.cpu().numpy() for name, part in self._values(state).items()}
             missing = [name for name, part in values.items() if np.isnan(part).any()]
             values["thresholds"] = np.asarray(self.levels)
             reasons = dict.fromkeys(missing, "0 is divided by 0 at these thresholds")
-            return Result(values, self._signature(), self._counts(state), reasons)
+            counts = self._counts(state)
+            rows = ResampledCounts(np.array([[counts["samples"]]]), None)
+            result = Result(values, self._signature(), counts, reasons, state=rows)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _values(self, state: Histogram) -> dict[str, Tensor]:
         counts = threshold_counts(state.counts)

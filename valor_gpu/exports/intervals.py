@@ -63,8 +63,12 @@ def interval_lines(intervals: Intervals) -> Iterator[str]:
 def _bias_text(name: str, interval: Interval) -> str:
     """The bootstrap's estimate of the bias, in the digits of the number with a sign."""
     text = value_text(interval.bias)
-    lost = f"; {interval.lost:,} replicates without it are left out" if interval.lost else ""
-    return f"bias of {name} by the bootstrap {text if text.startswith(('-', 'nan')) else f'+{text}'}{lost}"
+    notes = [f"bias of {name} by the bootstrap {text if text.startswith(('-', 'nan')) else f'+{text}'}"]
+    if interval.lost_classes:
+        notes.append(f"{interval.lost_classes:,} replicates lack a class, which their mean leaves out")
+    if interval.lost:
+        notes.append(f"{interval.lost:,} replicates without it are left out")
+    return "; ".join(notes)
 
 
 def choices_text(choices: Mapping[str, Any], name: str | None) -> str:

@@ -25,6 +25,8 @@ class Interval:
         bias: mean of the replicates less the number: the bootstrap's estimate of the bias of the number.
         lost: replicates in which the number does not exist, which are left out.
         reason: why the ends are NaN; empty where they are not.
+        lost_classes: of a mean over classes: replicates that hold no truth of some class, which has no part in the mean
+            of that replicate.
     """
 
     low: float = math.nan
@@ -33,6 +35,7 @@ class Interval:
     bias: float = math.nan
     lost: int = 0
     reason: str = ""
+    lost_classes: int = 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Interval) and repr(self) == repr(other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,13 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import Replicates, default_method, interval_by
+from valor_gpu.stats.proportions import pass_rate
 
 Floats = NDArray[np.float64]
+EQUAL = "every replicate is equal: data of this size do not show how the number varies"
 GROUPS = 50
 """Shares of the jackknife."""
 
@@ -56,6 +60,14 @@ class Resampled(ABC):
         """Returns the reasons of numbers that have no honest interval, such as a maximum."""
         return {}
 
+    def portion_bytes(self) -> int:
+        """Returns the memory of a portion of replicates beside the state: the weights of the units, or more."""
+        return self.units * self.chunk
+
+    def proportions(self) -> Mapping[str, tuple[int, int]]:
+        """Returns successes and trials of the numbers that are proportions of units, by name."""
+        return {}
+
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
         """Returns the codes of the clusters of the units, ascending by the first unit of each.
 
@@ -83,14 +95,17 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
     half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
     deleted = _jackknife(state, draws) if "bca" in methods.values() else {}
+    wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
         if name in refused:
             intervals[name] = Interval(reason=refused[name])
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
-            intervals[name] = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
-    drawn = {} if clusters is None else {"clusters": draws.drawn}
+            made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
+            intervals[name] = _checked(made, sample.values, wilson.get(name), choices.confidence)
+    drawn: dict[str, Any] = {} if clusters is None else {"clusters": draws.drawn}
+    drawn |= {"wilson": shown} if (shown := sorted(wilson.keys() & intervals.keys())) else {}
     return Intervals(
         intervals,
         {
@@ -106,9 +121,24 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     )
 
 
+def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None, confidence: float) -> Interval:
+    """The score interval of a proportion, which holds near 0 and 1, and no interval where nothing varies."""
+    kept = replicates[~np.isnan(replicates)]
+    if trials is not None and trials[1] > 0:
+        ends, some = pass_rate(*trials, confidence), len(kept) > 1
+        error = float(kept.std(ddof=1)) if some else math.nan
+        return Interval(ends.low, ends.high, error, float(kept.mean()) - ends.rate if some else math.nan, made.lost)
+    equal = not made.reason and len(kept) > 0 and kept.min() == kept.max()
+    return Interval(lost=made.lost, reason=EQUAL) if equal else made
+
+
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
-    """Computes the numbers of all replicates, portion by portion."""
-    parts = [state.replicates(part) for part in _portions(draws, state.chunk)]
+    """Computes the numbers of all replicates, portion by portion; says how long it takes if that is long."""
+    forecast, parts = Forecast(draws.kind, draws.count, f"{state.units:,} {state.unit}"), []
+    forecast.memory(state.portion_bytes())
+    for part in _portions(draws, state.chunk):
+        parts.append(state.replicates(part))
+        forecast.after(part.count)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -1,0 +1,191 @@
+"""Counts of classes as the bootstrap asks them: which numbers their cells can give, and how."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from valor_gpu.errors import InputError
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.stats.counts import Counts, Proportions, ResampledCounts
+
+if TYPE_CHECKING:
+    from valor_gpu.classification.class_counts import ClassCounts
+    from valor_gpu.classification.confusion_base import PairMetric
+    from valor_gpu.classification.exact_match import MatchCounts
+    from valor_gpu.classification.pair_counts import PairCounts
+    from valor_gpu.classification.ratio_base import RatioMetric
+    from valor_gpu.stats.resample import Floats
+
+SAMPLEWISE = (
+    "intervals must be None with multidim_average='samplewise', whose numbers are of one sample each: take"
+    " multidim_average='global' for one number of all"
+)
+NO_PAIRS = "counts of classes do not say which class was taken for which: keep_rows=True keeps that"
+NO_LABELS = "counts of labels do not say which labels are of one row: keep_rows=True keeps that"
+
+NO_LABELS_OF_PAIRS = (
+    "counts of labels do not say which labels are of one row: it takes a metric for each label, of one column"
+)
+BIASED_ERROR = "the error is biased upward, more so in a replicate, and not smooth where it is 0"
+MAXIMUM = "a maximum over bins is biased upward, more so in a replicate"
+
+
+def rows_of(counts: Floats, rows: int) -> Counts:
+    """Returns counts of rows as integers.
+
+    Args:
+        counts: float64, of cells.
+        rows: their sum, if they are counts and no sums of weights.
+
+    Raises:
+        InputError: they are sums of weights.
+    """
+    whole: Counts = counts.astype(np.int64)
+    if not np.array_equal(whole, counts) or int(whole.sum()) != rows:
+        raise InputError("intervals need rows of equal weight but sample_weight was given: leave it out")
+    return whole
+
+
+def resampled_classes(metric: RatioMetric, state: ClassCounts) -> ResampledCounts:
+    """Returns the counts of a metric of classes as the bootstrap asks them.
+
+    Raises:
+        InputError: they are sums of weights, or those of each sample.
+    """
+    if state.counts.ndim == 3:
+        raise InputError(SAMPLEWISE)
+    o, kind = Outcomes(*state.counts.cpu().numpy()), metric.task.kind
+    rows, ignored = state.seen.tolist()[:2]
+    each = rows_of(np.stack((o.tp, o.fp, o.fn, o.tn), 1), _elements(metric, rows, ignored))
+    if len(each) == 1 or metric.average in ("none", None):
+        return _of_tables(metric, each, _one_vs_rest)
+    if kind == "multiclass" and metric.average == "micro" and not _leaves_a_class_out(metric):
+        right = int(each[:, 0].sum())
+        return _of_tables(metric, np.array([[right, int(each[0].sum()) - right]]), lambda t: _right(t, len(each)))
+    if kind == "multiclass" and _needs_truths_alone(metric):
+        return _of_tables(metric, each[:, [0, 2]].reshape(1, -1), _truths)
+    reason = NO_PAIRS if kind == "multiclass" else NO_LABELS
+    return ResampledCounts(each, None, refused=dict.fromkeys(metric._numbers(o), reason))
+
+
+def _elements(metric: RatioMetric, rows: int, ignored: int) -> int:
+    """How many rows the cells of all classes count."""
+    classes = metric.task.classes
+    return classes * (rows - ignored) if metric.task.kind == "multiclass" else classes * rows - ignored
+
+
+def _leaves_a_class_out(metric: RatioMetric) -> bool:
+    """Whether an average takes fewer classes than there are, so that the others count as wrong without being rows."""
+    ignored = metric.task.ignore_index
+    return type(metric).__name__.endswith("JaccardIndex") and ignored is not None and 0 <= ignored < metric.task.classes
+
+
+def _needs_truths_alone(metric: RatioMetric) -> bool:
+    """Whether the mean over classes depends on their hits and truths alone, not on what was predicted."""
+    if not metric._of_truths:
+        return False
+    by_support = metric.top_k > 1 and metric._top_k_by_support
+    return metric.average == "weighted" or math.isnan(metric.zero_division) or by_support
+
+
+def _of_tables(metric: RatioMetric, tables: Counts, outcomes_of: Any) -> ResampledCounts:
+    o = outcomes_of(tables.astype(np.float64))
+    supports: dict[str, int] = {}
+    if len(tables) > 1 or metric.task.kind != "multiclass":
+        names = list(metric._numbers(o)) if metric.average in ("none", None) else [type(metric).__name__]
+        if not (metric._of_rows or metric._of_truths) and type(metric).__name__ in {n.split("/")[0] for n in names}:
+            supports = dict(zip(names, o.true.astype(np.int64).tolist()))
+    return ResampledCounts(
+        tables,
+        lambda table: metric._numbers(outcomes_of(table)),
+        supports=supports,
+        proportions=_proportions(metric, o, int(tables[0].sum())),
+    )
+
+
+def _proportions(metric: RatioMetric, o: Outcomes, rows: int) -> Proportions:
+    """Successes and trials of the numbers that are proportions of rows."""
+    name = type(metric).__name__
+    if not metric._of_rows:
+        return {}
+    ratio = metric._ratio(o)
+    pairs = list(zip(map(int, ratio.numerator), map(int, ratio.denominator)))
+    if metric.average in ("none", None):
+        return {f"{name}/{index}": pair for index, pair in enumerate(pairs)}
+    whole = metric.task.kind != "multiclass" or pairs[0][1] == rows
+    return {name: pairs[0]} if len(pairs) == 1 and whole else {}
+
+
+def _one_vs_rest(table: Floats) -> Outcomes:
+    """Of tp, fp, fn and tn of each class, ``[C, 4]``."""
+    tp, fp, fn, tn = table.T
+    return Outcomes(tp, tp + fp, tp + fn, tp + fp + fn + tn)
+
+
+def _right(table: Floats, classes: int) -> Outcomes:
+    """Of rows that are right and wrong, ``[1, 2]``: all classes as one."""
+    rows = table.sum(1)
+    return Outcomes(table[:, 0], rows, rows, classes * rows)
+
+
+def _truths(table: Floats) -> Outcomes:
+    """Of rows of each class that are right and wrong, ``[1, 2 C]``; what was predicted is not known."""
+    tp, fn = table.reshape(-1, 2).T
+    true = tp + fn
+    return Outcomes(tp, np.zeros_like(tp), true, np.full_like(tp, true.sum()))
+
+
+def resampled_pairs(metric: PairMetric, state: PairCounts) -> ResampledCounts:
+    """Returns the confusion matrix of a metric as the bootstrap asks it.
+
+    Raises:
+        InputError: it holds sums of weights.
+    """
+    matrix = metric._matrix(state).cpu().numpy()
+    shape, name = matrix.shape, type(metric).__name__
+    rows, ignored = state.seen.tolist()[:2]
+    several = matrix.ndim == 3
+    cells = rows_of(matrix.reshape(1, -1), (len(matrix) if several else 1) * rows - ignored)
+    number = metric._number(matrix)
+    if number is None:
+        return ResampledCounts(cells, None)
+    if several and len(matrix) > 1:
+        return ResampledCounts(cells.reshape(len(matrix), -1), None, refused={name: NO_LABELS_OF_PAIRS})
+    return ResampledCounts(cells, lambda table: {name: cast(float, metric._number(table.reshape(shape)))})
+
+
+def resampled_matches(state: MatchCounts) -> ResampledCounts:
+    """Returns samples that match and that do not as the bootstrap asks them.
+
+    Raises:
+        InputError: samples have weights, or a number of their own each.
+    """
+    if state.sums.ndim == 2:
+        raise InputError(SAMPLEWISE)
+    matched, total = state.sums.cpu().numpy()
+    table = rows_of(np.array([[matched, total - matched]]), int(state.seen[0]))
+    hits, rows = int(table[0, 0]), int(table.sum())
+
+    def numbers(cells: Floats) -> dict[str, float]:
+        value = float(cells[0, 0] / rows) if rows else math.nan
+        return {"ExactMatch": value, "matched": float(cells[0, 0])}
+
+    return ResampledCounts(table, numbers, proportions={"ExactMatch": (hits, rows)})
+
+
+def refused_sums(name: str) -> ResampledCounts:
+    """Raises :class:`InputError`: a metric keeps sums over samples, which do not say how samples differ."""
+    raise InputError(
+        f"intervals must be None: {name} keeps sums over the samples, which do not say how samples differ: wrap it in"
+        " torchmetrics.wrappers.BootStrapper, which counts each batch several times"
+    )
+
+
+def refused_errors(rows: int) -> ResampledCounts:
+    """Returns the reasons for which errors of calibration have no interval."""
+    names = ("CalibrationError", "expected_error", "root_mean_square_error")
+    refused = {**dict.fromkeys(names, BIASED_ERROR), "maximum_error": MAXIMUM}
+    return ResampledCounts(np.array([[rows]]), None, refused=refused)

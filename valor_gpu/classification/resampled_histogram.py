@@ -1,0 +1,45 @@
+"""Histograms of scores as the bootstrap asks them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from valor_gpu.classification.resampled_classes import rows_of
+from valor_gpu.stats.counts import ResampledCounts
+
+if TYPE_CHECKING:
+    from valor_gpu.classification.ranking_metrics import RankingMetric
+    from valor_gpu.classification.score_metric import Histogram
+    from valor_gpu.stats.resample import Floats
+
+NO_ROWS = "histograms of classes do not say which scores are of one row: thresholds=None keeps the scores"
+SEPARATED = "perfect separation: data of this size do not show how the number varies"
+
+
+def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCounts:
+    """Returns the histograms of a metric of ranks as the bootstrap asks them: a score is known by its bucket.
+
+    Raises:
+        InputError: they hold sums of weights.
+    """
+    positives, every = state.counts.cpu().numpy()
+    classes, name = len(every), type(metric).__name__
+    rows, ignored = state.seen.tolist()[:2]
+    kept = classes * (rows - ignored) if metric.task.kind == "multiclass" else classes * rows - ignored
+    tables = rows_of(np.concatenate((positives, every - positives), 1), kept)
+    if classes > 1 and metric.average != "none":
+        return ResampledCounts(tables, None, "curve", refused={name: NO_ROWS})
+    names = [name] if classes == 1 else [f"{name}/{index}" for index in range(classes)]
+
+    def numbers(table: Floats) -> dict[str, float]:
+        hits, others = np.split(table, 2, 1)
+        values = metric._binned_value(torch.from_numpy(np.stack((hits, hits + others))))
+        return dict(zip(names, values.tolist()))
+
+    found = numbers(tables.astype(np.float64))
+    refused = {each: SEPARATED for each, value in found.items() if value in (0, 1)}
+    truths = dict(zip(names, positives.sum(1).astype(np.int64).tolist())) if classes > 1 else {}
+    return ResampledCounts(tables, numbers, "curve", truths, refused)

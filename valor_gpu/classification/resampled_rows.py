@@ -1,0 +1,183 @@
+"""What was decided of every row, as the bootstrap asks it: of means over classes, and of clusters of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.classification.class_counts import ClassCounts, decided, predicted_classes
+from valor_gpu.classification.resampled_classes import resampled_classes
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.state import check_elements, check_rows, joined
+from valor_gpu.stats.resample import Floats, Resampled
+
+if TYPE_CHECKING:
+    from valor_gpu.classification.ratio_base import RatioMetric
+    from valor_gpu.stats.counts import Counts, Proportions
+    from valor_gpu.stats.draws import Draws
+
+_IGNORED = -1
+_TN, _FP, _FN, _TP = range(4)  # 2 x true + predicted
+_ELEMENTS_AT_A_TIME = 1 << 20  # 8 MB as float64
+_MOST_AT_A_TIME = 64
+
+
+@dataclass(frozen=True)
+class RowCounts(ClassCounts):
+    """Counts of each class, and what they are counts of.
+
+    Attributes:
+        rows: multiclass: ``[N]``, C x true class + predicted class; else int8 ``[N, L]``, 2 x true + predicted. The
+            smallest integer dtype; -1: ignored.
+    """
+
+    rows: Tensor = joined()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless the counts are sound, and there is a code for each row."""
+        super().check(rule)
+        check_rows("rows", self.rows, int(self.seen[0]), "seen")
+        most = (rule.classes**2 if rule.kind == "multiclass" else 4) - 1
+        known = (self.rows >= _IGNORED) & (self.rows <= most)
+        check_elements("rows", self.rows, known, f"be a pair of classes from 0 to {most}, or -1")
+
+
+def empty_rows(task: Task) -> Tensor:
+    """Returns the codes of no rows."""
+    if task.kind != "multiclass":
+        return torch.empty((0, task.classes), dtype=torch.int8)
+    fits = (d for d in (torch.int8, torch.int16, torch.int32) if task.classes**2 - 1 <= torch.iinfo(d).max)
+    return torch.empty(0, dtype=next(fits, torch.int64))
+
+
+def row_codes(batch: ScoreBatch, top_k: int, threshold: float) -> Tensor:
+    """Returns the codes of the rows of a batch, as :class:`RowCounts` has them.
+
+    It does not synchronise with the device; codes of values that are an error have no meaning.
+    """
+    task, target = batch.task, batch.target.long()
+    if task.kind == "multiclass":
+        predicted = predicted_classes(batch, top_k)[0].long()
+        codes, sides = target * task.classes + predicted, task.classes
+    else:
+        scores, least = decided(batch, threshold)
+        codes, sides = 2 * target + (scores >= least), 2
+    sound = (target >= 0) & (target < sides)
+    if task.ignore_index is not None:
+        sound &= target != task.ignore_index
+    return torch.where(sound, codes, _IGNORED).to(empty_rows(task).dtype)
+
+
+class ResampledRows(Resampled):
+    """Rows of decisions as the bootstrap asks them.
+
+    Args:
+        metric: that gives the numbers.
+        state: of the metric.
+
+    Raises:
+        InputError: rows have weights.
+    """
+
+    family = "ratio"
+
+    def __init__(self, metric: RatioMetric, state: RowCounts) -> None:
+        self._cells, self._metric = resampled_classes(metric, state), metric
+        codes = state.rows.cpu().numpy()
+        counted = codes >= 0 if codes.ndim == 1 else np.ones(len(codes), bool)
+        self._rows = len(codes)
+        self.units = int(counted.sum())
+        self._counted = counted
+        kinds, found = np.unique(codes[counted], axis=0, return_inverse=True)
+        self._kinds, self._kind_of = kinds, found.reshape(-1)
+        self.chunk = max(1, min(_MOST_AT_A_TIME, _ELEMENTS_AT_A_TIME // max(1, len(kinds))))
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns the rows that hold a truth of a number."""
+        return self._cells.supports()
+
+    def proportions(self) -> Proportions:
+        """Returns successes and trials of the numbers that are proportions of rows."""
+        return self._cells.proportions()
+
+    def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
+        """Returns the codes of the clusters of the rows, in the order of the clusters.
+
+        Args:
+            given: the cluster of every row, in the order of updates (and of ranks), or by the index of the row.
+
+        Raises:
+            InputError: a row has no cluster, or there are more of them than rows.
+        """
+        rows = range(self._rows)
+        if isinstance(given, Mapping):
+            if missing := [row for row in rows if row not in given]:
+                raise InputError(f"clusters must name that of each of {self._rows} rows but lacks row {missing[0]}")
+            given = [given[row] for row in rows]
+        if len(given) != self._rows:
+            raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
+        return np.unique(np.asarray(given), return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        if draws.clusters is None and self._cells.has_numbers:
+            return self._cells.replicates(draws)
+        found: dict[str, Floats] = {}
+        for column, outcomes in enumerate(self._outcomes(self._counts(draws))):
+            for name, number in self._metric._numbers(outcomes).items():
+                found.setdefault(name, np.empty(draws.count))[column] = number
+        return found
+
+    def _counts(self, draws: Draws) -> Counts:
+        """How often rows of each kind are drawn, int64 ``[kinds, L]``."""
+        if draws.clusters is None:
+            return replace(draws, units=self.units).cells(np.bincount(self._kind_of, minlength=len(self._kinds)))
+        weights = replace(draws, units=draws.drawn, clusters=None).array()
+        counts = np.empty((len(self._kinds), draws.count), np.int64)
+        of = draws.clusters[self._counted]
+        for column in range(draws.count):
+            counts[:, column] = np.bincount(self._kind_of, weights[of, column], minlength=len(self._kinds))
+        return counts
+
+    def _outcomes(self, counts: Counts) -> Iterator[Outcomes]:
+        classes = self._metric.task.classes
+        made = _of_pairs(self._kinds, classes) if self._kinds.ndim == 1 else _of_labels(self._kinds, counts)
+        for column in range(counts.shape[1]):
+            yield made(counts[:, column], column)
+
+
+def _of_pairs(kinds: NDArray[Any], classes: int) -> Callable[[Counts, int], Outcomes]:
+    true, predicted = np.divmod(kinds.astype(np.int64), classes)
+    right = true == predicted
+
+    def outcomes(counts: Counts, _: int) -> Outcomes:
+        tp = np.bincount(true[right], counts[right], classes)
+        sums = [np.bincount(side, counts, classes) for side in (predicted, true)]
+        return Outcomes(tp, *sums, np.full(classes, float(counts.sum())))
+
+    return outcomes
+
+
+def _of_labels(kinds: NDArray[Any], counts: Counts) -> Callable[[Counts, int], Outcomes]:
+    drawn = counts.astype(np.float64)  # for a product by BLAS: whole numbers, so exact in any order
+    labels = kinds.shape[1]
+    sums = np.zeros((4, labels, counts.shape[1]))
+    step = max(1, _ELEMENTS_AT_A_TIME // max(1, len(kinds)))
+    for first in range(0, labels, step):
+        block = np.ascontiguousarray(kinds[:, first : first + step].T)
+        for code in range(4):
+            sums[code, first : first + step] = (block == code).astype(np.float64) @ drawn
+
+    def outcomes(_: Counts, column: int) -> Outcomes:
+        tn, fp, fn, tp = np.ascontiguousarray(sums[:, :, column])
+        return Outcomes(tp, tp + fp, tp + fn, tp + fp + fn + tn)
+
+    return outcomes

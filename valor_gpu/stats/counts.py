@@ -1,0 +1,107 @@
+"""Numbers of tables of counts, resampled from the cells of the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.resample import Floats, Resampled
+
+Counts = NDArray[np.int64]
+Proportions = Mapping[str, tuple[int, int]]
+
+_NUMBERS_AT_A_TIME = 1 << 20  # counts of all replicates of a portion: 8 MB
+_MOST_AT_A_TIME = 64
+
+
+class ResampledCounts(Resampled):
+    """Tables of counts as the bootstrap asks them.
+
+    Each table parts the rows of the data into cells. Rows of a cell are alike, so that to draw cells is to draw rows.
+    Several tables part the same rows in several ways, such as each class against the rest: a number of one table has an
+    interval, one of several has none.
+
+    Args:
+        tables: int64 ``[G, K]``, the counts of the K cells of G tables.
+        numbers: computes numbers by name of a replicate, float64 ``[G, K]``: the function that the metric computes its
+            own numbers with. None: there are none.
+        family: see :class:`Resampled`; likewise ``supports`` and ``refused``.
+        proportions: successes and trials by the names of numbers that are proportions of rows.
+    """
+
+    def __init__(
+        self,
+        tables: Counts,
+        numbers: Callable[[Floats], Mapping[str, float]] | None,
+        family: str = "ratio",
+        supports: Mapping[str, int] | None = None,
+        refused: Mapping[str, str] | None = None,
+        proportions: Proportions | None = None,
+    ) -> None:
+        self.family, self._tables, self._numbers = family, tables, numbers
+        self._supports, self._refused, self._proportions = supports or {}, refused or {}, proportions or {}
+        self._rows = tables.sum(1)
+        self.units = int(self._rows.max(initial=0))
+        self._held = np.nonzero(tables)
+        self.chunk = max(1, min(_MOST_AT_A_TIME, _NUMBERS_AT_A_TIME // max(1, len(self._held[0]))))
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the cells give numbers."""
+        return self._numbers is not None
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns the rows that hold a truth of a number."""
+        return self._supports
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no interval."""
+        return self._refused
+
+    def proportions(self) -> Proportions:
+        """Returns successes and trials of the numbers that are proportions of rows."""
+        return self._proportions
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        if self._numbers is None:
+            return {}
+        counts = self.cells(draws)
+        table = np.zeros(self._tables.shape)
+        found: dict[str, Floats] = {}
+        for column in range(draws.count):
+            table[self._held] = counts[:, column]
+            for name, number in self._numbers(table).items():
+                found.setdefault(name, np.empty(draws.count))[column] = number
+        return found
+
+    def cells(self, draws: Draws) -> Counts:
+        """Returns the counts, int64 ``[cells, L]``, of the cells that hold rows, table by table.
+
+        Tables of as many rows share their draws: a row drawn is found in the cells of each.
+        """
+        groups, counts = self._held[0], self._tables[self._held]
+        found = np.empty((len(counts), draws.count), np.int64)
+        for rows in np.unique(self._rows[groups]):
+            inside = self._rows[groups] == rows
+            ends = _ends(groups[inside], counts[inside])
+            limits = np.unique(ends)
+            drawn = replace(draws, units=int(rows), clusters=None).cells(np.diff(limits, prepend=0))
+            below = np.concatenate((np.zeros((1, draws.count), np.int64), drawn.cumsum(0)))
+            upper, lower = np.searchsorted(limits, ends), np.searchsorted(limits, ends - counts[inside])
+            found[inside] = below[upper + 1] - below[np.where(ends == counts[inside], 0, lower + 1)]
+        return found
+
+
+def _ends(groups: NDArray[Any], counts: Counts) -> Counts:
+    """Cumulative counts within each group; groups ascend."""
+    total = np.cumsum(counts)
+    first = np.flatnonzero(np.diff(groups, prepend=-1))
+    before = total[first] - counts[first]
+    ends: Counts = total - np.repeat(before, np.diff(first, append=len(groups)))
+    return ends
