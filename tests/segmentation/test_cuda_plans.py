@@ -71,14 +71,16 @@ def random_batch(generator: torch.Generator, classes: int, form: str, ignore: in
 
 
 @pytest.mark.parametrize("form", ["index", "one-hot", "mixed", "logits", "pairs", "pairs of logits"])
-def test_plans_of_random_maps_do_what_the_checked_path_and_the_cpu_do(form: str) -> None:
+@pytest.mark.parametrize("keep", [False, True])
+def test_plans_of_random_maps_do_what_the_checked_path_and_the_cpu_do(form: str, keep: bool) -> None:
     generator = torch.Generator().manual_seed(len(form))
     served = bad = 0
     for turn in range(16):
         classes, ignore = (3 if "logits" in form else 1, 2, 5, 19)[turn % 4], (None, 0, 1, 77, -1)[turn % 5]
         kind: Any = PixelConfusionMatrix if "pairs" in form else (IOU, mIOU)[turn // 4 % 2]
         given = form if form in ("one-hot", "mixed") else "index"
-        plain, metric, checked = (kind(classes, ignore_index=ignore, input_format=given) for _ in range(3))
+        choices = dict(ignore_index=ignore, input_format=given, keep_images=keep)
+        plain, metric, checked = (kind(classes, **choices) for _ in range(3))
         metric, checked = moved(metric), moved(checked)
         for _ in range(2):  # a plan adds to what is there
             sides = random_batch(generator, classes, form, ignore)
@@ -106,6 +108,13 @@ CASES: dict[str, tuple[Any, tuple[Tensor, Tensor], str, list[str]]] = {
     "logits": (lambda: IOU(3), (LOGITS, MAPS[1]), "pixels", ["begin", "count_logits"]),
     "scores": (lambda: MeanIoU(3), (LOGITS, LOGITS.bool()), "one_hot", ["begin", "count_one_hot", "end"]),
     "pairs": (lambda: PixelConfusionMatrix(3), MAPS, "pixels", ["begin", "count_maps"]),
+    "pairs of images": (
+        lambda: PixelConfusionMatrix(3, keep_images=True),
+        MAPS,
+        "pixels",
+        ["begin", "count_maps", "end"],
+    ),
+    "kept images": (lambda: IOU(3, keep_images=True), MAPS, "pixels", ["begin", "count_maps", "end"]),
 }
 
 

@@ -78,9 +78,8 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
-    add_image_interval_options(segment)
-    add_fail_under_option(segment)
-    add_report_options(segment)
+    for add_more in (add_image_interval_options, add_fail_under_option, add_report_options):
+        add_more(segment)
     segment.set_defaults(run=run)
 
 

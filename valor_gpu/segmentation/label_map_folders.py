@@ -31,9 +31,9 @@ from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
-from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images
+from valor_gpu.segmentation.resampled_images import no_images
+from valor_gpu.segmentation.resampled_label_maps import resampled_label_maps
 from valor_gpu.stats.intervals import Bootstrap
-from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from valor_gpu.store.saved import SavedImage, SavedRun
@@ -332,7 +332,11 @@ class Totals:
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
-        resampled = partial(_resampled, list(self.names), self._kept) if self.keep_images else no_images
+        resampled = (
+            partial(resampled_label_maps, list(self.names), tuple(self._kept), NUMBERS, RATIOS)
+            if self.keep_images
+            else no_images
+        )
         result = Result(values, self._signature(), counts, reasons, provenance=host_provenance, state=resampled)
         return result if intervals is None else result.with_intervals(intervals)
 
@@ -360,27 +364,6 @@ class Totals:
             "failed_images": len(self.failed),
             **more,
         }
-
-
-def _resampled(names: Sequence[str], kept: Sequence[tuple[str, NDArray[np.int64]]]) -> Resampled:
-    counts = np.array([table for _, table in kept], np.int64).reshape(-1, 3, len(names))
-    of_images = {f"image_{name}": region_value(ratio, counts, average) for name, (ratio, average) in NUMBERS.items()}
-    ious = region_value("iou", counts, None)
-    per_class = [f"{ratio}_per_class" for ratio in RATIOS]
-
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
-        sums = weights.sums(counts)
-        found = {name: region_value(ratio, sums, average) for name, (ratio, average) in NUMBERS.items()}
-        found |= {name: weights.means(values) for name, values in of_images.items()}
-        classes = {n: region_value(r, sums, None, zero_division=math.nan) for n, r in zip(per_class, RATIOS)}
-        for name, values in (classes | {"image_iou_per_class": weights.means(ious)}).items():
-            found |= {f"{name}/{each}": values[:, place] for place, each in enumerate(names)}
-        return found
-
-    images = (counts[:, 2] > 0).sum(0).tolist()
-    groups = [*per_class, "image_iou_per_class"]
-    supports = {f"{group}/{name}": held for group in groups for name, held in zip(names, images)}
-    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports, rows="image_")
 
 
 class _Mean:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from valor_gpu.reduce.ratios import Ratio, normalized
 from valor_gpu.result import Result
 from valor_gpu.segmentation.cuda_plans import added_plan
 from valor_gpu.segmentation.plans import Forms, form_planner
-from valor_gpu.segmentation.region_base import PixelMetric, narrowed, ours, pixel_task
+from valor_gpu.segmentation.region_base import MAX_IMAGE_PIXELS, PixelMetric, narrowed, ours, pixel_task
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images
 from valor_gpu.state import State, check_rows, check_sums, joined, summed
 from valor_gpu.stats.intervals import Bootstrap
@@ -181,10 +182,10 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         return form_planner(Forms(lambda: self.task, self._cuda_plan_of))
 
     def _cuda_plan_of(self, preds: Tensor, target: Tensor) -> Plan | None:
-        if self.keep_images:
-            return None
         batch = self._batch(preds, target)
-        return added_plan(batch, preds, target, "matrix", pairs=True) if ours(type(self)._batch) else None
+        if not ours(type(self)._batch) or (self.keep_images and math.prod(batch.shape[1:]) > MAX_IMAGE_PIXELS):
+            return None
+        return added_plan(batch, preds, target, "matrix", self.keep_images, pairs=True)
 
     def compute(self) -> Tensor:
         """Returns int64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``."""

@@ -19,6 +19,7 @@ KEEP_IMAGES = "intervals need the counts of every image: make the metric with ke
 MAXIMUM = "a maximum over pixels is in it, whose interval no resampling gives"
 
 _EXACT = 2.0**53  # up to here float64 holds every integer
+_BLOCK = 2**20  # numbers of 8 bytes that are made at a time
 _DIGIT = 24  # bits of a word of an exact mean: sums of 2^29 weights of such words are exact in float64
 
 
@@ -31,12 +32,11 @@ class Weights:
 
     def __init__(self, weights: NDArray[np.uint8]) -> None:
         self._weights = weights
-        self._wide: Floats = weights.T.astype(np.float64)
 
     def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
         """Computes the weighted sums of counts, exact: int64 ``[L, ...]`` of integers of 0 or more ``[N, ...]``."""
         rows = table.reshape(len(table), math.prod(table.shape[1:]))
-        found = self._wide @ rows.astype(np.float64)
+        found = self._product(rows)
         sums = found.astype(np.int64)
         # Sums of what is not negative only grow: where the last one is exact, so was each before it.
         large = np.flatnonzero(found.max(0, initial=0) >= _EXACT)
@@ -63,6 +63,15 @@ class Weights:
         for column in self._weights.T:
             yield np.repeat(rows, column, axis=0)
 
+    def _product(self, rows: NDArray[Any]) -> Floats:
+        """Weighted sums ``[L, K]`` in float64, a few megabytes of rows at a time."""
+        found = np.zeros((self._weights.shape[1], rows.shape[1]))
+        step = max(1, _BLOCK // max(1, *found.shape))
+        for start in range(0, len(rows), step):
+            part = slice(start, start + step)
+            found += self._weights[part].T.astype(np.float64) @ rows[part].astype(np.float64)
+        return found
+
     def _exact_sums(self, values: Floats) -> tuple[Any, Fraction, Floats]:
         """The sums of what is not NaN, as integers of Python ``[L, K]``, times what, and of how many numbers.
 
@@ -72,13 +81,13 @@ class Weights:
         rows = np.where(known, values, 0.0)
         exponent = int(np.frexp(np.abs(rows).max(initial=0.0))[1])
         rest, words = np.ldexp(rows, -exponent), 0
-        total: Any = np.zeros((len(self._wide), rows.shape[1]), object)
+        total: Any = np.zeros((self._weights.shape[1], rows.shape[1]), object)
         while rest.any():
             rest = np.ldexp(rest, _DIGIT)
             word = np.trunc(rest)
             rest, words = rest - word, words + 1
-            total = total * (1 << _DIGIT) + (self._wide @ word).astype(np.int64).astype(object)
-        return total, Fraction(2) ** (exponent - _DIGIT * words), self._wide @ known.astype(np.float64)
+            total = total * (1 << _DIGIT) + self._product(word).astype(np.int64).astype(object)
+        return total, Fraction(2) ** (exponent - _DIGIT * words), self._product(known)
 
 
 def _quotients(sums: Any, scale: Fraction, counts: Floats) -> Floats:

@@ -1,0 +1,46 @@
+"""Numbers of resampled images of label maps, from the counts of each image. Imports no torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.reduce.regions import region_value
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights
+
+
+def resampled_label_maps(
+    names: Sequence[str],
+    kept: Sequence[tuple[str, NDArray[np.int64]]],
+    means: Mapping[str, tuple[str, str]],
+    ratios: Sequence[str],
+) -> ResampledImages:
+    """Returns what intervals of :meth:`valor_gpu.segmentation.label_map_folders.Totals.result` are made of.
+
+    Args:
+        names: of the classes.
+        kept: name and counts int64 ``[3, C]`` of each image.
+        means: numbers of all classes, the ratio and its average.
+        ratios: numbers of each class.
+    """
+    counts = np.array([table for _, table in kept], np.int64).reshape(-1, 3, len(names))
+    of_images = {f"image_{name}": region_value(ratio, counts, average) for name, (ratio, average) in means.items()}
+    ious = region_value("iou", counts, None)
+    per_class = [f"{ratio}_per_class" for ratio in ratios]
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        sums = weights.sums(counts)
+        found = {name: region_value(ratio, sums, average) for name, (ratio, average) in means.items()}
+        found |= {name: weights.means(values) for name, values in of_images.items()}
+        classes = {n: region_value(r, sums, None, zero_division=math.nan) for n, r in zip(per_class, ratios)}
+        for name, values in (classes | {"image_iou_per_class": weights.means(ious)}).items():
+            found |= {f"{name}/{each}": values[:, place] for place, each in enumerate(names)}
+        return found
+
+    images = (counts[:, 2] > 0).sum(0).tolist()
+    groups = [*per_class, "image_iou_per_class"]
+    supports = {f"{group}/{name}": held for group in groups for name, held in zip(names, images)}
+    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports, rows="image_")
