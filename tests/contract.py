@@ -297,15 +297,16 @@ METRICS = [
     ),
     *(
         Case(
-            name=name,
-            make=partial(getattr(segmentation, name), **PANOPTIC),
-            other=partial(getattr(segmentation, name), **other),
+            name=f"{name} of kept images" if keep else name,
+            make=partial(getattr(segmentation, name), keep_images=keep, **PANOPTIC),
+            other=partial(getattr(segmentation, name), keep_images=keep, **other),
             batch=panoptic_batch,
             empty=partial(panoptic_batch, 0, 0),
             single=partial(panoptic_batch, 7, 1),
             bad=unknown_batch,
         )
         for name, other in OTHER.items()
+        for keep in (False, True)
     ),
     *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
     *map(_class_case, CLASS_CHOICES),

@@ -29,6 +29,12 @@ ONE_HOT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 """The same of one-hot maps, which may be read as label maps of 0 and 1."""
 
+_KEPT: dict[str, Any] = dict(num_classes=CLASSES, keep_images=True)
+KEPT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    name: (_KEPT, dict(_KEPT, ignore_index=1)) for name in ("mIOU", "PixelConfusionMatrix")
+}
+"""Arguments of metrics that keep the counts of each image."""
+
 
 class Flipped(segmentation.MeanIoU):
     """Reads the channels of predictions in reverse: MeanIoU without ``num_classes`` has no choice but the format."""
@@ -78,6 +84,7 @@ def region_rows() -> Iterator[dict[str, Any]]:
     for ending, rows, batch, bad in (
         ("", REGIONS, maps_batch, bad_maps),
         (" of one-hot maps", ONE_HOT, one_hot_batch, bad_one_hot),
+        (" of kept images", KEPT, maps_batch, bad_maps),
     ):
         for name, choices in rows.items():
             metric = getattr(segmentation, name)

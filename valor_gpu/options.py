@@ -88,4 +88,5 @@ class RegionOptions(MetricOptions, total=False):
     ignore_index: int | None
     include_background: bool
     input_format: str
+    keep_images: bool
     zero_division: float

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -25,6 +26,7 @@ from valor_gpu.report.text import plural
 if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
+    from valor_gpu.result import Result
     from valor_gpu.segmentation.coco_panoptic import PanopticEvaluation
 
 
@@ -61,6 +63,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add("--per-image", type=output_path, metavar="FILE", help="write a table (CSV) with one line per image")
     add("--threads", type=count, metavar="N", help="how many images are read at the same time; default: one per CPU")
     add_store_options(panoptic, images=True)
+    add_image_interval_options(panoptic)
     add_fail_under_option(panoptic)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
@@ -78,15 +81,17 @@ def run(options: argparse.Namespace) -> int:
         [("--gt-dir", folders[0]), ("--pred-dir", folders[1]), ("--images", options.images)],
     )
     check_store(options)
+    intervals = image_bootstrap_of(options)
     inputs = input_files(options, ground_truths=options.gt, predictions=options.pred)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         evaluated = _evaluate(options, folders, progress)
         progress.step("writing")
-        notes = _write(options, evaluated, folders, inputs)
-    _warn(options, evaluated)
+        result = evaluated.result(intervals)
+        notes = _write(options, (evaluated, result), folders, inputs)
+    _warn(options, result)
     if reports(options):
-        print(_report(options, evaluated, notes))
-    return fail_under_status(options, evaluated.result())
+        print(_report(options, evaluated, result, notes))
+    return fail_under_status(options, result)
 
 
 def _folder(options: argparse.Namespace, side: str) -> str:
@@ -129,36 +134,42 @@ def _evaluate(options: argparse.Namespace, folders: tuple[str, str], progress: P
 
 
 def _write(
-    options: argparse.Namespace, evaluated: PanopticEvaluation, folders: tuple[str, str], inputs: Inputs | None
+    options: argparse.Namespace,
+    found: tuple[PanopticEvaluation, Result],
+    folders: tuple[str, str],
+    inputs: Inputs | None,
 ) -> list[str]:
+    evaluated, result = found
     if inputs is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
         more = {"folders": evaluated.folders(folders), "categories": evaluated.names()}
-        write_json(options.json, document("panoptic", evaluated.result(), inputs, "cpu", **more))
+        write_json(options.json, document("panoptic", result, inputs, "cpu", **more))
     if options.per_image is not None:
         from valor_gpu.report.files import write_file
         from valor_gpu.report.panoptic import image_table
 
         write_file(options.per_image, image_table(evaluated.rows()).encode())
+    from valor_gpu.segmentation.coco_panoptic import SavablePanoptic
+
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
-    return notes + save_result(options, evaluated, options.pred, options.gt)
+    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt)
 
 
-def _warn(options: argparse.Namespace, evaluated: PanopticEvaluation) -> None:
+def _warn(options: argparse.Namespace, result: Result) -> None:
     from valor_gpu.report.panoptic import doubts
 
-    for text in doubts(evaluated.result(), options.gt, options.pred):
+    for text in doubts(result, options.gt, options.pred):
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, evaluated: PanopticEvaluation, notes: list[str]) -> str:
+def _report(options: argparse.Namespace, evaluated: PanopticEvaluation, result: Result, notes: list[str]) -> str:
+    from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.panoptic import class_table, count_line, summary
 
-    result = evaluated.result()
     parts = [summary(result, [category.is_thing for category in evaluated.ground_truth.categories])]
     if options.per_class:
         parts.append(class_table(result))
-    parts.append("\n".join([count_line(result), str(result.signature), *notes]))
+    parts.append("\n".join([count_line(result), *interval_lines(result.intervals), str(result.signature), *notes]))
     return "\n\n".join(parts)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -77,6 +78,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
+    add_image_interval_options(segment)
     add_fail_under_option(segment)
     add_report_options(segment)
     segment.set_defaults(run=run)
@@ -91,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
     check_not_read(outputs, [("--gt", options.gt), ("--pred", options.pred), ("--images", options.images)])
     check_overlay(options)
     check_store(options)
+    intervals = image_bootstrap_of(options)
     names = _class_names(options)
     sides, pairing = _paired(options)
     worst = worst_images(options)
@@ -100,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
         _check_failures(options, totals)
         doubts = totals.doubts()
         progress.step("drawing the worst images" if worst else "writing")
-        result = totals.result(_counts_of_files(pairing))
+        result = totals.result(_counts_of_files(pairing), intervals)
         _write_json(options, result, totals, pairing, doubts)  # before the pictures: an error of one costs no number
         notes = _save(options, result, totals, saved, doubts)
         pictures = [*(draw_overlay(options, worst, totals) if worst else []), *notes]
@@ -197,7 +200,7 @@ def _evaluate(
     workers = min(options.threads or threads(), len(pairing.pairs))
     task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None or saved is not None)
     _keep_memory()
-    totals, many = Totals(names, task), plural(len(pairing.pairs), "image")
+    totals, many = Totals(names, task, options.intervals is not None), plural(len(pairing.pairs), "image")
     with _image_lines(options, names) as add_line:
         progress.step(f"counting {many}")
         for done, image in enumerate(count_images(pairing.pairs, task), 1):
@@ -279,8 +282,10 @@ def _warn(options: argparse.Namespace, text: str) -> None:
 
 
 def _report(options: argparse.Namespace, result: Result, pictures: list[str]) -> str:
+    from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.segmentation import class_table, count_line, summary
 
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
     parts = [summary(result), *([class_table(result)] if options.per_class else [])]
-    return "\n\n".join([*parts, "\n".join([count_line(result), str(result.signature), *notes, *pictures])])
+    lines = [count_line(result), *interval_lines(result.intervals), str(result.signature), *notes, *pictures]
+    return "\n\n".join([*parts, "\n".join(lines)])

@@ -112,8 +112,8 @@ class PixelBatch:
             )
         return PixelCounts(counts, None if ignore is None else self.pixels - counts[..., TRUE, :].sum(), error)
 
-    def count_pairs(self) -> PixelCounts:
-        """The confusion matrix ``[C, C]``, rows are true classes, in place of the counts.
+    def count_pairs(self, per_image: bool = False) -> PixelCounts:
+        """The confusion matrix ``[C, C]`` or that of each image ``[B, C, C]``, rows are true classes; not the counts.
 
         Raises:
             InputError: a side is one-hot.
@@ -124,9 +124,13 @@ class PixelBatch:
                 " maps may overlap, so that a pixel has no one cell; give the argmax over the channels"
             )
         if self.form == "logits":
-            matrix, error = count_logit_pairs(self.preds, self.target, ignore_index=self.ignore_index)
+            matrix, error = count_logit_pairs(
+                self.preds, self.target, ignore_index=self.ignore_index, per_image=per_image
+            )
         else:
-            matrix, error = count_pixel_pairs(self.preds, self.target, self.classes, ignore_index=self.ignore_index)
+            matrix, error = count_pixel_pairs(
+                self.preds, self.target, self.classes, ignore_index=self.ignore_index, per_image=per_image
+            )
         return PixelCounts(matrix, None if self.ignore_index is None else self.pixels - matrix.sum(), error)
 
     def describe(self, code: int) -> str:

@@ -93,10 +93,9 @@ def panoptic_values(table: NDArray[np.int64], things: NDArray[np.bool_], names: 
         counts of every category.
     """
     scores = category_scores(table)
-    groups = {"": np.ones_like(things), "_things": things, "_stuff": ~things}
     means = {
         f"{number}{group}": float(mean)
-        for group, chosen in groups.items()
+        for group, chosen in panoptic_groups(things).items()
         for number, mean in zip(NUMBERS, mean_scores(scores, chosen))
     }
     by_name = {
@@ -105,6 +104,11 @@ def panoptic_values(table: NDArray[np.int64], things: NDArray[np.bool_], names: 
     rows = {"tp": TRUE_POSITIVES, "fp": FALSE_POSITIVES, "fn": FALSE_NEGATIVES}
     counts = {f"{name}_per_class": dict(zip(names, table[row].tolist())) for name, row in rows.items()}
     return {**means, **by_name, **counts}
+
+
+def panoptic_groups(things: NDArray[np.bool_]) -> dict[str, NDArray[np.bool_]]:
+    """The categories of each mean, bool ``[C]``, by the end of its name."""
+    return {"": np.ones_like(things), "_things": things, "_stuff": ~things}
 
 
 def panoptic_reasons(values: Mapping[str, Any]) -> dict[str, str]:

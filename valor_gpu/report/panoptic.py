@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from valor_gpu.report.text import plural, table
+from valor_gpu.report.text import bounded, plural, table
 from valor_gpu.result import Result
 
 _GROUPS = {"all": "", "things": "_things", "stuff": "_stuff"}
@@ -25,7 +25,7 @@ def summary(result: Result, things: Sequence[bool]) -> str:
     present = [not math.isnan(value) for value in result.values["pq_per_class"].values()]
     chosen = {"all": present, "things": _both(present, things), "stuff": _both(present, [not is_ for is_ in things])}
     rows = [
-        [name, *(_number(result.values[f"{number}{group}"]) for number in ("pq", "sq", "rq")), str(sum(chosen[name]))]
+        [name, *(bounded(result, f"{number}{group}") for number in ("pq", "sq", "rq")), str(sum(chosen[name]))]
         for name, group in _GROUPS.items()
     ]
     return table(["", "PQ", "SQ", "RQ", "categories"], rows)
@@ -41,7 +41,7 @@ def class_table(result: Result) -> str:
     rows = [
         [
             name,
-            *(_number(result.values[f"{number}_per_class"][name]) for number in numbers),
+            *(bounded(result, f"{number}_per_class", name) for number in numbers),
             *(f"{result.values[f'{count}_per_class'][name]:,}" for count in counts),
         ]
         for name, pq in result.values["pq_per_class"].items()
@@ -98,7 +98,3 @@ def image_table(rows: Iterable[tuple[Any, ...]]) -> str:
     for row in rows:
         writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row)
     return text.getvalue()
-
-
-def _number(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from valor_gpu.inputs.pixel_hints import USUAL_VOID
-from valor_gpu.report.text import plural, table
+from valor_gpu.report.text import bounded, plural, table
 from valor_gpu.result import Result
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def summary(result: Result) -> str:
     Args:
         result: of :class:`valor_gpu.segmentation.label_map_folders.Totals`; what does not exist is shown as ``-``.
     """
-    rows = [
-        [title, number(result.values[name]), number(result.values[f"image_{name}"])] for name, title in _TITLES.items()
-    ]
+    rows = [[title, bounded(result, name), bounded(result, f"image_{name}")] for name, title in _TITLES.items()]
     return table(["", "all pixels", "mean of images"], rows)
 
 
@@ -45,18 +43,13 @@ def class_table(result: Result) -> str:
     rows = [
         [
             name,
-            *(number(values[f"{key}_per_class"][name]) for key in _CLASS_COLUMNS.values()),
-            number(values["image_iou_per_class"][name]),
+            *(bounded(result, f"{key}_per_class", name) for key in _CLASS_COLUMNS.values()),
+            bounded(result, "image_iou_per_class", name),
             *(f"{values[f'{key}_per_class'][name]:,}" for key in _CLASS_COUNTS.values()),
         ]
         for name in values["iou_per_class"]
     ]
     return table(["class", *_CLASS_COLUMNS, "image IoU", *_CLASS_COUNTS], rows)
-
-
-def number(value: float) -> str:
-    """Three digits, or ``-`` for what does not exist."""
-    return "-" if math.isnan(value) else f"{value:.3f}"
 
 
 def count_line(result: Result) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from valor_gpu.result import Result
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -80,3 +84,25 @@ def failure_lines(what: str, reasons: Sequence[str], limit: int = 10) -> Iterato
     yield from (printable(f"{what}: {reason}") for reason in reasons[:limit])
     if len(reasons) > limit:
         yield f"{what}: {plural(len(reasons) - limit, 'more row')}"
+
+
+def number(value: float) -> str:
+    """Three digits, or ``-`` for what does not exist."""
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def bounded(result: Result, name: str, key: str | None = None) -> str:
+    """A number of a result, with the ends of its interval or why it has none, where intervals were asked for.
+
+    Args:
+        result: the result.
+        name: of the number, or of a mapping of numbers.
+        key: of the number in the mapping.
+    """
+    value = result.values[name] if key is None else result.values[name][key]
+    interval = result.intervals.get(name if key is None else f"{name}/{key}")
+    if interval is None or math.isnan(value):
+        return number(value)
+    if math.isnan(interval.low):
+        return f"{number(value)} ({interval.reason.partition(':')[0]})"
+    return f"{number(value)} ({number(interval.low)} to {number(interval.high)})"

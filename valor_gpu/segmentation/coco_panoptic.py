@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,8 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from valor_gpu.store.saved import SavedRun
@@ -84,11 +87,16 @@ class PanopticEvaluation:
         often = Counter(category.name for category in categories)
         return {c.name if often[c.name] == 1 else f"{c.name} ({c.id})": c.id for c in categories}
 
-    def result(self) -> Result:
-        """Numbers of all categories, of things and of stuff, of every category, and counts."""
-        table = self.tables().sum(0)
-        things = np.array([category.is_thing for category in self.ground_truth.categories])
-        values = panoptic_values(table, things, list(self.names()))
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Numbers of all categories, of things and of stuff, of every category, and counts.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices.
+        """
+        tables, names = self.tables(), list(self.names())
+        table = tables.sum(0)
+        things = np.array([category.is_thing for category in self.ground_truth.categories], np.bool_)
+        values = panoptic_values(table, things, names)
         counts = segment_counts(table)
         del counts["ignored_ground_truths"]  # only crowds are, which are counted apart
         more = {
@@ -100,7 +108,10 @@ class PanopticEvaluation:
         }
         choices = {"metric": "PanopticQuality", "protocol": "panopticapi", "iou_threshold": 0.5, "average": "macro"}
         counts = {"images": len(self.images), **counts, **more}
-        return Result(values, Signature(choices), counts, panoptic_reasons(values), provenance=host_provenance)
+        resampled = partial(resampled_panoptic, tables, list(self.ground_truth.annotations), things, names)
+        reasons = panoptic_reasons(values)
+        result = Result(values, Signature(choices), counts, reasons, provenance=host_provenance, state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Of every image its id, file, PQ, SQ and RQ over the categories that it has, and its counts."""
@@ -110,8 +121,12 @@ class PanopticEvaluation:
             scores = [float(part[index]) for part in means]
             yield (annotation.image_id, annotation.file_name, *scores, *tables[index, :5].sum(-1).tolist())
 
-    def to_run(self) -> SavedRun:
-        """The evaluation as a store keeps it; the F1 of an image is its recognition quality."""
+    def to_run(self, result: Result | None = None) -> SavedRun:
+        """The evaluation as a store keeps it; the F1 of an image is its recognition quality.
+
+        Args:
+            result: of :meth:`result`, with its intervals; None: without.
+        """
         from valor_gpu.store.saved import SavedImage
 
         names, images = ("image_f1", "image_pq", "image_sq"), []
@@ -119,7 +134,7 @@ class PanopticEvaluation:
             scores = {name: None if math.isnan(value) else value for name, value in zip(names, (rq, pq, sq))}
             outputs = dict(zip(("found", "wrong", "missed"), counts))
             images.append(SavedImage(str(number), {"image": file, "image_id": number}, outputs, scores))
-        return self.result().to_run().with_images(images, {"IoU threshold": 0.5})
+        return (result or self.result()).to_run().with_images(images, {"IoU threshold": 0.5})
 
     def folders(self, paths: tuple[str, str]) -> dict[str, dict[str, Any]]:
         """Of both sides the folder, how many files were read, their bytes and a hash of all hashes."""
@@ -130,6 +145,22 @@ class PanopticEvaluation:
             size = sum(picture.file_size for picture in pictures)
             found[name] = {"path": paths[1 - side], "files": len(pictures), "bytes": size, "sha256": digest}
         return found
+
+
+class SavablePanoptic:
+    """What a store keeps of an evaluation.
+
+    Args:
+        evaluation: of :func:`evaluate_files`.
+        result: of :meth:`PanopticEvaluation.result`.
+    """
+
+    def __init__(self, evaluation: PanopticEvaluation, result: Result) -> None:
+        self._evaluation, self._result = evaluation, result
+
+    def to_run(self) -> SavedRun:
+        """The run."""
+        return self._evaluation.to_run(self._result)
 
 
 def evaluate_files(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +24,9 @@ from valor_gpu.segmentation.region_base import (
     pixel_task,
     seen_counts,
 )
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_place, no_images, supports_of
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -54,6 +59,7 @@ class DiceScore(RegionState):
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
             a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
             ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -76,6 +82,8 @@ class DiceScore(RegionState):
         average: str | None = "macro",
         aggregation_level: str = "samplewise",
         input_format: str = "one-hot",
+        *,
+        keep_images: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         _check_classes(num_classes)
@@ -86,7 +94,7 @@ class DiceScore(RegionState):
         self.first = int(not self.kept[0])
         self.include_background, self.average = include_background, average
         self.aggregation_level, self.input_format = aggregation_level, input_format
-        super().__init__(task, aggregation_level == "samplewise", **kwargs)
+        super().__init__(task, aggregation_level == "samplewise", keep_images, **kwargs)
 
     @gives_own_memory
     def compute(self) -> Tensor:
@@ -95,17 +103,23 @@ class DiceScore(RegionState):
             return self._shown(table_dice(table, self.average))
         return self._shown(mean_of_images(self._values(self.state(), self.average)))
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value in float64, ``per_class``, and with ``samplewise`` ``per_image``; NaN has a reason.
 
         ``tp``, ``predicted`` and ``true`` are pixels of each class, background included.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
+
+        Raises:
+            InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
         """
         with self.synced_state() as state:
             found: dict[str, Any] = {"per_class": mean_of_images(self._values(state, None))}
             if self.average not in ("none", None):
                 rows = self._values(state, self.average)
                 found = {"DiceScore": float(mean_of_images(rows)), **found}
-                found |= {"per_image": rows} if self.per_image else {}
+                found |= {"per_image": rows} if self.of_images else {}
             reasons = {
                 "DiceScore": "no image has a pixel of a class that counts",
                 "per_class": "no image has a pixel of the class, true or predicted",
@@ -113,14 +127,59 @@ class DiceScore(RegionState):
             }
             missing = {name: text for name, text in reasons.items() if name in found and np.isnan(found[name]).any()}
             signature = self._signature_with("average", "aggregation_level", "include_background")
-            return Result(found | pixel_sums(state), signature, seen_counts(state, self.kept), missing)
+            result = Result(
+                found | pixel_sums(state),
+                signature,
+                seen_counts(state, self.kept),
+                missing,
+                state=self._resampled(state),
+            )
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _resampled(self, state: Regions) -> Callable[[], Resampled]:
+        if not self.per_image:
+            return no_images
+        averages: dict[str, str | None] = {"per_class": None}
+        if self.average not in ("none", None):
+            averages["DiceScore"] = self.average
+        return partial(_resampled_dice, state, self.kept, averages, self.of_images)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
         return self._values(state, self.average)
 
     def _values(self, state: Regions, average: str | None) -> NDArray[np.float64]:
         """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
-        return region_value("f1", state.images()[..., self.kept], average)
+        return region_value("f1", self._counts(state)[..., self.kept], average)
+
+
+def _resampled_dice(
+    state: Regions, kept: NDArray[np.bool_], averages: Mapping[str, str | None], of_images: bool
+) -> Resampled:
+    counts = state.images()[..., kept]
+    rows = {name: region_value("f1", counts, average) for name, average in averages.items()} if of_images else {}
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        found: dict[str, NDArray[np.float64]] = {}
+        sums = None if of_images else weights.sums(counts)
+        for name, average in averages.items():
+            values = weights.means(rows[name]) if sums is None else region_value("f1", sums, average)
+            found |= {name: values} if values.ndim == 1 else by_place(name, values)
+        return found
+
+    return ResampledImages(
+        "rows" if of_images else "pixels", counts, numbers, supports_of("per_class", counts[:, 2] > 0)
+    )
+
+
+def _resampled_generalized_dice(state: Regions, kept: NDArray[np.bool_], weight_type: str) -> Resampled:
+    counts = state.images()[..., kept]
+    rows, of_classes = (generalized_dice(counts, weight_type, per_class) for per_class in (False, True))
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        means = by_place("per_class", weights.means(of_classes))
+        return {"GeneralizedDiceScore": weights.means(rows), **means}
+
+    return ResampledImages("rows", counts, numbers, supports_of("per_class", counts[:, 2] > 0))
 
 
 class GeneralizedDiceScore(RegionState):
@@ -183,10 +242,13 @@ class GeneralizedDiceScore(RegionState):
             return self._shown(table_generalized_dice(table, self.weight_type, self.per_class))
         return self._shown(mean_of_images(self._values(self.state(), self.per_class)))
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value in float64, ``per_class`` and ``per_image``; 0 / 0 is 0 as in ``compute``.
 
         ``images_without_target`` counts the images in which no class that counts is true.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             rows = self._values(state, False)
@@ -196,7 +258,9 @@ class GeneralizedDiceScore(RegionState):
             counts = {**seen_counts(state, self.kept), "images_without_target": without}
             missing = dict.fromkeys(("GeneralizedDiceScore", "per_class") if not len(rows) else (), "there is no image")
             signature = self._signature_with("weight_type", "include_background")
-            return Result(found | pixel_sums(state), signature, counts, missing)
+            resampled = partial(_resampled_generalized_dice, state, self.kept, self.weight_type)
+            result = Result(found | pixel_sums(state), signature, counts, missing, state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
         return self._values(state, self.per_class)

@@ -83,6 +83,9 @@ class HausdorffDistance(DistanceMetric):
         config = {"distance_metric": distance_metric, "spacing": self.spacing, "directed": directed}
         super().__init__((num_classes, include_background), input_format, None, config, options, "micro", **kwargs)
 
+    def _is_maximum(self) -> bool:
+        return True
+
     def _scores(self, found: SurfaceDistances) -> Tensor:
         largest = found.statistics[..., LARGEST]
         return with_missing(largest[..., 0] if self.directed else largest.amax(-1), found)

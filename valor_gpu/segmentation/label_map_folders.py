@@ -1,7 +1,7 @@
 """Evaluation of label maps in files: threads read and count pairs of files, one result is for all. No torch import.
 
 Memory does not grow with the number of images, but for their names: one table of counts is kept for all pixels, and
-one sum over images of each number.
+one sum over images of each number. Intervals need the counts of each image too, 24 bytes a class.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,9 @@ from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from valor_gpu.store.saved import SavedImage, SavedRun
@@ -260,10 +264,12 @@ class Totals:
     Args:
         names: of the classes.
         task: what was counted.
+        keep_images: keep the counts of each image, which intervals need.
     """
 
-    def __init__(self, names: Sequence[str], task: Task) -> None:
-        self.names, self.task = names, task
+    def __init__(self, names: Sequence[str], task: Task, keep_images: bool = False) -> None:
+        self.names, self.task, self.keep_images = names, task, keep_images
+        self._kept: list[tuple[str, NDArray[np.int64]]] = []
         self.counts = np.zeros((3, len(names)), np.int64)
         self.images_per_class = np.zeros(len(names), np.int64)
         self.images = self.pixels = 0
@@ -279,6 +285,8 @@ class Totals:
             return {}
         self.counts += image.counts
         self.images += 1
+        if self.keep_images:
+            self._kept.append((image.pair.name, image.counts))
         self.images_per_class += ~absent(image.counts)
         self.pixels += image.pixels
         numbers = image_numbers(image.counts)
@@ -299,11 +307,15 @@ class Totals:
         """Of both sides, bytes of the files that counted, and SHA-256 of one line per file: its own, and its name."""
         return [(size, digest.hexdigest()) for digest, size in self._digests]
 
-    def result(self, more_counts: dict[str, int]) -> Result:
+    def result(self, more_counts: dict[str, int], intervals: int | Bootstrap | None = None) -> Result:
         """The numbers of all pixels, of each class, and the means over images.
 
         Args:
             more_counts: what else was counted, such as files without a partner.
+            intervals: replicates of a bootstrap over images, or its choices.
+
+        Raises:
+            InputError: intervals are asked for but the counts of images are not kept.
         """
         values: dict[str, Any] = dict(image_numbers(self.counts))
         values |= {f"image_{name}": float(mean.value()) for name, mean in self._means.items()}
@@ -320,7 +332,9 @@ class Totals:
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
-        return Result(values, self._signature(), counts, reasons, provenance=host_provenance)
+        resampled = partial(_resampled, list(self.names), self._kept) if self.keep_images else no_images
+        result = Result(values, self._signature(), counts, reasons, provenance=host_provenance, state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def doubts(self) -> list[str]:
         """Says where ``--ignore`` may have left out what should count."""
@@ -346,6 +360,27 @@ class Totals:
             "failed_images": len(self.failed),
             **more,
         }
+
+
+def _resampled(names: Sequence[str], kept: Sequence[tuple[str, NDArray[np.int64]]]) -> Resampled:
+    counts = np.array([table for _, table in kept], np.int64).reshape(-1, 3, len(names))
+    of_images = {f"image_{name}": region_value(ratio, counts, average) for name, (ratio, average) in NUMBERS.items()}
+    ious = region_value("iou", counts, None)
+    per_class = [f"{ratio}_per_class" for ratio in RATIOS]
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        sums = weights.sums(counts)
+        found = {name: region_value(ratio, sums, average) for name, (ratio, average) in NUMBERS.items()}
+        found |= {name: weights.means(values) for name, values in of_images.items()}
+        classes = {n: region_value(r, sums, None, zero_division=math.nan) for n, r in zip(per_class, RATIOS)}
+        for name, values in (classes | {"image_iou_per_class": weights.means(ious)}).items():
+            found |= {f"{name}/{each}": values[:, place] for place, each in enumerate(names)}
+        return found
+
+    images = (counts[:, 2] > 0).sum(0).tolist()
+    groups = [*per_class, "image_iou_per_class"]
+    supports = {f"{group}/{name}": held for group in groups for name, held in zip(names, images)}
+    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports, rows="image_")
 
 
 class _Mean:

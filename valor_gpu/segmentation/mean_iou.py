@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,7 +31,10 @@ from valor_gpu.segmentation.region_base import (
     seen_counts,
     words_on,
 )
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_place, supports_of
 from valor_gpu.state import joined, least, summed
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -177,11 +181,14 @@ class MeanIoU(RegionState):
             np.nan_to_num(mean_of_images(values), nan=-1.0) if self.per_class else mean_of_images(values.reshape(-1))
         )
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns ``MeanIoU`` and ``per_class`` in float64, NaN with a reason where they do not exist.
 
         ``per_class`` is the mean over images, ``per_image`` the mean over the classes of each image in order of
         arrival; ``tp``, ``predicted`` and ``true`` are pixels of each class.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             values = self._values(state)
@@ -198,13 +205,30 @@ class MeanIoU(RegionState):
             }
             missing = {name: text for name, text in reasons.items() if np.isnan(found[name]).any()}
             counts = seen_counts(state, kept_classes(len(found["tp"]), self.include_background))
-            return Result(found, self._signature_with("include_background"), counts, missing)
+            resampled = partial(_resampled_ious, state, self.include_background)
+            signature = self._signature_with("include_background")
+            result = Result(found, signature, counts, missing, state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
         values = self._values(state)
         return np.nan_to_num(values, nan=-1.0) if self.per_class else mean_of_images(values.T)
 
     def _values(self, state: Regions) -> NDArray[np.float64]:
-        """Intersection over union ``[N, C]`` of each image and class that counts, NaN where it is absent."""
-        counts = state.images()
-        return region_value("iou", counts, None)[:, kept_classes(counts.shape[-1], self.include_background)]
+        return _ious(state.images(), self.include_background)
+
+
+def _ious(counts: NDArray[np.int64], include_background: bool) -> NDArray[np.float64]:
+    """Intersection over union ``[N, C]`` of each image and class that counts, NaN where it is absent."""
+    return region_value("iou", counts, None)[:, kept_classes(counts.shape[-1], include_background)]
+
+
+def _resampled_ious(state: Regions, include_background: bool) -> Resampled:
+    counts = state.images()
+    values = _ious(counts, include_background)
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        return {"MeanIoU": weights.means_of_all(values), **by_place("per_class", weights.means(values))}
+
+    present = counts[:, 2, kept_classes(counts.shape[-1], include_background)] > 0
+    return ResampledImages("rows", counts, numbers, supports_of("per_class", present))

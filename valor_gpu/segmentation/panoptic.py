@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.checks import check_type
@@ -40,7 +42,11 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import ROUNDING, State, check_elements, check_sums, summed
+from valor_gpu.segmentation.resampled_images import no_images
+from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
+from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -63,25 +69,66 @@ class SegmentCounts(State):
     counts: Tensor = summed()
     images: Tensor = summed()
 
+    def table(self) -> NDArray[np.int64]:
+        """The counts of all images, int64 ``[8, C]``."""
+        return self.counts.cpu().numpy()
+
+    def number(self) -> int:
+        """How many images there were."""
+        return int(self.images)
+
     def check(self, rule: int) -> None:
         """Raises :class:`InputError` unless the counts are such as ``update`` leaves.
 
         Args:
             rule: the first column without a threshold.
         """
-        check_sums("counts", self.counts)
         check_sums("images", self.images)
-        matches = self.counts[TRUE_POSITIVES]
-        words = self.counts[IOU_SUM:] <= matches * 2.0**32
-        check_elements("counts", self.counts[IOU_SUM:], words, "be words of 32 bits for each match")
-        true = matches + self.counts[FALSE_NEGATIVES] <= self.counts[TRUE]
-        found = matches * (torch.arange(len(matches), device=matches.device) < rule) + self.counts[FALSE_POSITIVES]
-        sums = torch.from_numpy(iou_sums(self.counts.cpu().numpy())).to(matches.device)
-        within = true & (found <= self.counts[PREDICTED]) & (sums <= matches * (1 + ROUNDING))
-        check_elements("counts", self.counts.T, within, "have no more matches than segments")
+        _check_segments(self.counts, rule)
 
 
-class _PanopticMetric(Metric[SegmentCounts]):
+@dataclass(frozen=True)
+class ImageSegments(State):
+    """Counts of matched and unmatched segments of each image, 64 C bytes an image.
+
+    Attributes:
+        counts: int64 ``[N, 8, C]``, see :class:`SegmentCounts`.
+    """
+
+    counts: Tensor = joined()
+
+    def table(self) -> NDArray[np.int64]:
+        """The counts of all images, int64 ``[8, C]``."""
+        table: NDArray[np.int64] = self.counts.cpu().numpy().sum(0)
+        return table
+
+    def number(self) -> int:
+        """How many images there were."""
+        return len(self.counts)
+
+    def check(self, rule: int) -> None:
+        """Raises :class:`InputError` unless the counts of each image are such as ``update`` leaves.
+
+        Args:
+            rule: the first column without a threshold.
+        """
+        _check_segments(self.counts, rule)
+
+
+def _check_segments(counts: Tensor, rule: int) -> None:
+    """Raises :class:`InputError` unless counts ``[..., 8, C]`` are such as ``update`` leaves."""
+    check_sums("counts", counts)
+    words, matches = counts[..., IOU_SUM:, :], counts[..., TRUE_POSITIVES, :]
+    check_elements("counts", words, words <= matches.unsqueeze(-2) * 2.0**32, "be words of 32 bits for each match")
+    true = matches + counts[..., FALSE_NEGATIVES, :] <= counts[..., TRUE, :]
+    with_threshold = torch.arange(counts.shape[-1], device=counts.device) < rule
+    found = matches * with_threshold + counts[..., FALSE_POSITIVES, :]
+    sums = torch.from_numpy(iou_sums(counts.cpu().numpy())).to(counts.device)
+    within = true & (found <= counts[..., PREDICTED, :]) & (sums <= matches * (1 + ROUNDING))
+    check_elements("counts", counts.transpose(-1, -2), within, "have no more matches than segments")
+
+
+class _PanopticMetric(Metric[Any]):
     """Base of both: one update, with or without a threshold for stuff."""
 
     is_differentiable = False
@@ -95,6 +142,7 @@ class _PanopticMetric(Metric[SegmentCounts]):
         stuffs: Collection[int],
         allow_unknown_preds_category: bool,
         modified: bool,
+        keep_images: bool,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         self.things, self.stuffs = _categories("things", things), _categories("stuffs", stuffs)
@@ -106,10 +154,12 @@ class _PanopticMetric(Metric[SegmentCounts]):
         check_categories(self.categories, len(self.things))
         check_type("allow_unknown_preds_category", allow_unknown_preds_category, bool)
         self.allow_unknown_preds_category = allow_unknown_preds_category
-        self.modified = modified
+        check_type("keep_images", keep_images, bool)
+        self.modified, self.keep_images = modified, keep_images
         classes = len(self.categories)
         self._state_rule = len(self.things) if modified else classes
-        empty = SegmentCounts(torch.zeros((ROWS, classes), dtype=torch.int64), torch.zeros((), dtype=torch.int64))
+        zeros = torch.zeros((0, ROWS, classes) if keep_images else (ROWS, classes), dtype=torch.int64)
+        empty = ImageSegments(zeros) if keep_images else SegmentCounts(zeros, torch.zeros((), dtype=torch.int64))
         config = {
             "things": sorted(self.things),
             "stuffs": sorted(self.stuffs),
@@ -137,32 +187,48 @@ class _PanopticMetric(Metric[SegmentCounts]):
             allow_unknown=self.allow_unknown_preds_category,
         )  # fmt: skip
         error = raise_or_defer(code, panoptic_error(preds.shape, self.categories, preds))
+        if self.keep_images:
+            return self._add(ImageSegments(tables), error)
         images = torch.full((), len(preds), dtype=torch.int64, device=preds.device)
         self._add(SegmentCounts(tables.sum(0), images), error)
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns PQ, SQ and RQ over all categories, over things and over stuff, of every category, and counts.
 
         Names of categories are their ids. A category without a segment that counts is NaN, with a reason, and left out
         of means; so is the SQ of a category without a match, which means take as 0.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
+
+        Raises:
+            InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
         """
         with self.synced_state() as state:
-            table, images = state.counts.cpu().numpy(), int(state.images)
+            table, images = state.table(), state.number()
         things = np.arange(len(self.categories)) < len(self.things)
-        values = panoptic_values(table, things, [str(category) for category in self.categories])
+        names = [str(category) for category in self.categories]
+        values = panoptic_values(table, things, names)
+        resampled = partial(_resampled, state, things, names) if self.keep_images else no_images
         signature = Signature({"metric": type(self).__name__, **self._identity.config})
         counts = {"images": images, **segment_counts(table, self._state_rule)}
-        return Result(values, signature, counts, panoptic_reasons(values))
+        result = Result(values, signature, counts, panoptic_reasons(values), state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
         described = panoptic_error((1,), self.categories)(code)
         return f"{described} (the image is counted within its batch)"
 
     def _scores(self) -> Scores:
-        return category_scores(self.state().counts.cpu().numpy())
+        return category_scores(self.state().table())
 
     def _tensor(self, *parts: Any) -> Tensor:
         return torch.from_numpy(np.stack(parts, -1)).to(self.error.device)
+
+
+def _resampled(state: ImageSegments, things: NDArray[np.bool_], names: Sequence[str]) -> Resampled:
+    tables = state.counts.cpu().numpy()
+    return resampled_panoptic(tables, tables, things, names)
 
 
 class PanopticQuality(_PanopticMetric):
@@ -184,6 +250,7 @@ class PanopticQuality(_PanopticMetric):
         allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
         return_sq_and_rq: ``compute`` gives PQ, SQ and RQ.
         return_per_class: ``compute`` gives the numbers of every category: things ascending, then stuff ascending.
+        keep_images: keep the counts of each image, 64 bytes a category, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -205,12 +272,14 @@ class PanopticQuality(_PanopticMetric):
         allow_unknown_preds_category: bool = False,
         return_sq_and_rq: bool = False,
         return_per_class: bool = False,
+        *,
+        keep_images: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("return_sq_and_rq", return_sq_and_rq, bool)
         check_type("return_per_class", return_per_class, bool)
         self.return_sq_and_rq, self.return_per_class = return_sq_and_rq, return_per_class
-        super().__init__(things, stuffs, allow_unknown_preds_category, False, **kwargs)
+        super().__init__(things, stuffs, allow_unknown_preds_category, False, keep_images, **kwargs)
 
     def compute(self) -> Tensor:
         """Returns float64, as torchmetrics does: PQ ``[]``, of every category ``[1, C]``, or of three numbers ``[3]``.
@@ -240,6 +309,7 @@ class ModifiedPanopticQuality(_PanopticMetric):
         things: categories whose instances are told apart.
         stuffs: categories that have one segment an image.
         allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
+        keep_images: keep the counts of each image, 64 bytes a category, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -259,9 +329,11 @@ class ModifiedPanopticQuality(_PanopticMetric):
         things: Collection[int],
         stuffs: Collection[int],
         allow_unknown_preds_category: bool = False,
+        *,
+        keep_images: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
-        super().__init__(things, stuffs, allow_unknown_preds_category, True, **kwargs)
+        super().__init__(things, stuffs, allow_unknown_preds_category, True, keep_images, **kwargs)
 
     @gives_own_memory
     def compute(self) -> Tensor:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelTask
 from valor_gpu.inputs.values import Values
@@ -20,8 +23,11 @@ from valor_gpu.reduce.ratios import Ratio, normalized
 from valor_gpu.result import Result
 from valor_gpu.segmentation.cuda_plans import added_plan
 from valor_gpu.segmentation.plans import Forms, form_planner
-from valor_gpu.segmentation.region_base import PixelMetric, ours, pixel_task
-from valor_gpu.state import State, check_sums, summed
+from valor_gpu.segmentation.region_base import PixelMetric, narrowed, ours, pixel_task
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images
+from valor_gpu.state import State, check_rows, check_sums, joined, summed
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,6 +50,10 @@ class PixelPairs(State):
     matrix: Tensor = summed()
     seen: Tensor = summed()
 
+    def total(self) -> Tensor:
+        """The counts of all images."""
+        return self.matrix
+
     def check(self, rule: PixelTask) -> None:
         """Raises :class:`InputError` unless all are counts, of the pixels that were seen."""
         check_sums("matrix", self.matrix)
@@ -54,6 +64,28 @@ class PixelPairs(State):
                 f"state field matrix must sum to {pixels - ignored}, the pixels that were not ignored, but sums to"
                 f" {int(self.matrix.sum())}"
             )
+
+
+@dataclass(frozen=True)
+class ImagePairs(PixelPairs):
+    """Counts of pixels of each image by true and predicted class, 4 C^2 bytes an image.
+
+    Attributes:
+        matrix: int32 ``[N, C, C]``, rows are true classes.
+        seen: int64 ``[3]``, images, pixels, and pixels that were ignored.
+    """
+
+    matrix: Tensor = joined()
+    seen: Tensor = summed()
+
+    def check(self, rule: PixelTask) -> None:
+        """Raises :class:`InputError` unless all are counts, of the images and pixels that were seen."""
+        super().check(rule)
+        check_rows("matrix", self.matrix, int(self.seen[0]), "seen")
+
+    def total(self) -> Tensor:
+        """The counts of all images, int64 ``[C, C]``."""
+        return self.matrix.sum(0)
 
 
 def _check_memory(classes: int) -> None:
@@ -83,6 +115,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
             class.
         input_format: ``index``; channels of one-hot maps may overlap, so that a pixel has no one cell.
+        keep_images: keep the matrix of each image, 4 C^2 bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -107,6 +140,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         normalize: str | None = "none",
         ignore_index: int | None = None,
         input_format: str = "index",
+        keep_images: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("normalize", normalize, NORMALIZE)
@@ -117,9 +151,14 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
             )
         task = pixel_task(num_classes, ignore_index, "index")
         _check_memory(num_classes)
-        self.normalize = normalize
-        zeros = torch.zeros((num_classes, num_classes), dtype=torch.int64)
-        super().__init__(task, PixelPairs(zeros, torch.zeros(3, dtype=torch.int64)), **kwargs)
+        check_type("keep_images", keep_images, bool)
+        self.normalize, self.keep_images = normalize, keep_images
+        size, seen = (num_classes, num_classes), torch.zeros(3, dtype=torch.int64)
+        empty = (
+            ImagePairs(torch.zeros((0, *size), dtype=torch.int32), seen) if keep_images
+            else PixelPairs(torch.zeros(size, dtype=torch.int64), seen)
+        )  # fmt: skip
+        super().__init__(task, empty, **kwargs)
 
     def update(self, preds: Values, target: Values) -> None:
         """Counts a batch.
@@ -134,37 +173,49 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
                 instead, since ``update`` does not synchronise with the device.
         """
         batch = self._batch(preds, target)
-        matrix, ignored, error = batch.count_pairs()
-        deferred = raise_or_defer(error, batch.describe)
-        self._add(PixelPairs(matrix, self._seen(batch, ignored)), deferred)
+        matrix, ignored, error = batch.count_pairs(self.keep_images)
+        deferred, seen = raise_or_defer(error, batch.describe), self._seen(batch, ignored)
+        self._add(ImagePairs(narrowed(batch, matrix), seen) if self.keep_images else PixelPairs(matrix, seen), deferred)
 
     def _planner(self) -> Planner:
         return form_planner(Forms(lambda: self.task, self._cuda_plan_of))
 
     def _cuda_plan_of(self, preds: Tensor, target: Tensor) -> Plan | None:
+        if self.keep_images:
+            return None
         batch = self._batch(preds, target)
         return added_plan(batch, preds, target, "matrix", pairs=True) if ours(type(self)._batch) else None
 
     def compute(self) -> Tensor:
         """Returns int64 counts, or float32 fractions with 0 for 0 / 0: ``[C, C]``."""
-        matrix = self.state().matrix
-        return matrix if self.normalize in ("none", None) else self._normalized(matrix).nan_to_num(0.0).float()
+        matrix = self.state().total()
+        return matrix if self.normalize in ("none", None) else _shares(matrix, self.normalize).nan_to_num(0.0).float()
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen.
 
         It warns where ``ignore_index`` leaves one class.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
+
+        Raises:
+            InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
         """
         with self.synced_state() as state:
-            matrix = self._normalized(state.matrix)
+            total = state.total()
+            matrix = _shares(total, self.normalize)
             missing = ["confusion_matrix"] if bool(matrix.isnan().any()) else []
             images, pixels, ignored = state.seen.tolist()
-            self._warn_of_ignored(lambda: state.matrix.sum(1).cpu().numpy(), ignored)
-            unseen = (state.matrix.sum(0) == 0) & (state.matrix.sum(1) == 0)
+            self._warn_of_ignored(lambda: total.sum(1).cpu().numpy(), ignored)
+            unseen = (total.sum(0) == 0) & (total.sum(1) == 0)
             counts = {"images": images, "pixels": pixels, "ignored": ignored, "absent_classes": int(unseen.sum())}
             reasons = dict.fromkeys(missing, "the number of pixels that it is divided by is 0")
             values = {"confusion_matrix": matrix.cpu().numpy()}
-            return Result(values, self._signature_with("normalize"), counts, reasons, plot_confusion)
+            resampled = partial(_resampled_pairs, state, self.normalize) if self.keep_images else no_images
+            signature = self._signature_with("normalize")
+            result = Result(values, signature, counts, reasons, plot_confusion, state=resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Draws the matrix of :meth:`result` and returns figure and axes; collective like it.
@@ -178,9 +229,24 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         axes = self.result().plot(ax=ax)
         return axes.figure, axes
 
-    def _normalized(self, matrix: Tensor) -> Tensor:
-        """float64 fractions, or the counts as they are."""
-        if self.normalize != "iou":
-            return normalized(matrix if self.normalize in ("none", None) else matrix.double(), self.normalize)
-        counts = matrix.double()
-        return Ratio(counts, counts.sum(1, keepdim=True) + counts.sum(0) - counts).value()
+
+def _shares(matrix: Tensor, normalize: str | None) -> Tensor:
+    """float64 fractions of counts ``[..., C, C]``, or the counts as they are."""
+    if normalize != "iou":
+        return normalized(matrix if normalize in ("none", None) else matrix.double(), normalize)
+    counts = matrix.double()
+    return Ratio(counts, counts.sum(-1, keepdim=True) + counts.sum(-2, keepdim=True) - counts).value()
+
+
+def _resampled_pairs(state: PixelPairs, normalize: str | None) -> Resampled:
+    matrices = state.matrix.cpu().numpy()
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        found = _shares(torch.from_numpy(weights.sums(matrices)), normalize).double().numpy()
+        return {f"confusion_matrix/{i},{j}": found[:, i, j] for i, j in np.ndindex(*found.shape[1:])}
+
+    # Every cell of a true class rests on the images that hold the class.
+    images = (matrices.sum(2) > 0).sum(0).tolist()
+    classes = range(len(images))
+    supports = {f"confusion_matrix/{i},{j}": images[i] for i in classes for j in classes}
+    return ResampledImages("pixels", matrices, numbers, supports)

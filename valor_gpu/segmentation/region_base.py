@@ -179,14 +179,22 @@ class RegionState(PixelMetric[Any]):
 
     Args:
         task: what is expected; its classes are known.
-        per_image: keep the counts of each image, not those of the data set.
+        of_images: the number is a mean over images, not one of all pixels.
+        keep_images: keep the counts of each image all the same.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputTypeError: ``keep_images`` is no bool.
     """
 
     update_family: ClassVar[str | None] = "region counts"
 
-    def __init__(self, task: PixelTask, per_image: bool, /, **kwargs: Unpack[MetricOptions]) -> None:
-        self.per_image = per_image
+    def __init__(
+        self, task: PixelTask, of_images: bool, keep_images: bool = False, /, **kwargs: Unpack[MetricOptions]
+    ) -> None:
+        check_type("keep_images", keep_images, bool)
+        self.of_images, self.keep_images = of_images, keep_images
+        self.per_image = of_images or keep_images
         super().__init__(task, self._empty_state(task), self._choices_of_update(), **kwargs)
 
     def _choices_of_update(self) -> dict[str, Any]:
@@ -301,6 +309,11 @@ class RegionState(PixelMetric[Any]):
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
         """What :meth:`image_values` gives, ``[N, ...]``."""
         raise NotImplementedError
+
+    def _counts(self, state: Regions) -> NDArray[np.int64]:
+        """What the number is made of: the counts of each image ``[N, 3, C]``, or those of all as one ``[1, 3, C]``."""
+        counts = state.images()
+        return counts if self.of_images or not self.keep_images else counts.sum(0, keepdims=True)
 
     def _shown(self, value: float | list[float] | NDArray[np.float64]) -> Tensor:
         """What ``compute`` gives: float32, on the device of the metric."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +17,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.reduce.regions import AVERAGES, check_zero_division, mean_of_images, region_value
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import Regions, RegionState, kept_classes, pixel_sums, pixel_task, seen_counts
+from valor_gpu.segmentation.resampled_images import no_images
+from valor_gpu.segmentation.resampled_regions import Ratios, resampled_ratios
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -38,6 +44,7 @@ class RegionMetric(RegionState):
         include_background: whether class 0 counts in values and means.
         input_format: ``index``, ``one-hot`` or ``mixed``.
         zero_division: value of a class that is there but whose denominator is 0.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -56,6 +63,7 @@ class RegionMetric(RegionState):
         include_background: bool = True,
         input_format: str = "index",
         zero_division: float = 0.0,
+        keep_images: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("average", average, AVERAGES)
@@ -69,31 +77,38 @@ class RegionMetric(RegionState):
             raise InputError("include_background must be True with num_classes=1: no class is left")
         self.average, self.aggregation_level = average, aggregation_level
         self.include_background, self.zero_division = include_background, float(zero_division)
-        super().__init__(task, aggregation_level == "samplewise", **kwargs)
+        super().__init__(task, aggregation_level == "samplewise", keep_images, **kwargs)
 
     def compute(self) -> Tensor:
         """Returns the value, float32 ``[]``, or ``[C]`` without average."""
         value = mean_of_images(self._values(self.state(), self.average, self.zero_division))
         return torch.from_numpy(value).float().to(self.device)
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class`` and the pixels ``tp``, ``predicted`` and ``true`` are arrays ``[C]``; with
         ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
         an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
         classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
+
+        Raises:
+            InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
         """
         with self.synced_state() as state:
             self._warn_of_ignored(lambda: pixel_sums(state)["true"], int(state.seen[2]))
-            return self._result(state)
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:
         return self._values(state, self.average, self.zero_division)
 
     def _values(self, state: Regions, average: str | None, zero_division: float) -> NDArray[np.float64]:
         """Of each image, or of the data set as one: ``[N]``, or ``[N, C]`` without average."""
-        return region_value(self._ratio, state.images(), average, zero_division=zero_division, classes=self.kept)
+        return region_value(self._ratio, self._counts(state), average, zero_division=zero_division, classes=self.kept)
 
     def _number(self, state: Regions, average: str | None) -> NDArray[np.float64]:
         """As ``compute``, but NaN where all denominators are 0."""
@@ -104,20 +119,30 @@ class RegionMetric(RegionState):
         values: dict[str, Any] = {"per_class": self._number(state, None)}
         if self.average not in ("none", None):
             values = {type(self).__name__: float(self._number(state, self.average)), **values}
-            values |= {"per_image": self._values(state, self.average, math.nan)} if self.per_image else {}
+            values |= {"per_image": self._values(state, self.average, math.nan)} if self.of_images else {}
         values |= pixel_sums(state)
         return Result(
             values,
             self._signature_with("average", "aggregation_level", "include_background", "zero_division"),
             seen_counts(state, self.kept),
             self._reasons(values),
+            state=self._resampled(state),
         )
+
+    def _resampled(self, state: Regions) -> Callable[[], Resampled]:
+        if not self.per_image:
+            return no_images
+        averages: dict[str, str | None] = {"per_class": None}
+        if self.average not in ("none", None):
+            averages[type(self).__name__] = self.average
+        ratios = Ratios(self._ratio, averages, self.zero_division, self.kept, self.of_images)
+        return partial(resampled_ratios, state, ratios)
 
     def _reasons(self, values: dict[str, Any]) -> dict[str, str]:
         said = {"per_class": _NO_CLASS, "per_image": _NO_VALUE, type(self).__name__: _NO_VALUE}
         if not self.include_background:
             said["per_class"] += "; class 0 is the background, which is left out"
-        if self.per_image:
+        if self.of_images:
             said[type(self).__name__] = _NO_IMAGE
         return {name: said[name] for name in said if name in values and bool(np.isnan(values[name]).any())}
 
@@ -143,6 +168,7 @@ class IOU(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -184,6 +210,7 @@ class mIOU(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -222,6 +249,7 @@ class PixelAccuracy(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -262,6 +290,7 @@ class PixelPrecision(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -299,6 +328,7 @@ class PixelRecall(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -336,6 +366,7 @@ class PixelF1(RegionMetric):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is NaN and left out always.
+        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,10 @@ from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_s
 from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
+from valor_gpu.segmentation.resampled_images import MAXIMUM, ResampledImages, Weights, by_place, supports_of
 from valor_gpu.state import State, check_elements, joined
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -138,14 +142,18 @@ class SurfaceMetric(PixelMetric[ImageScores]):
         """
         return torch.from_numpy(np.asarray(averaged(self._values(self.state()), self.average))).to(self.error.device)
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value, with the mean and the number of scored images of every class, and counts.
 
         ``per_class`` and ``scored_images`` are arrays ``[C]``, without the background from class 1 on. ``scored``,
         ``one_boundary_empty`` and ``no_boundary`` count pairs of an image and a class.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
-            return self._result(state)
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _result(self, state: ImageScores) -> Result:
         found = self._values(state)
@@ -155,11 +163,37 @@ class SurfaceMetric(PixelMetric[ImageScores]):
             values = {type(self).__name__: float(averaged(found, self.average)), **values}
         missing = [name for name, value in values.items() if np.isnan(value).any()]
         counts = {"images": len(found), "scored": int((~np.isnan(found)).sum()), **self._empty_boundaries(state)}
-        return Result(values, self._signature_with("average"), counts, dict.fromkeys(missing, self._missing))
+        averages: dict[str, str | None] = {"per_class": "none"}
+        if self.average not in ("none", None):
+            averages[type(self).__name__] = self.average
+        resampled = partial(_resampled_scores, found, averages, self._is_maximum())
+        signature = self._signature_with("average")
+        return Result(values, signature, counts, dict.fromkeys(missing, self._missing), state=resampled)
+
+    def _is_maximum(self) -> bool:
+        """Whether the score of an image is a maximum over its pixels."""
+        return False
 
     def _empty_boundaries(self, state: ImageScores) -> dict[str, int]:
         """How many pairs of image and class have one empty boundary, and two."""
         raise NotImplementedError
+
+
+def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maximum: bool) -> Resampled:
+    places = by_place("per_class", found)
+
+    def numbers(weights: Weights) -> dict[str, Floats]:
+        rows = [[averaged(kept, average) for average in averages.values()] for kept in weights.repeated(found)]
+        values: dict[str, Floats] = {}
+        for name, column in zip(averages, zip(*rows)):
+            whole = np.array(column)
+            values |= {name: whole} if whole.ndim == 1 else by_place(name, whole)
+        return values
+
+    if is_maximum:
+        refused = dict.fromkeys((*averages, *places), MAXIMUM)
+        return ResampledImages("rows", found, lambda weights: {}, refused=refused)
+    return ResampledImages("rows", found, numbers, supports_of("per_class", ~np.isnan(found)))
 
 
 class DistanceMetric(SurfaceMetric):

@@ -96,6 +96,9 @@ class SurfaceDistance(DistanceMetric):
         classes = (num_classes, include_background)
         super().__init__(classes, input_format, ignore_index, config, options, average, **kwargs)
 
+    def _is_maximum(self) -> bool:
+        return self.statistic == "max"
+
     def _scores(self, found: SurfaceDistances) -> Tensor:
         if self.statistic == "mean":
             sides = 1 if self.directed else 2

@@ -1,0 +1,42 @@
+"""``--cluster-file`` of commands that read images: which of them belong together."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from valor_gpu.cli.options import add_interval_options, bootstrap_of, input_path
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from valor_gpu.stats.intervals import Bootstrap
+
+
+def add_image_interval_options(command: argparse.ArgumentParser) -> None:
+    """Adds the options of intervals and ``--cluster-file``; :func:`image_bootstrap_of` reads them."""
+    add_interval_options(command)
+    command.add_argument("--cluster-file", type=input_path, metavar="FILE",
+        help="of --intervals: CSV with the columns image and cluster, one line per image: images of a cluster, such as"
+        " a video or a patient, are drawn together")  # fmt: skip
+
+
+def image_bootstrap_of(options: argparse.Namespace) -> Bootstrap | None:
+    """Returns the choices of :func:`add_image_interval_options`; None without ``--intervals``.
+
+    Raises:
+        InputError: a choice is out of its range or needs ``--intervals``, or the file cannot be used.
+    """
+    bootstrap, path = bootstrap_of(options), options.cluster_file
+    if path is None:
+        return bootstrap
+    if bootstrap is None:
+        raise InputError("--cluster-file needs --intervals N but that is missing: add it, for example 1000")
+    if not os.path.isfile(path):
+        raise InputError(
+            f"--cluster-file must be a file but {path} {'is none' if os.path.exists(path) else 'is not there'}"
+        )
+    from valor_gpu.inputs.cluster_files import read_clusters
+
+    return replace(bootstrap, clusters=read_clusters(path))

@@ -1,0 +1,41 @@
+"""Panoptic quality of resampled images, from the counts of each image. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.ops._panoptic_cpu import TRUE
+from valor_gpu.reduce.panoptic import NUMBERS, category_scores, mean_scores, panoptic_groups
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights
+
+
+def resampled_panoptic(
+    tables: NDArray[np.int64], keys: NDArray[Any] | Sequence[Any], things: NDArray[np.bool_], names: Sequence[str]
+) -> ResampledImages:
+    """Returns what intervals of :func:`valor_gpu.reduce.panoptic.panoptic_values` are made of.
+
+    Args:
+        tables: int64 ``[N, 8, C]``, of each image.
+        keys: see :class:`ResampledImages`.
+        things: bool ``[C]``.
+        names: of the categories.
+    """
+
+    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+        scores = category_scores(weights.sums(tables))
+        found = {
+            f"{number}{group}": mean
+            for group, chosen in panoptic_groups(things).items()
+            for number, mean in zip(NUMBERS, mean_scores(scores, chosen))
+        }
+        for number, part in zip(NUMBERS, scores):
+            found |= {f"{number}_per_class/{name}": part[:, place] for place, name in enumerate(names)}
+        return found
+
+    images = (tables[:, TRUE] > 0).sum(0).tolist()
+    supports = {f"{number}_per_class/{name}": held for number in NUMBERS for name, held in zip(names, images)}
+    return ResampledImages("panoptic", keys, numbers, supports)
