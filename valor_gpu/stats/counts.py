@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -105,3 +105,32 @@ def _ends(groups: NDArray[Any], counts: Counts) -> Counts:
     before = total[first] - counts[first]
     ends: Counts = total - np.repeat(before, np.diff(first, append=len(groups)))
     return ends
+
+
+class ResampledParts(Resampled):
+    """States whose numbers have different names, as one.
+
+    Args:
+        parts: of the same rows; at least one.
+    """
+
+    def __init__(self, parts: Sequence[Resampled]) -> None:
+        self._parts = parts
+        self.family, self.unit = parts[0].family, parts[0].unit
+        self.units, self.chunk = max(part.units for part in parts), min(part.chunk for part in parts)
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        return {name: found for part in self._parts for name, found in part.replicates(draws).items()}
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns the units that hold a truth of a number."""
+        return {name: count for part in self._parts for name, count in part.supports().items()}
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no interval."""
+        return {name: reason for part in self._parts for name, reason in part.refused().items()}
+
+    def proportions(self) -> Proportions:
+        """Returns successes and trials of the numbers that are proportions of units."""
+        return {name: trials for part in self._parts for name, trials in part.proportions().items()}
