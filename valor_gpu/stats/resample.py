@@ -15,7 +15,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
-from valor_gpu.stats.methods import Replicates, default_method, interval_by
+from valor_gpu.stats.methods import DELETED, Replicates, default_method, interval_by, too_few_units
 from valor_gpu.stats.proportions import pass_rate
 
 Floats = NDArray[np.float64]
@@ -97,12 +97,12 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     wanted = [name for name in values if name in found and name not in refused]
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
     half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
-    deleted = _jackknife(state, draws) if "bca" in methods.values() else {}
+    deleted = _jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
     wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
-        if name in refused:
-            intervals[name] = Interval(reason=refused[name])
+        if reason := refused.get(name) or (_too_few(name, state, draws.drawn, choices) if name in found else ""):
+            intervals[name] = Interval(reason=reason)
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
             made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
@@ -124,6 +124,12 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
             **drawn,
         },
     )
+
+
+def _too_few(name: str, state: Resampled, drawn: int, choices: Bootstrap) -> str:
+    """Why so few units, or clusters, give no interval of the target; empty where they do or a method was chosen."""
+    unit = state.unit if choices.clusters is None else "clusters"
+    return "" if choices.method else too_few_units(state.family_of(name), choices.target, drawn, unit)
 
 
 def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None, confidence: float) -> Interval:
