@@ -155,7 +155,7 @@ class ClassifiedRows(Resampled):
 
 
 def _rows_of(predictions: Predictions, rows: NDArray[Any]) -> Predictions:
-    parts = {
+    parts: dict[str, Any] = {
         name: None if (part := getattr(predictions, name)) is None else part[rows] for name in ("scores", "labels")
     }
     return replace(predictions, target=predictions.target[rows], clusters=None, **parts)
