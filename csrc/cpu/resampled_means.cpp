@@ -162,7 +162,7 @@ class Replicates {
     for (int64_t t = 0; t < shape_.thresholds; ++t) {
       for (int64_t l = 0; l < lanes; ++l) out[l] = samples(group * W + l, t, k);
       std::fill(room.tp_limit.begin(), room.tp_limit.end(), 0);
-      walk_back(room.steps, count, room.events, room.events.kinds_at(t), to, room.tp_limit.data());
+      walk_back(room.steps, count, room.events, room.events.kinds_at(t), shape_.limits, to, room.tp_limit.data());
       for (int64_t l = 0; l < lanes; ++l) write_recalls(room, group * W + l, t, k, positives[l], l);
     }
     if (a > 0 || m < shape_.limits - 1) return;
