@@ -48,7 +48,10 @@ class RecordCodes {
   static constexpr uint8_t kKind = 3, kTied = 4;  // bits: EventKind, and tied with the record before it
 
   explicit RecordCodes(const ResampledTask& task)
-      : task_(task), shape_(shape_of(task)), size_(task.offsets[task.classes]), codes_(new uint8_t[size_ * task.areas]) {}
+      : task_(task),
+        shape_(shape_of(task)),
+        size_(task.offsets[task.classes]),
+        codes_(new uint8_t[size_ * task.areas]) {}
 
   // Codes of the records from `begin` on in area range a.
   const uint8_t* of(int64_t a, int64_t begin) const { return codes_.get() + a * size_ + begin; }
@@ -60,7 +63,8 @@ class RecordCodes {
       if (at + kAhead < end) prefetch_record(record(at + kAhead), shape_.row_bytes());
       const double before = score;
       score = record_score(record(at));
-      const bool tied = at > begin && tied_in_image(before, task_.record_units[at - 1], score, task_.record_units[at]);
+      const bool tied =
+          at > begin && tied_in_image(before, task_.record_units[at - 1], score, task_.record_units[at]);
       for (int64_t a = 0; a < shape_.areas; ++a)
         codes_[a * size_ + at] = static_cast<uint8_t>(kind_of(record(at), a) | (tied ? kTied : 0));
     }

@@ -81,9 +81,10 @@ int64_t count_steps(const ClassEvents& of, const uint8_t* weights) {
 
 // Where the samples of one class, range and threshold go, and when they are reached.
 struct LaneSamples {
-  const int32_t* reaching;       // [W, R + 1]: counts that reach each sample, ascending, after one never reached
-  const int32_t* positives;      // [W]
-  const int64_t *places, *stop;  // [R] in the caller's grid, and [R + 1] where it ends: null for an ascending grid
+  const int32_t* reaching;   // [W, R + 1]: counts that reach each sample, ascending, after one never reached
+  const int32_t* positives;  // [W]
+  const int64_t *places,
+      *stop;  // [R] in the caller's grid, and [R + 1] where it ends: null for an ascending grid
   int64_t recalls;
   double* const* out;  // [W]
 };
@@ -112,7 +113,8 @@ VALOR_INLINE int32_t take_samples(const LaneSamples& to, int lane, int32_t next,
   return next;
 }
 
-// True and false positives of all steps that are events at one threshold; tp_limit [M, W]: true ones by bucket.
+// True and false positives of all steps that are events at one threshold; tp_limit [M, W]: true ones by
+// bucket.
 template <int W>
 VALOR_INLINE void add_steps(const Steps<W>& steps, int64_t count, const ClassEvents& of, const uint8_t* kinds,
                             Counts* fp, int32_t* tp_limit) {
@@ -178,7 +180,8 @@ VALOR_INLINE void walk(const Steps<W>& steps, int64_t count, const ClassEvents& 
 
 // reaching [W, R + 1] of LaneSamples.
 template <int W>
-VALOR_INLINE void write_reaching(const double* grid, int64_t recalls, const int32_t* positives, int32_t* reaching) {
+VALOR_INLINE void write_reaching(const double* grid, int64_t recalls, const int32_t* positives,
+                                 int32_t* reaching) {
   for (int l = 0; l < W; ++l) {
     int32_t* to = reaching + l * (recalls + 1);
     to[0] = INT32_MIN;
@@ -211,10 +214,10 @@ VALOR_INLINE void add_truths(const ResampledTask& task, int64_t k, int64_t area,
     walk<W>(steps, count, of, kinds, limits, to, tp_limit);                                                  \
   }                                                                                                          \
   VALOR_CLONES void positives_of(const ResampledTask& task, int64_t k, int64_t area, const uint8_t* weights, \
-                                 int32_t(&positives)[W]) {                                                   \
+                                 int32_t (&positives)[W]) {                                                  \
     add_truths<W>(task, k, area, weights, positives);                                                        \
   }                                                                                                          \
-  VALOR_CLONES void reaching_of(const double* grid, int64_t recalls, const int32_t(&positives)[W],           \
+  VALOR_CLONES void reaching_of(const double* grid, int64_t recalls, const int32_t (&positives)[W],          \
                                 int32_t* reaching) {                                                         \
     write_reaching<W>(grid, recalls, positives, reaching);                                                   \
   }

@@ -48,7 +48,8 @@ class Replicates {
         by_size_(task.classes),
         stop_(task.recalls + 1, task.recalls) {
     std::iota(by_size_.begin(), by_size_.end(), 0);
-    std::stable_sort(by_size_.begin(), by_size_.end(), [&](int64_t a, int64_t b) { return rows(a) > rows(b); });
+    std::stable_sort(by_size_.begin(), by_size_.end(),
+                     [&](int64_t a, int64_t b) { return rows(a) > rows(b); });
     for (int64_t r = task.recalls - 1; r >= 0; --r) {
       stop_[r] = std::min(stop_[r + 1], task.grid_places[r]);
       ascending_ &= task.grid_places[r] == r;
@@ -165,12 +166,13 @@ class Replicates {
     steps_of(room.events, weights, room.steps);
     reaching_of(task_.recall_grid, shape_.recalls, positives, room.reaching.data());
     double* out[W] = {};
-    const LaneSamples to{room.reaching.data(), positives, ascending_ ? nullptr : task_.grid_places, stop_.data(),
-                         shape_.recalls, out};
+    const LaneSamples to{room.reaching.data(), positives,      ascending_ ? nullptr : task_.grid_places,
+                         stop_.data(),         shape_.recalls, out};
     for (int64_t t = 0; t < shape_.thresholds; ++t) {
       for (int64_t l = 0; l < lanes; ++l) out[l] = samples(group * W + l, t, k);
       std::fill(room.tp_limit.begin(), room.tp_limit.end(), 0);
-      walk_back(room.steps, count, room.events, room.events.kinds_at(t), shape_.limits, to, room.tp_limit.data());
+      walk_back(room.steps, count, room.events, room.events.kinds_at(t), shape_.limits, to,
+                room.tp_limit.data());
       for (int64_t l = 0; l < lanes; ++l) write_recalls(room, group * W + l, t, k, positives[l], l);
     }
     if (a > 0 || m < shape_.limits - 1) return;
@@ -209,9 +211,9 @@ class Replicates {
       const MeanPick& pick = task_.picks[p];
       if (pick.area != a || limit_of(pick) != m) continue;
       if (!pick.of_recall && !turned) turn(lane, present, values), turned = true;
-      task_.means[(sweep_.first + lane) * task_.num_picks + p] = pick.of_recall
-                                                                     ? mean_recall(lane, pick, present, values)
-                                                                     : mean_precision(lane, pick, present, values);
+      task_.means[(sweep_.first + lane) * task_.num_picks + p] =
+          pick.of_recall ? mean_recall(lane, pick, present, values)
+                         : mean_precision(lane, pick, present, values);
     }
   }
 
@@ -252,7 +254,8 @@ class Replicates {
     values.resize(std::max<int64_t>(values.size(), pick.count * block));
     double* to = values.data();
     for (int64_t i = 0; i < pick.count; ++i)
-      for (const int64_t k : present) *to++ = recall(lane, pick.limit, task_.pick_thresholds[pick.first + i], k);
+      for (const int64_t k : present)
+        *to++ = recall(lane, pick.limit, task_.pick_thresholds[pick.first + i], k);
     return mean_of(values.data(), pick.count * block);
   }
 
