@@ -28,7 +28,8 @@ struct RecordKinds {
   uint64_t hits, misses;
 };
 
-constexpr int64_t kWordThresholds = 56;  // thresholds of one RecordKinds: the bits of a word from any bit of a byte
+constexpr int64_t kWordThresholds =
+    56;  // thresholds of one RecordKinds: the bits of a word from any bit of a byte
 
 VALOR_HD uint64_t kind_mask(const CurveShape& shape, int64_t first) {
   const int64_t left = shape.thresholds - first;

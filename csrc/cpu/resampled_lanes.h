@@ -10,15 +10,26 @@
 namespace valor {
 namespace {
 
+// Vectors by name: a compiler left to itself keeps counts in memory, one by one.
+using Counts = int32_t __attribute__((vector_size(16)));
+using Values = double __attribute__((vector_size(32)));
+constexpr int kStrip = 4;  // lanes of a vector
+
+VALOR_INLINE Counts load_counts(const int32_t* from) {
+  Counts counts;
+  memcpy(&counts, from, sizeof counts);
+  return counts;
+}
+
 // Weights of the lanes at the records of one class, range and limit.
 template <int W>
 struct Steps {
-  std::vector<int32_t> event;   // which event each step is
-  std::vector<int32_t> misses;  // [steps, W] weights of false positives of every threshold that come before
-  std::vector<uint8_t> weight;  // [steps, W]
+  std::vector<int32_t> event;  // which event each step is
+  // [steps, 2, W]: its weights, and those of the false positives of every threshold that come before
+  std::vector<int32_t> weights;
 
   void resize(int64_t steps) {
-    event.resize(steps), misses.resize(steps * W), weight.resize(steps * W);
+    if (static_cast<int64_t>(event.size()) < steps) event.resize(steps), weights.resize(steps * 2 * W);
   }
 };
 
@@ -48,9 +59,9 @@ VALOR_INLINE void write_steps(const ClassEvents& of, const uint8_t* weights, Ste
     for (int copy = 0; copy < copies; ++copy) {
       for (int32_t j = i; j < i + event.run; ++j, ++step) {
         steps.event[step] = j;
-        for (int l = 0; l < W; ++l) steps.misses[step * W + l] = misses[l];
-        for (int l = 0; l < W; ++l)
-          steps.weight[step * W + l] = event.run > 1 ? static_cast<uint8_t>(row[l] > copy) : row[l];
+        int32_t* to = steps.weights.data() + step * 2 * W;
+        for (int l = 0; l < W; ++l) to[l] = event.run > 1 ? row[l] > copy : row[l];
+        for (int l = 0; l < W; ++l) to[W + l] = misses[l];
       }
     }
     i += event.run;
@@ -70,9 +81,10 @@ int64_t count_steps(const ClassEvents& of, const uint8_t* weights) {
 
 // Where the samples of one class, range and threshold go, and when they are reached.
 struct LaneSamples {
-  const int32_t* reaching;       // [W, R + 1]: counts that reach each sample, ascending, after one never reached
-  const int32_t* positives;      // [W]
-  const int64_t *places, *stop;  // [R] in the caller's grid, and [R + 1] where it ends: null for an ascending grid
+  const int32_t* reaching;   // [W, R + 1]: counts that reach each sample, ascending, after one never reached
+  const int32_t* positives;  // [W]
+  const int64_t *places,
+      *stop;  // [R] in the caller's grid, and [R + 1] where it ends: null for an ascending grid
   int64_t recalls;
   double* const* out;  // [W]
 };
@@ -86,62 +98,81 @@ inline int32_t begin_samples(const LaneSamples& to, int lane, int32_t count) {
   return static_cast<int32_t>(reached);
 }
 
-// Walks the steps from the last to the first: the largest precision so far is that of all samples which
-// true positives from here on reach. Copies of one step add up to its last: precision grows with each.
-// tp_limit: [M, W] true positives by bucket.
+// Takes one sample after another that `count` true positives of a lane no longer reach; the next reached one.
+VALOR_INLINE int32_t take_samples(const LaneSamples& to, int lane, int32_t next, int64_t stop, int32_t count,
+                                  double value) {
+  const int32_t* reaching = to.reaching + lane * (to.recalls + 1);
+  double* out = to.out[lane];
+  do {
+    --next;
+    if (!to.places)
+      out[next] = value;
+    else if (to.places[next] < stop)
+      out[to.places[next]] = value;
+  } while (count < reaching[next]);
+  return next;
+}
+
+// True and false positives of all steps that are events at one threshold; tp_limit [M, W]: true ones by
+// bucket.
 template <int W>
-VALOR_INLINE void walk(const Steps<W>& steps, int64_t count, const ClassEvents& of, const uint8_t* kinds,
-                       const LaneSamples& to, int32_t* tp_limit) {
-  const int32_t* events = steps.event.data();
-  int32_t fp[W] = {}, tp[W] = {}, next[W], need[W], limit_of[W];
+VALOR_INLINE void add_steps(const Steps<W>& steps, int64_t count, const ClassEvents& of, const uint8_t* kinds,
+                            Counts* fp, int32_t* tp_limit) {
   for (int64_t i = 0; i < count; ++i) {
-    const uint8_t* weight = steps.weight.data() + i * W;
-    const EventKind kind = static_cast<EventKind>(kinds[events[i]]);
-    if (kind == kHit) {
-      int32_t* sums = tp_limit + int64_t{of.events[events[i]].bucket} * W;
-      for (int l = 0; l < W; ++l) sums[l] += weight[l], tp[l] += weight[l];
-    } else if (kind == kMiss) {
-      for (int l = 0; l < W; ++l) fp[l] += weight[l];
+    const int32_t event = steps.event[i], *weights = steps.weights.data() + i * 2 * W;
+    if (kinds[event] == kHit) {
+      int32_t* sums = tp_limit + int64_t{of.events[event].bucket} * W;
+      for (int l = 0; l < W; l += kStrip) {
+        const Counts sum = load_counts(sums + l) + load_counts(weights + l);
+        memcpy(sums + l, &sum, sizeof sum);
+      }
+    } else if (kinds[event] == kMiss) {
+      for (int s = 0; s < W / kStrip; ++s) fp[s] += load_counts(weights + s * kStrip);
     }
   }
+}
+
+// Walks the steps from the last to the first: the largest precision so far is that of all samples which
+// true positives from here on reach. Copies of one step add up to its last: precision grows with each.
+template <int W>
+VALOR_INLINE void walk(const Steps<W>& steps, int64_t count, const ClassEvents& of, const uint8_t* kinds,
+                       int64_t limits, const LaneSamples& to, int32_t* tp_limit) {
+  constexpr int kStrips = W / kStrip;
+  Counts fp[kStrips] = {}, tp[kStrips] = {}, need[kStrips];
+  Values top[kStrips] = {};
+  int32_t next[W];
+  int64_t stop[W];
+  add_steps<W>(steps, count, of, kinds, fp, tp_limit);
+  for (int64_t m = 0; m < limits; ++m)
+    for (int s = 0; s < kStrips; ++s) tp[s] += load_counts(tp_limit + m * W + s * kStrip);
   for (int l = 0; l < W; ++l) {
-    limit_of[l] = next[l] = begin_samples(to, l, tp[l]);
-    need[l] = to.reaching[l * (to.recalls + 1) + next[l]];
+    next[l] = begin_samples(to, l, tp[l / kStrip][l % kStrip]);
+    need[l / kStrip][l % kStrip] = to.reaching[l * (to.recalls + 1) + next[l]];
+    stop[l] = to.stop[next[l]];
   }
-  double top[W] = {};
-  for (int64_t i = count - 1; i >= 0; --i) {
-    const uint8_t* weight = steps.weight.data() + i * W;
-    const int32_t* misses = steps.misses.data() + i * W;
-    const EventKind kind = static_cast<EventKind>(kinds[events[i]]);
+  const int32_t* weights = steps.weights.data() + (count - 1) * 2 * W;
+  for (int64_t i = count - 1; i >= 0; --i, weights -= 2 * W) {
+    const uint8_t kind = kinds[steps.event[i]];
     if (kind == kMiss) {
-      for (int l = 0; l < W; ++l) fp[l] -= weight[l];
+      for (int s = 0; s < kStrips; ++s) fp[s] -= load_counts(weights + s * kStrip);
     } else if (kind == kHit) {
-      uint8_t crossed[W];
+      Counts crossed = {};
       // A lane of weight 0 repeats the true positive before it, with as many false ones or more.
-      for (int l = 0; l < W; ++l) {
-        const double value = weighted_precision(tp[l], misses[l] + fp[l]);
-        top[l] = value > top[l] ? value : top[l];
+      for (int s = 0; s < kStrips; ++s) {
+        const Values hits = __builtin_convertvector(tp[s], Values);
+        const Values misses = __builtin_convertvector(fp[s] + load_counts(weights + W + s * kStrip), Values);
+        const Values value = hits / (misses + hits + kEpsilon);  // precision_at
+        top[s] = value > top[s] ? value : top[s];
+        tp[s] -= load_counts(weights + s * kStrip);
+        crossed |= (tp[s] < need[s]) & (Counts{1, 2, 4, 8} << s * kStrip);
       }
-      for (int l = 0; l < W; ++l) {
-        tp[l] -= weight[l];
-        crossed[l] = tp[l] < need[l];
-      }
-      for (int part = 0; part < W; part += 8) {
-        uint64_t lanes;
-        for (memcpy(&lanes, crossed + part, 8); lanes; lanes &= lanes - 1) {
-          const int l = part + __builtin_ctzll(lanes) / 8;
-          const int32_t* reaching = to.reaching + l * (to.recalls + 1);
-          int32_t r = next[l];
-          do {
-            --r;
-            if (!to.places)
-              to.out[l][r] = top[l];
-            else if (to.places[r] < to.stop[limit_of[l]])
-              to.out[l][to.places[r]] = top[l];
-          } while (tp[l] < reaching[r]);
-          next[l] = r;
-          need[l] = reaching[r];
-        }
+      uint64_t halves[2];
+      memcpy(halves, &crossed, sizeof crossed);
+      const uint64_t both = halves[0] | halves[1];
+      for (uint32_t lanes = static_cast<uint32_t>(both | both >> 32); lanes; lanes &= lanes - 1) {
+        const int l = __builtin_ctz(lanes), s = l / kStrip, at = l % kStrip;
+        next[l] = take_samples(to, l, next[l], stop[l], tp[s][at], top[s][at]);
+        need[s][at] = to.reaching[l * (to.recalls + 1) + next[l]];
       }
     }
   }
@@ -149,7 +180,8 @@ VALOR_INLINE void walk(const Steps<W>& steps, int64_t count, const ClassEvents& 
 
 // reaching [W, R + 1] of LaneSamples.
 template <int W>
-VALOR_INLINE void write_reaching(const double* grid, int64_t recalls, const int32_t* positives, int32_t* reaching) {
+VALOR_INLINE void write_reaching(const double* grid, int64_t recalls, const int32_t* positives,
+                                 int32_t* reaching) {
   for (int l = 0; l < W; ++l) {
     int32_t* to = reaching + l * (recalls + 1);
     to[0] = INT32_MIN;
@@ -177,14 +209,15 @@ VALOR_INLINE void add_truths(const ResampledTask& task, int64_t k, int64_t area,
     write_steps<W>(of, weights, steps);                                                                      \
   }                                                                                                          \
   VALOR_CLONES void walk_back(const Steps<W>& steps, int64_t count, const ClassEvents& of,                   \
-                              const uint8_t* kinds, const LaneSamples& to, int32_t* tp_limit) {              \
-    walk<W>(steps, count, of, kinds, to, tp_limit);                                                          \
+                              const uint8_t* kinds, int64_t limits, const LaneSamples& to,                   \
+                              int32_t* tp_limit) {                                                           \
+    walk<W>(steps, count, of, kinds, limits, to, tp_limit);                                                  \
   }                                                                                                          \
   VALOR_CLONES void positives_of(const ResampledTask& task, int64_t k, int64_t area, const uint8_t* weights, \
-                                 int32_t(&positives)[W]) {                                                   \
+                                 int32_t (&positives)[W]) {                                                  \
     add_truths<W>(task, k, area, weights, positives);                                                        \
   }                                                                                                          \
-  VALOR_CLONES void reaching_of(const double* grid, int64_t recalls, const int32_t(&positives)[W],           \
+  VALOR_CLONES void reaching_of(const double* grid, int64_t recalls, const int32_t (&positives)[W],          \
                                 int32_t* reaching) {                                                         \
     write_reaching<W>(grid, recalls, positives, reaching);                                                   \
   }

@@ -14,7 +14,7 @@ namespace valor {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr int64_t kSampleBytes = 44 << 20;  // of a sweep; 64 replicates of 80 classes under COCO's choices
+constexpr int64_t kSampleBytes = 22 << 20;  // of a sweep; 32 replicates of 80 classes under COCO's choices
 
 VALOR_CLONES double leaf_sum(const double* values, int32_t size) {
   struct Values {
@@ -42,9 +42,14 @@ template <int W>
 class Replicates {
  public:
   explicit Replicates(const ResampledTask& task)
-      : task_(task), shape_(shape_of(task)), by_size_(task.classes), stop_(task.recalls + 1, task.recalls) {
+      : task_(task),
+        shape_(shape_of(task)),
+        codes_(task),
+        by_size_(task.classes),
+        stop_(task.recalls + 1, task.recalls) {
     std::iota(by_size_.begin(), by_size_.end(), 0);
-    std::stable_sort(by_size_.begin(), by_size_.end(), [&](int64_t a, int64_t b) { return rows(a) > rows(b); });
+    std::stable_sort(by_size_.begin(), by_size_.end(),
+                     [&](int64_t a, int64_t b) { return rows(a) > rows(b); });
     for (int64_t r = task.recalls - 1; r >= 0; --r) {
       stop_[r] = std::min(stop_[r + 1], task.grid_places[r]);
       ascending_ &= task.grid_places[r] == r;
@@ -52,6 +57,10 @@ class Replicates {
   }
 
   void run(int64_t most_lanes) {
+    auto classes = [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) codes_.read(by_size_[i]);
+    };
+    parallel_for(task_.classes, 1, static_cast<int>(task_.threads), classes);
     const int64_t room = std::min(most_lanes, task_.replicates);
     samples_.reset(new double[room * lane_samples()]);
     recalls_.resize(room * lane_recalls());
@@ -69,8 +78,8 @@ class Replicates {
  private:
   // What one thread works with.
   struct Room {
-    explicit Room(const ResampledTask& task)
-        : events(task),
+    Room(const ResampledTask& task, const RecordCodes& codes)
+        : events(task, codes),
           reaching(W * (task.recalls + 1)),
           tp_limit(task.limits * W),
           values(task.thresholds * task.recalls) {}
@@ -83,9 +92,9 @@ class Replicates {
   // Rooms that no thread uses now; the caller keeps them from loop to loop.
   class Rooms {
    public:
-    std::unique_ptr<Room> take(const ResampledTask& task) {
+    std::unique_ptr<Room> take(const ResampledTask& task, const RecordCodes& codes) {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (rooms_.empty()) return std::unique_ptr<Room>(new Room(task));
+      if (rooms_.empty()) return std::unique_ptr<Room>(new Room(task, codes));
       std::unique_ptr<Room> room = std::move(rooms_.back());
       rooms_.pop_back();
       return room;
@@ -132,7 +141,7 @@ class Replicates {
 
   void sweep_range(int64_t a, int64_t m) {
     auto classes = [&](int64_t begin, int64_t end) {
-      std::unique_ptr<Room> room = rooms_.take(task_);
+      std::unique_ptr<Room> room = rooms_.take(task_, codes_);
       for (int64_t item = begin; item < end; ++item)
         run_class(*room, by_size_[item / sweep_.groups], a, m, item % sweep_.groups);
       rooms_.give(std::move(room));
@@ -157,12 +166,13 @@ class Replicates {
     steps_of(room.events, weights, room.steps);
     reaching_of(task_.recall_grid, shape_.recalls, positives, room.reaching.data());
     double* out[W] = {};
-    const LaneSamples to{room.reaching.data(), positives, ascending_ ? nullptr : task_.grid_places, stop_.data(),
-                         shape_.recalls, out};
+    const LaneSamples to{room.reaching.data(), positives,      ascending_ ? nullptr : task_.grid_places,
+                         stop_.data(),         shape_.recalls, out};
     for (int64_t t = 0; t < shape_.thresholds; ++t) {
       for (int64_t l = 0; l < lanes; ++l) out[l] = samples(group * W + l, t, k);
       std::fill(room.tp_limit.begin(), room.tp_limit.end(), 0);
-      walk_back(room.steps, count, room.events, room.events.kinds_at(t), to, room.tp_limit.data());
+      walk_back(room.steps, count, room.events, room.events.kinds_at(t), shape_.limits, to,
+                room.tp_limit.data());
       for (int64_t l = 0; l < lanes; ++l) write_recalls(room, group * W + l, t, k, positives[l], l);
     }
     if (a > 0 || m < shape_.limits - 1) return;
@@ -201,9 +211,9 @@ class Replicates {
       const MeanPick& pick = task_.picks[p];
       if (pick.area != a || limit_of(pick) != m) continue;
       if (!pick.of_recall && !turned) turn(lane, present, values), turned = true;
-      task_.means[(sweep_.first + lane) * task_.num_picks + p] = pick.of_recall
-                                                                     ? mean_recall(lane, pick, present, values)
-                                                                     : mean_precision(lane, pick, present, values);
+      task_.means[(sweep_.first + lane) * task_.num_picks + p] =
+          pick.of_recall ? mean_recall(lane, pick, present, values)
+                         : mean_precision(lane, pick, present, values);
     }
   }
 
@@ -244,12 +254,14 @@ class Replicates {
     values.resize(std::max<int64_t>(values.size(), pick.count * block));
     double* to = values.data();
     for (int64_t i = 0; i < pick.count; ++i)
-      for (const int64_t k : present) *to++ = recall(lane, pick.limit, task_.pick_thresholds[pick.first + i], k);
+      for (const int64_t k : present)
+        *to++ = recall(lane, pick.limit, task_.pick_thresholds[pick.first + i], k);
     return mean_of(values.data(), pick.count * block);
   }
 
   const ResampledTask& task_;
   const CurveShape shape_;
+  RecordCodes codes_;
   std::vector<int64_t> by_size_;  // classes, the largest first
   std::vector<int64_t> stop_;     // [R + 1] first place in the caller's grid that a sample from r on has
   bool ascending_ = true;
