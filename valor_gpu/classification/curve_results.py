@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.classification.curve_plot import plot_curves
 from valor_gpu.result import Result, Signature
+from valor_gpu.stats.counts import ResampledCounts
 
 ROC_AXES = ("fpr", "tpr")
 PRECISION_RECALL_AXES = ("precision", "recall")
@@ -36,6 +37,6 @@ def curve_result(
         name: group[0] if single else {str(c): part for c, part in enumerate(group)} for name, group in parts.items()
     }
     missing = [name for name, group in parts.items() if any(np.isnan(part).any() for part in group)]
-    return Result(
-        values, signature, counts, dict.fromkeys(missing, "nothing to divide by at these points"), plot_curves
-    )
+    reasons = dict.fromkeys(missing, "nothing to divide by at these points")
+    rows = ResampledCounts(np.array([[counts.get("samples", 0)]]), None)  # of which points have no interval
+    return Result(values, signature, counts, reasons, plot_curves, state=rows)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 
 class Curve(NamedTuple):
@@ -117,13 +118,18 @@ class CurveMetric(ScoreMetric):
         ]
         return parts[0] if self._single else tuple(map(list, zip(*parts)))  # type: ignore[return-value]
 
-    def result(self) -> Result:
-        """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the curves in float64 (arrays, or with several classes one array per class), with counts and plot.
+
+        Args:
+            intervals: as of other metrics; points of curves have none, the areas below them have.
+        """
         with self.synced_state() as state:
             curves = [self._macro(state)] if self._mean else self._curves(state)
             arrays = [[_float64(part) for part in curve] for curve in curves]
             signature = self._signature(average=self.average)
-            return curve_result(self._axes, arrays, self._single, signature, self._counts(state))
+            curve = curve_result(self._axes, arrays, self._single, signature, self._counts(state))
+            return curve if intervals is None else curve.with_intervals(intervals)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Draws the curves of :meth:`result` and returns figure and axes, as in torchmetrics; collective like it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,8 +12,14 @@ from torch import Tensor
 
 from valor_gpu.classification.curves import ROC
 from valor_gpu.classification.operating_points import as_array
+from valor_gpu.classification.resampled_ranks import resampled_points
 from valor_gpu.reduce.curve_points import CurveCounts, after
 from valor_gpu.result import Result
+
+if TYPE_CHECKING:
+    from valor_gpu.classification.score_metric import ScoreRecords
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 
 class EER(ROC):
@@ -60,13 +66,30 @@ class EER(ROC):
         rates = torch.from_numpy(self._rates(self.state())).float().to(self.device)
         return rates[0] if self._single else rates
 
-    def result(self) -> Result:
-        """Returns the rate in float64, an array ``[C]`` of several classes."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the rate in float64, an array ``[C]`` of several classes.
+
+        Args:
+            intervals: also give the interval of each rate, from so many replicates, or by all choices of a bootstrap.
+                Replicates are computed on the CPU, one after another.
+
+        Raises:
+            InputError: ``intervals`` is given, and scores are not kept, since there are thresholds.
+        """
         with self.synced_state() as state:
             rates = self._rates(state)
             reasons = {"EER": "there are no positives or no negatives"} if np.isnan(rates).any() else {}
             values = {"EER": float(rates[0]) if self._single else rates}
-            return Result(values, self._signature(average=self.average), self._counts(state), reasons)
+            signature, counts = self._signature(average=self.average), self._counts(state)
+            result = Result(values, signature, counts, reasons, state=lambda: self._resampled(state))
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _resampled(self, state: Any) -> Resampled:
+        def numbers(copies: ScoreRecords) -> dict[str, float]:
+            rates = self._rates(copies).tolist()
+            return {"EER": rates[0]} if self._single else {f"EER/{c}": rate for c, rate in enumerate(rates)}
+
+        return resampled_points(self, state, numbers)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draws the value, or the values ``val``, as torchmetrics does; returns figure and axes.

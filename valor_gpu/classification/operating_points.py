@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCurve
+from valor_gpu.classification.resampled_ranks import resampled_points
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.curve_points import CurveCounts, after
 from valor_gpu.result import Result
@@ -18,7 +19,10 @@ from valor_gpu.result import Result
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from valor_gpu.classification.score_metric import ScoreRecords
     from valor_gpu.options import CurveOptions, TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 _Array = NDArray[np.float64]
 _Row = tuple[float, float, float, bool]
@@ -69,8 +73,16 @@ class OperatingPoint(CurveMetric):
             value, threshold = value.to(self.device), threshold.to(self.device)
         return (value[0], threshold[0]) if self._single else (value, threshold)
 
-    def result(self) -> Result:
-        """Returns the value, the threshold, and what the limited rate is there; arrays ``[C]`` of several classes."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the value, the threshold, and what the limited rate is there; arrays ``[C]`` of several classes.
+
+        Args:
+            intervals: also give the interval of the value, from so many replicates, or by all choices of a bootstrap.
+                Replicates are computed on the CPU, one after another; each has its own threshold.
+
+        Raises:
+            InputError: ``intervals`` is given, and scores are not kept, since there are thresholds.
+        """
         with self.synced_state() as state:
             table = np.array(self._rows(state), np.float64).reshape(-1, 4)
             rows, missing = table[:, :3].T.copy(), table[:, 3] == 1
@@ -83,7 +95,17 @@ class OperatingPoint(CurveMetric):
                 reason = lack if missing[none].all() else f"{lack}, or there is nothing to divide by"
                 reasons = {name: reason for name, part in values.items() if np.isnan(part).any()}
             signature = self._signature(**{f"min_{self._floor}": self.limit})
-            return Result(values, signature, self._counts(state), reasons)
+            made = Result(values, signature, self._counts(state), reasons, state=lambda: self._resampled(state))
+        return made if intervals is None else made.with_intervals(intervals)
+
+    def _resampled(self, state: Any) -> Resampled:
+        name = type(self).__name__
+
+        def numbers(copies: ScoreRecords) -> dict[str, float]:
+            values = [row[0] for row in self._rows(copies)]
+            return {name: values[0]} if self._single else {f"{name}/{c}": value for c, value in enumerate(values)}
+
+        return resampled_points(self, state, numbers)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Raises :class:`InputError`: a point of a curve has no picture; ROC and PrecisionRecallCurve draw the curve.

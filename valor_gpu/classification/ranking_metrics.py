@@ -13,9 +13,11 @@ from torch import Tensor
 from valor_gpu.checks import check_choice
 from valor_gpu.classification.ranking_values import RankingValues
 from valor_gpu.classification.resampled_histogram import resampled_histogram
+from valor_gpu.classification.resampled_ranks import ResampledRanks, resampled_points
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
+from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.inputs.scores import Task
 from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
 from valor_gpu.reduce import histogram_metrics as binned
@@ -96,9 +98,11 @@ class RankingMetric(ScoreMetric):
 
         Args:
             intervals: also give the interval of the number, from so many replicates, or by all choices of a bootstrap.
+                Exact numbers of each replicate have the bits of those of rows that stand as often as they are drawn;
+                they are computed on the CPU. With ``max_fpr`` one replicate is computed after another.
 
         Raises:
-            InputError: ``intervals`` is given, and samples have weights.
+            InputError: ``intervals`` is given, and a histogram holds sums of weights.
         """
         with self.synced_state() as state:
             result = self._result(state)
@@ -160,9 +164,7 @@ class RankingMetric(ScoreMetric):
         return Result(values, signature, self._counts(state), reasons, state=lambda: self._resampled(state))
 
     def _resampled(self, state: ScoreRecords | Histogram) -> Resampled:
-        if isinstance(state, Histogram):
-            return resampled_histogram(self, state)
-        raise InputError("intervals need a histogram of scores: give thresholds")
+        return resampled_histogram(self, state) if isinstance(state, Histogram) else ResampledRanks(self, state)
 
 
 class ROCAUC(RankingMetric):
@@ -233,6 +235,15 @@ class ROCAUC(RankingMetric):
 
     def _choices(self) -> dict[str, Any]:
         return {} if self.max_fpr is None else {"max_fpr": self.max_fpr}
+
+    def _resampled(self, state: ScoreRecords | Histogram) -> Resampled:
+        if self.max_fpr is None or isinstance(state, Histogram):
+            return super()._resampled(state)
+        return resampled_points(self, state, self._numbers)
+
+    def _numbers(self, state: ScoreRecords) -> dict[str, float]:
+        found = dict(numbers_of(self._result(state).values))
+        return {name: number for name, number in found.items() if not name.startswith(("positives", "negatives"))}
 
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if self.max_fpr is None or isinstance(state, Histogram):

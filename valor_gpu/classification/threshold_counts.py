@@ -288,12 +288,19 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
         """
         return self._draw(val, ax)
 
-    def result(self) -> Result:
-        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the arrays of ``compute`` with ``thresholds``, signature and counts.
+
+        Args:
+            intervals: as of other metrics; arrays have none.
+        """
         with self.synced_state() as state:
             arrays = {name: part.cpu().numpy() for name, part in self._values(self._detailed(state)).items()}
             signature = self._signature(thresholds=grid_choice(self.levels), max_examples=self.max_examples)
-            return Result({**arrays, "thresholds": np.asarray(self.levels)}, signature, self._counts(state))
+            counts = self._counts(state)
+            rows = ResampledCounts(np.array([[counts["samples"]]]), None)
+            result = Result({**arrays, "thresholds": np.asarray(self.levels)}, signature, counts, state=rows)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _detailed(self, state: ScoreRecords) -> Detailed:
         if len(state.weight):

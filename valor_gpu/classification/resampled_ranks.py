@@ -1,0 +1,218 @@
+"""Scores of rows as the bootstrap asks them: exact ROC AUC and average precision, and other numbers of curves."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.classification.resampled_histogram import SEPARATED
+from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords, pool
+from valor_gpu.errors import InputError
+from valor_gpu.ops.resampled_ranks import resampled_ranks
+from valor_gpu.stats.resample import Floats, Resampled
+
+if TYPE_CHECKING:
+    from valor_gpu.classification.ranking_metrics import RankingMetric
+    from valor_gpu.stats.draws import Draws
+
+_BYTES = 1 << 25  # of weights that are held at a time
+_MOST_AT_A_TIME = 512
+_FEW_COLUMNS = 4
+
+
+class ResampledScores(Resampled):
+    """Rows of scores and targets in the order of their content, so that no order or split of updates changes a bit.
+
+    A row without an element that counts (by ``ignore_index``, or its weight is 0) is no unit. The activation is that
+    of all rows. Scores on another device are copied to the CPU once.
+
+    Args:
+        metric: whose numbers are wanted.
+        state: of it.
+    """
+
+    family = "curve"
+
+    def __init__(self, metric: ScoreMetric, state: ScoreRecords) -> None:
+        ranked = metric._ranked(state, False)
+        scores, target = ranked.scores.cpu().contiguous(), ranked.target.cpu()
+        weight = None if ranked.weight is None else ranked.weight.cpu()
+        self._rows = len(scores)
+        self._order = _ordered(scores, target, weight, _counted(target, ranked.ignore_index, weight))
+        order = torch.from_numpy(self._order)
+        weight = None if weight is None else weight[order]
+        self._ranked = Ranked(scores[order], target[order], ranked.ignore_index, weight)
+        self.units = len(order)
+        lanes = _BYTES // max(self.units, 1)
+        self.chunk = max(1, min(_MOST_AT_A_TIME, lanes // 16 * 16 or lanes))
+
+    def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
+        """Returns the codes of the clusters of the rows, in the order of the clusters.
+
+        Args:
+            given: the cluster of every row, in the order of updates (and of ranks), or by the index of the row.
+
+        Raises:
+            InputError: a row has no cluster, or there are more of them than rows.
+        """
+        if isinstance(given, Mapping):
+            if missing := [row for row in range(self._rows) if row not in given]:
+                raise InputError(f"clusters must name that of each of {self._rows} rows but lacks row {missing[0]}")
+            given = [given[row] for row in range(self._rows)]
+        if len(given) != self._rows:
+            raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
+        codes = np.unique(np.asarray(given)[self._order], return_inverse=True)[1]
+        return codes.reshape(-1).astype(np.int64)
+
+    def _truths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Positives and negatives of each class, without weights."""
+        target, classes = self._ranked.target.numpy(), self._ranked.scores.shape[1]
+        if target.ndim == 1:
+            positives = np.bincount(target, minlength=classes)
+            return positives, len(target) - positives
+        return (target == 1).sum(0), (target == 0).sum(0)
+
+    @abstractmethod
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+
+
+class ResampledRanks(ResampledScores):
+    """Exact ROC AUC or average precision as the bootstrap asks them, with the bits of the metric on copies of rows.
+
+    Args:
+        metric: whose numbers are wanted.
+        state: of it.
+    """
+
+    def __init__(self, metric: RankingMetric, state: ScoreRecords) -> None:
+        super().__init__(metric, state)
+        self._metric, self._name = metric, type(metric).__name__
+        self._pooled = metric.average == "micro"
+        ranking = metric._ranking_values(state)
+        values = ranking.value.tolist()
+        self._classes = len(values)
+        self._found = self._named(ranking.value.cpu().numpy()[:, None], ranking.positives.cpu().numpy()[:, None])
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns how many rows are positive for a class, of ROC AUC also negative if they are fewer."""
+        positives, negatives = self._truths()
+        held = positives if self._metric._row else np.minimum(positives, negatives)
+        if self._classes == 1:
+            return {self._name: int(held.sum())}
+        return {f"per_class/{c}": int(number) for c, number in enumerate(held)}
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the numbers that are 0 or 1."""
+        return {name: SEPARATED for name, value in self._found.items() if value[0] in (0, 1)}
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        ranked = pool(self._ranked) if self._pooled else self._ranked
+        made = resampled_ranks(
+            ranked.scores,
+            ranked.target,
+            draws.array(),
+            average=bool(self._metric._row),
+            ignore_index=ranked.ignore_index,
+            weight=ranked.weight,
+        )
+        return self._named(made.values, made.positives)
+
+    def _named(self, values: Floats, positives: Floats) -> dict[str, Floats]:
+        """Numbers by their names in the result, of values ``[C, L]``."""
+        if self._classes == 1:
+            return {self._name: values[0]}
+        found = {f"per_class/{c}": row for c, row in enumerate(values)}
+        if self._metric.average != "none":
+            columns = [torch.from_numpy(np.ascontiguousarray(part.T)) for part in (values, positives)]
+            found[self._name] = np.array([float(self._metric._average(*pair)) for pair in zip(*columns)])
+        return found
+
+
+class ResampledPoints(ResampledScores):
+    """Other numbers of exact curves: the rows of each replicate are written out and given to the metric.
+
+    Args:
+        metric: whose numbers are wanted.
+        state: of it.
+        numbers: names and numbers of a state.
+    """
+
+    def __init__(
+        self, metric: ScoreMetric, state: ScoreRecords, numbers: Callable[[ScoreRecords], Mapping[str, float]]
+    ) -> None:
+        super().__init__(metric, state)
+        order = torch.from_numpy(self._order)
+        weight = state.weight.cpu()
+        self._state = ScoreRecords(
+            state.scores.cpu()[order],
+            state.target.cpu()[order],
+            weight[order] if len(weight) else weight,
+            state.score_types.cpu(),
+        )
+        self._numbers = numbers
+        self._found = numbers(self._state)
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the numbers that are 0 or 1."""
+        return {name: SEPARATED for name, value in self._found.items() if value in (0, 1)}
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        weights, state = draws.array(), self._state
+        found = {name: np.full(draws.count, np.nan) for name in self._found}
+        for lane in range(draws.count):
+            rows = torch.from_numpy(np.repeat(np.arange(self.units), weights[:, lane]))
+            weight = state.weight[rows] if len(state.weight) else state.weight
+            copies = ScoreRecords(state.scores[rows], state.target[rows], weight, state.score_types)
+            for name, number in self._numbers(copies).items():
+                found[name][lane] = number
+        return found
+
+
+def _counted(target: Tensor, ignore_index: int | None, weight: Tensor | None) -> NDArray[np.bool_]:
+    """Which rows have an element that counts."""
+    counted = torch.ones_like(target, dtype=torch.bool) if ignore_index is None else target != ignore_index
+    counted = counted.any(1) if counted.ndim == 2 else counted
+    return (counted if weight is None else counted & (weight > 0)).numpy()
+
+
+def _ordered(scores: Tensor, target: Tensor, weight: Tensor | None, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Places of the rows that count, by score, target and weight: the largest first where there is one score."""
+    rows = np.flatnonzero(counted)
+    keys = _descending(scores).numpy()[rows]
+    sides = [target.long().numpy().reshape(len(counted), -1)[rows]]
+    if weight is not None:
+        sides.append(weight.contiguous().view(torch.int64).numpy()[rows, None])
+    if keys.shape[1] <= _FEW_COLUMNS:
+        columns = [*keys.T, *(column for side in sides for column in side.T)]
+        return rows[np.lexsort(columns[::-1])]
+    record = np.ascontiguousarray(np.concatenate([keys.astype(np.int64), *sides], 1)).view(np.uint8)
+    return rows[np.argsort(record.view(f"V{record.shape[1]}").reshape(-1), kind="stable")]
+
+
+def _descending(scores: Tensor) -> Tensor:
+    """Integers that ascend where scores descend; every bit of a score counts."""
+    types = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+    bits = scores.view(types[scores.element_size()])
+    return ~torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
+
+
+def resampled_points(
+    metric: ScoreMetric, state: ScoreRecords | Histogram, numbers: Callable[[ScoreRecords], Mapping[str, float]]
+) -> Resampled:
+    """Returns the scores of a metric as the bootstrap asks them for other numbers than areas.
+
+    Raises:
+        InputError: scores are not kept.
+    """
+    if isinstance(state, Histogram):
+        raise InputError(f"intervals of {type(metric).__name__} need the scores: thresholds=None keeps them")
+    return ResampledPoints(metric, state, numbers)
