@@ -136,9 +136,7 @@ class OfflineConfig:
         rest["intervals"] = _bootstrap(found.get("intervals"))
         memory = _byte_count(found.get("memory_limit"))
         output = os.path.abspath(os.fspath(found["output"]))
-        return cls(
-            _metrics(found["metrics"]), _data(found["data"]), output, memory_limit=memory, intervals=intervals, **rest
-        )
+        return cls(_metrics(found["metrics"]), _data(found["data"]), output, memory_limit=memory, **rest)
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as JSON values that :meth:`from_dict` reads."""
