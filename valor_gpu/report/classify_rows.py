@@ -155,10 +155,14 @@ class ClassifiedRows(Resampled):
 
 
 def _rows_of(predictions: Predictions, rows: NDArray[Any]) -> Predictions:
-    parts: dict[str, Any] = {
-        name: None if (part := getattr(predictions, name)) is None else part[rows] for name in ("scores", "labels")
-    }
-    return replace(predictions, target=predictions.target[rows], clusters=None, **parts)
+    scores, labels = predictions.scores, predictions.labels
+    return replace(
+        predictions,
+        target=predictions.target[rows],
+        scores=None if scores is None else scores[rows],
+        labels=None if labels is None else labels[rows],
+        clusters=None,
+    )
 
 
 def _order_of(predictions: Predictions) -> NDArray[Any]:
