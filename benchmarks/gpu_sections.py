@@ -116,7 +116,8 @@ def _timing(checks: Checks, setup: Setup) -> None:
     device, works, sizes = setup.device, setup.works(), setup.sizes
     gpu_timing.time_copy(checks, setup.bandwidth, device)
     jobs = [job for work in works for job in gpu_timing.whole_jobs(work)]
-    gpu_timing.time_jobs(checks, [*jobs, gpu_timing.box_pairs_job(sizes)], device, setup.bandwidth)
+    jobs += [gpu_timing.replicates_job(works[0], sizes.replicates), gpu_timing.box_pairs_job(sizes)]
+    gpu_timing.time_jobs(checks, jobs, device, setup.bandwidth)
     for work in works[:1]:
         time_budgets(checks, work, device)
         gpu_timing.time_phases(checks, work, device)

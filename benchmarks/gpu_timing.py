@@ -25,6 +25,8 @@ from benchmarks.gpu_works import Sizes, Work
 from benchmarks.verify import STATS
 from testing import formats
 from testing.datasets import BoxDataset
+from testing.examples_resampled import arguments as resampled_arguments
+from testing.examples_resampled import load_records
 from testing.parity import differences
 from testing.registry import ROWS, Example, Row, call, moved_bytes, place
 from valor_gpu import native
@@ -37,7 +39,9 @@ from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
+from valor_gpu.ops.resampling import weights
 from valor_gpu.reduce.coco_summary import summary_picks
+from valor_gpu.stats.draws import Draws
 
 COPY_BYTES = 1 << 30
 PLAIN = "torchmetrics in plain torch"
@@ -90,6 +94,22 @@ def whole_jobs(work: Work) -> list[Job]:
             )
         )
     return jobs
+
+
+def replicates_job(work: Work, replicates: int) -> Job:
+    """From ordered records on the device to the summaries and classes of resampled images, draws among them."""
+
+    def data(device: torch.device) -> tuple[Any, ...]:
+        records = load_records(work.scene(), device)
+        return *resampled_arguments(records, torch.empty(0)), records.units
+
+    def numbers(*arguments: Any) -> Any:
+        *before, _, grid, sizes, picks, thresholds, flags, units = arguments
+        drawn = weights(Draws(units, replicates), before[0].device)
+        return call("resampled_means")(*before, drawn, grid, sizes, picks, thresholds, flags)
+
+    name = f"{replicates:,} replicates of box AP, {work.name}"
+    return Job(name, data, lambda _: OfFunction(numbers), work.keys("1,000 replicates"), 5, seconds=60)
 
 
 def box_pairs_job(sizes: Sizes) -> Job:

@@ -27,10 +27,13 @@ from testing import examples_overlaps as overlaps
 from testing import examples_pixels as pixels
 from testing import examples_ranks as ranked
 from testing import examples_records as recorded
+from testing import examples_resampled as resampled
+from testing import examples_resampling as resampling
 from testing import examples_tokens as tokens
 from valor_gpu.ops._rotated_cpu import DEGREES
 from valor_gpu.ops.match_batch import MatchBatch, MatchRule, to_arguments
 from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.stats.draws import Draws
 
 Case = tuple[str, str, tuple[Any, ...]]
 """An op, what is special about its arguments, and these."""
@@ -82,6 +85,7 @@ def few_counters(extent: Extent) -> Iterator[Case]:
         yield "rank_overlaps", name, (*columns, True)
         yield "confuse_overlaps", name, (*columns, torch.tensor([0.5, 0.75], dtype=torch.float64), False)
     logits = tokens.logits_of(rng, (rows // 8, 5))
+    yield "draw_weights", "few units", resampling.arguments(Draws(60, rows >> 8, seed=3))
     yield "sum_token_losses", "short rows", (logits, tokens.tokens_of(rng, (rows // 8,), 5), 3)
 
 
@@ -154,6 +158,9 @@ def chains(extent: Extent) -> Iterator[Case]:
         for classes in (1, 80):
             arguments = recorded.accumulate_arguments(rng, count, ids, recorded.COCO, ties=(0, 1), classes=classes)
             yield "accumulate", f"{count} records of {classes} classes", arguments
+            every = [count // classes] * classes
+            resamples = resampled.random_arguments(rng, every, recorded.COCO, 1, units=997, scores=1 << 20)
+            yield "resampled_means", f"{count} records of {classes} classes", resamples
 
 
 def sorts(extent: Extent) -> Iterator[Case]:
@@ -196,6 +203,9 @@ def many_items(extent: Extent) -> Iterator[Case]:
     picks = torch.tensor([[0, 0, 0, 0, 3], [1, 1, 0, 0, 0]])
     means = precision, torch.from_numpy(rng.random((3, items, 2, 3))), picks, torch.tensor([0, 1, 2])
     yield "present_means", "classes", means
+    few = resampled.random_arguments(rng, [1] * items, (1, 1, 1), 1, grid=[0.0, 0.5, 1.0])
+    yield "resampled_means", "classes", few
+    yield "draw_weights", "units", resampling.arguments(Draws(items, 2, kind="half"))
     records = recorded.accumulate_arguments(rng, 2 * items, [5, 3, None], classes=items)
     yield "accumulate", "classes", records
     one = torch.ones(items, dtype=torch.int64)

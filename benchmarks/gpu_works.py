@@ -66,6 +66,7 @@ class Sizes:
         dense: images of dense masks in one update, and detections in each.
         op_images: images of the scene at which ops of masks are timed.
         checked: images of the comparisons of mask metrics with the CPU.
+        replicates: of the images of a data set of boxes.
         repeats: runs of each.
     """
 
@@ -77,12 +78,15 @@ class Sizes:
     dense: tuple[int, int] = (16, 100)
     op_images: int = 500
     checked: int = 10
+    replicates: int = 1000
     repeats: int = 20
 
 
 WHOLE = Sizes()
 QUICK = Sizes((2_000, 1_000), 64, masks=(20, 1080, 1920), dense=(16, 20), op_images=100, checked=3, repeats=5)
-DRY = Sizes((40, 30), 32, (96, 128), masks=(3, 40, 70), dense=(2, 4), op_images=8, checked=2, repeats=2)
+DRY = Sizes(
+    (40, 30), 32, (96, 128), masks=(3, 40, 70), dense=(2, 4), op_images=8, checked=2, replicates=2, repeats=2
+)  # fmt: skip
 
 
 def sizes_for(device: torch.device, quick: bool) -> Sizes:

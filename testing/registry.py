@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
+from testing import examples_box_iou as box_iou
 from testing import examples_boxes as upright
 from testing import examples_cosines as cosines
 from testing import examples_histogram as sweeps
@@ -30,6 +31,8 @@ from testing import examples_polygon_iou as polygon_iou
 from testing import examples_polygons as polygons
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
+from testing import examples_resampled as resampled
+from testing import examples_resampling as resampling
 from testing import examples_rotated as rotated
 from testing import examples_runs as runs
 from testing import examples_surface as surfaces
@@ -57,7 +60,6 @@ from valor_gpu.ops.match_batch import (
     MatchRule,
     to_arguments,
 )
-from valor_gpu.ops.native_types import BOX_FORMATS
 
 Arguments = tuple[Any, ...]
 SIZES = (0, 1, 31, 33, 1000)
@@ -150,49 +152,6 @@ def _outputs(row: Row, result: Any, example: Example) -> tuple[Any, ...]:
 def moved_bytes(*values: Any) -> int:
     """Bytes of all tensors in nested values: what an op must read and write at least."""
     return sum(leaf.numel() * leaf.element_size() for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))
-
-
-# ------------------------------------------------------------------------------------------------------------ box_iou
-
-
-def _grid_boxes(rng: np.random.Generator, count: int) -> Tensor:
-    """float64 xyxy on a coarse grid: edges and IoUs coincide, some boxes are empty or inverted."""
-    corner, size = rng.integers(0, 40, (count, 2)), rng.integers(-1, 12, (count, 2))
-    return torch.from_numpy(np.concatenate([corner, corner + size], 1) / 2)
-
-
-def _iou_arguments(
-    sizes: list[tuple[int, int]], dtypes: tuple[torch.dtype, torch.dtype], box_format: str = "xyxy", crowd: bool = True
-) -> Arguments:
-    rng = np.random.default_rng(len(sizes))
-    lengths = np.array(sizes, np.int64).reshape(-1, 2)
-    ends = np.cumsum([np.zeros(3, np.int64), *(np.array([n, m, n * m]) for n, m in lengths)], axis=0).T
-    rows, columns = ends[:2, -1]
-    return (
-        _grid_boxes(rng, int(rows)).to(dtypes[0]),
-        _grid_boxes(rng, int(columns)).to(dtypes[1]),
-        torch.from_numpy(np.ascontiguousarray(ends)),
-        torch.from_numpy(rng.random(int(columns)) < 0.3) if crowd else None,
-        BOX_FORMATS.index(box_format),
-    )
-
-
-def _iou_examples(quick: bool) -> Iterator[Example]:
-    sizes = [(n, m) for n in SIZES[:4] for m in SIZES[:4]]
-    for dtype in FLOATS:
-        yield Example(f"{dtype}", _iou_arguments(sizes, (dtype, dtype)))
-    for box_format in BOX_FORMATS:
-        yield Example(box_format, _iou_arguments(sizes, (torch.float32, torch.float16), box_format, crowd=False))
-    yield Example("no segment", _iou_arguments([], (torch.float32, torch.float32)))
-    huge = [(0, 3), (1, 1000), (1000, 33), (1000 if quick else 3000, 1000)]
-    yield Example("one huge segment", _iou_arguments(huge, (torch.float32, torch.float64)))
-
-
-def _iou_load(scene: BoxDataset) -> Arguments:
-    whole = formats.columns(scene)
-    gt_rows, rows = (np.diff(ends) for ends in formats.row_ends(scene))
-    ends = [np.cumsum([0, *counts]) for counts in (rows, gt_rows, rows * gt_rows)]
-    return whole.boxes, whole.gt_boxes, torch.from_numpy(np.stack(ends)), whole.crowd.bool(), 0
 
 
 # -------------------------------------------------------------------------------------------------------- assign
@@ -309,7 +268,7 @@ def _named(pairs: Callable[[bool], Iterator[tuple[str, Arguments]]]) -> Callable
 ROWS = {
     row.op: row
     for row in (
-        Row("box_iou", _iou_examples, _iou_load, frozenset({"offsets"})),
+        Row("box_iou", _named(box_iou.examples), box_iou.load, frozenset({"offsets"})),
         Row(
             *("box_pairs", _named(upright.examples), upright.load), host=frozenset({"lengths"}), defined=rotated.defined
         ),
@@ -330,6 +289,11 @@ ROWS = {
         Row(
             *("accumulate", _named(hand_made.accumulate_examples), hand_made.accumulate_load),
             host=frozenset({"recall_thresholds", "picks", "pick_thresholds", "labels", "wanted_images"}),
+        ),
+        Row("draw_weights", _named(resampling.draw_examples), resampling.draw_load),
+        Row(
+            *("resampled_means", _named(resampled.resampled_examples), resampled.resampled_load),
+            host=frozenset({"recall_thresholds", "picks", "pick_thresholds"}),
         ),
         Row("pack_masks", _named(dense.pack_examples), dense.pack_load),
         Row("mask_boundary", _named(dense.boundary_examples), dense.boundary_load),

@@ -203,7 +203,7 @@ def test_class_names_are_never_the_same() -> None:
     assert category_names(named) == ["dog (3) (3)", "dog (4)", "dog (3) (5)", "4"]
 
 
-STARS = {"categories", "reasons", "evaluators", "failed", "provenance.kernels"}
+STARS = {"categories", "reasons", "evaluators", "failed", "provenance.kernels", "intervals"}
 """Keys whose own keys are names from the data or the command line."""
 
 
@@ -259,3 +259,18 @@ def test_every_key_is_explained_and_every_explained_key_is_written(
         for title in ("Every command", f"`{heading}`"):
             explained |= set(re.findall(r"^\| `([^`]+)`", parts[title], re.MULTILINE))
         assert written == explained
+
+
+def test_every_key_of_intervals_is_explained(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    texts = [tmp_path / f"{number}.txt" for number in range(2)]
+    texts[0].write_text("a b\nb\nc d\n")
+    texts[1].write_text("a\nb\nc c\n")
+    command = ["text", "--predictions", str(texts[0]), "--references", str(texts[1]), "--metrics", "f1_score"]
+    assert main([*command, "--json", "-", "--intervals", "20"]) == OK
+    written = strict(capsys.readouterr().out)
+    own = {name: written.pop(name) for name in ("intervals", "interval_choices")}
+    assert main([*command, "--json", "-"]) == OK
+    assert strict(capsys.readouterr().out) == written, "intervals add keys and change none"
+    parts = {part.split("\n", 1)[0]: part for part in (ROOT / "docs/json.md").read_text().split("\n## ")}
+    explained = set(re.findall(r"^\| `([^`]+)`", parts["With `--intervals`"], re.MULTILINE))
+    assert keys_of(own, STARS) == explained

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError, dataclass, field, fields, is_dataclass, replace
 from typing import Any
@@ -98,3 +99,27 @@ def test_nothing_is_assigned_or_deleted() -> None:
 def test_wrong_arguments_are_named(args: tuple[Any, ...], kwargs: dict[str, Any], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         Ours(*args, **kwargs)
+
+
+@frozen
+class Signed:
+    name: str
+    sizes: list[int] = field(default_factory=list)
+    level: int = 3
+
+
+class Inherits(Signed):
+    pass
+
+
+class Renamed(Signed):
+    def __init__(self, other: int) -> None:
+        super().__init__(str(other))
+
+
+def test_the_signature_is_that_of_the_fields() -> None:
+    parameters = inspect.signature(Signed).parameters
+    assert list(parameters) == ["name", "sizes", "level"] == list(inspect.signature(Inherits).parameters)
+    assert parameters["name"].default is inspect.Parameter.empty and parameters["level"].default == 3
+    assert parameters["sizes"].default is list and parameters["level"].annotation == "int"
+    assert list(inspect.signature(Renamed).parameters) == ["other"]

@@ -17,6 +17,7 @@ import pytest
 from tests.checkout import ROOT
 from valor_gpu import Result, Signature
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.stats import Interval, Intervals
 from valor_gpu.testing import assert_metrics
 
 VALUES = {"map": 0.41, "map_small": math.nan, "map_per_class": {"cat": 0.25, "c++": 0.5}}
@@ -147,6 +148,13 @@ def test_conditions_on_numbers_and_counts() -> None:
         assert_metrics(RESULT, "mop >= 0.5")
     with pytest.raises(InputError, match="at least one condition"):
         assert_metrics(RESULT)
+
+
+def test_conditions_may_name_the_ends_of_intervals() -> None:
+    result = Result({"map": 0.41}, Signature({"metric": "AP"}), intervals=Intervals({"map": Interval(0.36, 0.46)}))
+    assert_metrics(result, "map_low >= 0.35", "map_high < 0.5")
+    with pytest.raises(AssertionError, match=r"(?s)^map_low >= 0\.37 .*map  0\.4100  \(0\.3600 to 0\.4600\)"):
+        assert_metrics(result, "map >= 0.4", "map_low >= 0.37")
 
 
 def test_fixture_notes_numbers_for_the_report(tmp_path: Path) -> None:

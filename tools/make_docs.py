@@ -126,7 +126,8 @@ def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
 def class_page(kind: type, home: str) -> str:
     """The page of one class, which users import from module ``home``."""
     source = f"the docstrings of {kind.__module__}"
-    constructor = signature(kind.__name__, kind.__init__)  # type: ignore[misc]
+    own: Any = kind if "__signature__" in vars(kind) else kind.__init__  # type: ignore[misc]
+    constructor = signature(kind.__name__, own)
     parts = [NOTE.format(source=source), f"# {kind.__name__}", f"`from {home} import {kind.__name__}`"]
     summary_line, _, rest = markdown(kind.__doc__ or "").partition("\n\n")
     formula = formulas().get(page_name(kind, home), "")
@@ -217,7 +218,7 @@ def metrics_of(package: Any) -> list[type]:
 def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
-    from valor_gpu import classification, coco, detection, inputs, segmentation, text
+    from valor_gpu import classification, coco, detection, inputs, segmentation, stats, text
     from valor_gpu.detection.overlap_metric import OverlapMetric
 
     found = [kind for kind in metrics_of(detection) if kind not in metrics_of(segmentation)]
@@ -236,6 +237,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
     ]
     listed["Masks"] = [(inputs.Masks, inputs.__name__)]
     listed["Base class and results"] = [(kind, "valor_gpu") for kind in (valor_gpu.Metric, valor_gpu.Result)]
+    listed["Intervals"] = [(kind, stats.__name__) for kind in (stats.Bootstrap, stats.Interval, stats.Intervals)]
     return listed
 
 

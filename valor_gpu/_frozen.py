@@ -44,6 +44,8 @@ def frozen(cls: _Class) -> _Class:
     for name, method in (("__init__", _initialiser(cls)), *_METHODS.items()):
         if name not in vars(cls):
             setattr(cls, name, method)
+            if name == "__init__":
+                cls.__signature__ = _OwnSignature(method)  # type: ignore[attr-defined]
     return cls
 
 
@@ -92,6 +94,26 @@ def _initialiser(cls: Any) -> Callable[..., None]:
 
     initialise.__name__, initialise.__qualname__ = "__init__", f"{cls.__qualname__}.__init__"
     return initialise
+
+
+class _OwnSignature:
+    """The ``__signature__`` of a class, made when somebody asks; the initialiser itself takes any arguments."""
+
+    def __init__(self, initialiser: Any) -> None:
+        self._initialiser = initialiser
+
+    def __get__(self, instance: object, owner: Any) -> Any:
+        if owner.__init__ is not self._initialiser:
+            raise AttributeError("__signature__")  # of a subclass with a constructor of its own
+        from inspect import Parameter, Signature
+
+        parameters = []
+        for name, each in owner.__dataclass_fields__.items():
+            default = Parameter.empty if each.default is MISSING else each.default
+            default = default if each.default_factory is MISSING else each.default_factory
+            kind = Parameter.POSITIONAL_OR_KEYWORD
+            parameters.append(Parameter(name, kind, default=default, annotation=each.type))
+        return Signature(parameters)
 
 
 def _wrong_arguments(

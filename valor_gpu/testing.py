@@ -21,7 +21,8 @@ def assert_metrics(result: Result, *gates: str) -> None:
     Args:
         result: of a metric, such as ``metric.result()``.
         gates: conditions such as ``"map >= 0.37"``, ``"map_per_class/cat > 25%"`` or ``"counts/images == 5000"``; names
-            are those of ``result.scalars()``, and of the counts. A number that does not exist meets none.
+            are those of ``result.scalars()``, with intervals also ``map_low`` and ``map_high``, and of the counts. A
+            number that does not exist meets none.
 
     Raises:
         AssertionError: a condition that is not met; the message has all of them, and the result.

@@ -440,12 +440,13 @@ def test_ratios_and_memory_are_judged() -> None:
 def test_keys_of_all_works_have_targets(scene: datasets.BoxDataset) -> None:
     jobs = [job for work in gpu_works.usual_works(torch.device("cuda"), False) for job in gpu_timing.whole_jobs(work)]
     jobs += [*gpu_masks.mask_jobs(gpu_works.WHOLE), gpu_timing.box_pairs_job(gpu_works.WHOLE)]
+    jobs.append(gpu_timing.replicates_job(gpu_works.usual_works(torch.device("cuda"), False)[0], 1000))
     scores = Later("scores", never)
     load = gpu_classification.Load()
     jobs += [*gpu_classification.op_jobs(load, scores), *gpu_classification.pair_jobs(load, scores)]
     used = {key for job in jobs for key in job.keys}
     budgets = {"update of 16 images, lists", "update of 16 images, padded", "val2017, compute"}
-    assert used | budgets == set(TARGETS) and len(jobs) == len({job.name for job in jobs}) == 22
+    assert used | budgets == set(TARGETS) and len(jobs) == len({job.name for job in jobs}) == 23
     assert max(len(job.name) for job in jobs) <= gpu_table.NAME_WIDTH
     assert [
         job

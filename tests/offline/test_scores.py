@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.offline.shard_data import write_jsonl
+from valor_gpu.errors import InputError
 from valor_gpu.offline import OfflineResult, run_offline
 
 
@@ -50,3 +51,42 @@ def test_ignored_scores_may_be_anything(tmp_path: Path) -> None:
         "output": str(tmp_path / "out"),
     }
     assert run(config).counts["counted"] == 1
+
+
+def test_intervals_do_not_depend_on_shards(tmp_path: Path) -> None:
+    rows = [{"preds": int(n * n % 7 > 2), "target": int(n % 3 > 0)} for n in range(60)]
+    metrics = {"f1": {"class": "classification.F1Score"}, "kappa": {"class": "classification.CohenKappa"}}
+    found = []
+    for shards in (1, 4):
+        folder = tmp_path / str(shards)
+        folder.mkdir()
+        for shard in range(shards):
+            write_jsonl(folder / f"{shard}.jsonl", rows[shard::shards])
+        data = {"files": str(folder / "*.jsonl"), "task": "classification"}
+        config = {"metrics": metrics, "data": data, "output": str(folder / "out"), "intervals": 50}
+        found.append({name: each.to_dict()["intervals"] for name, each in run(config).results.items()})
+        again = run({**config, "intervals": {"replicates": 50, "confidence": 0.5}}).results["f1"].intervals["F1Score"]
+        assert found[-1]["f1"]["F1Score"]["low"] < again.low < again.high < found[-1]["f1"]["F1Score"]["high"]
+        plain = run({name: value for name, value in config.items() if name != "intervals"}).results["f1"]
+        assert "intervals" not in plain.to_dict()
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (1, "replicates must be at least 2"),
+        ({"replicates": 50, "confidence": 2}, "confidence must be above 0 and below 1"),
+        ({"draws": 50}, "intervals must have the keys replicates, .*, but has 'draws'"),
+    ],
+)
+def test_choices_of_intervals_are_checked(tmp_path: Path, given: Any, words: str) -> None:
+    write_jsonl(tmp_path / "a.jsonl", [{"preds": 1, "target": 1}])
+    config = {
+        "metrics": {"f1": {"class": "classification.F1Score"}},
+        "data": {"files": str(tmp_path / "*.jsonl"), "task": "classification"},
+        "output": str(tmp_path / "out"),
+        "intervals": given,
+    }
+    with pytest.raises(InputError, match=words):
+        run(config)

@@ -40,7 +40,7 @@ class Accuracy(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -80,7 +80,7 @@ class HammingDistance(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -119,7 +119,7 @@ class BalancedAccuracy(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -143,6 +143,9 @@ class BalancedAccuracy(RatioMetric):
             if name in kwargs:
                 raise InputError(f"{name} must be left out: balanced accuracy is the mean over what occurs")
         super().__init__(num_classes, num_labels, average="macro", zero_division=math.nan, **kwargs)
+
+    def _ratio(self, o: Outcomes) -> Ratio:
+        return ratios.recall(o)  # of a class, in the multiclass task
 
     def _per_class(self, o: Outcomes) -> Any:
         return ratios.balanced(o, sides=self.task.kind != "multiclass")

@@ -87,6 +87,50 @@ def results_of(predictions: Predictions, choices: Choices, pictures: Collection[
     return found
 
 
+_RATIOS: dict[str, Callable[[Outcomes], Ratio]] = {
+    "precision": ratios.precision,
+    "recall": ratios.recall,
+    "f1": ratios.f_beta,
+}
+_METRICS = {
+    "accuracy": "Accuracy",
+    "balanced_accuracy": "BalancedAccuracy",
+    "precision": "Precision",
+    "recall": "Recall",
+    "f1": "F1Score",
+}
+_OF_MATRIX: dict[str, tuple[str, Callable[[Any], Ratio], str]] = {
+    "matthews_corrcoef": ("MatthewsCorrCoef", ratios.matthews, NO_MATTHEWS),
+    "cohen_kappa": ("CohenKappa", ratios.cohen_kappa, NO_KAPPA),
+}
+
+
+def decided_numbers(o: Outcomes, matrix: Numbers, binary: bool, average: str) -> dict[str, tuple[float, Any]]:
+    """Computes the numbers of predicted and true classes.
+
+    Args:
+        o: of each class; of class 1 alone in the binary task.
+        matrix: true and predicted classes.
+        binary: whether there is one score per row.
+        average: over the classes.
+
+    Returns:
+        Name to the number and those of each class, None where the number has none.
+    """
+    average = "micro" if binary else average
+    counted = o.true >= 0 if binary else o.true + o.predicted > 0
+
+    def of_ratio(ratio: Callable[[Outcomes], Ratio], average: str) -> tuple[float, Any]:
+        value = ratios.average_ratio(ratio, o, average, counted, 0.0, math.nan)
+        return float(value), None if binary else ratio(o).value()
+
+    balanced = ratios.balanced(o, sides=binary)
+    found = {"accuracy": of_ratio(ratios.agreement if binary else ratios.recall, "micro")}
+    found["balanced_accuracy"] = float(ratios.plain_mean(balanced)), None if binary else balanced
+    found |= {name: of_ratio(ratio, average) for name, ratio in _RATIOS.items()}
+    return found | {name: (float(ratio(matrix).value()), None) for name, (_, ratio, _) in _OF_MATRIX.items()}
+
+
 class _Decisions:
     """Metrics of predicted and true classes."""
 
@@ -96,27 +140,14 @@ class _Decisions:
         self._outcomes, self._matrix = self._count_scores() if self._binary else self._count_classes()
 
     def results(self) -> dict[str, Result]:
-        counted = self._outcomes.true >= 0
-        if not self._binary:
-            counted = self._outcomes.true + self._outcomes.predicted > 0
-        shown: tuple[tuple[str, str, Callable[[Outcomes], Ratio]], ...] = (
-            ("precision", "Precision", ratios.precision),
-            ("recall", "Recall", ratios.recall),
-            ("f1", "F1Score", ratios.f_beta),
-        )
-        right = ratios.agreement if self._binary else ratios.recall
-        found = {"accuracy": self._ratio("Accuracy", right, "micro", counted)}
-        balanced = ratios.balanced(self._outcomes, sides=self._binary)
-        found["balanced_accuracy"] = self._of_counts("BalancedAccuracy", ratios.plain_mean(balanced), balanced)
-        for name, metric, ratio in shown:
-            found[name] = self._ratio(metric, ratio, self._average, counted)
-        found["matthews_corrcoef"] = _single("MatthewsCorrCoef", ratios.matthews(self._matrix), NO_MATTHEWS)
-        found["cohen_kappa"] = _single("CohenKappa", ratios.cohen_kappa(self._matrix), NO_KAPPA)
+        numbers = decided_numbers(self._outcomes, self._matrix, self._binary, self._average)
+        found = {}
+        for name, (value, per_class) in numbers.items():
+            if name in _OF_MATRIX:
+                found[name] = _single(_OF_MATRIX[name][0], value, _OF_MATRIX[name][2])
+            else:
+                found[name] = self._of_counts(_METRICS[name], value, per_class)
         return {**found, "confusion_matrix": self._confusion()}
-
-    def _ratio(self, metric: str, ratio: Callable[[Outcomes], Ratio], average: str, counted: Any) -> Result:
-        value = ratios.average_ratio(ratio, self._outcomes, average, counted, 0.0, math.nan)
-        return self._of_counts(metric, value, ratio(self._outcomes).value())
 
     def _of_counts(self, metric: str, value: Any, per_class: Any) -> Result:
         values: dict[str, Any] = {metric: float(value)}
@@ -264,6 +295,23 @@ def _calibration(of: Predictions) -> Result:
     return Result(values, signature, _counts(of), reasons, plot_reliability)
 
 
+def decided_classes(of: Predictions) -> NDArray[np.int64]:
+    """Returns the predicted classes ``[N]`` of rows of scores."""
+    scores = np.asarray(_probable(of).scores)
+    return (scores > 0.5).astype(np.int64) if of.binary else scores.argmax(1)
+
+
+def areas_of(choices: Choices, of: Predictions, rows: Predictions) -> dict[str, Result]:
+    """Returns ROC AUC and average precision of some of the rows of a file.
+
+    Args:
+        choices: how they are made.
+        of: all rows, which decide whether scores are logits.
+        rows: these rows.
+    """
+    return _Ranks(rows, _probable(rows, _are_logits(of)), choices).areas()
+
+
 def _are_logits(of: Predictions) -> bool:
     """Whether a score that counts lies outside [0, 1]."""
     if of.scores is None:
@@ -272,9 +320,9 @@ def _are_logits(of: Predictions) -> bool:
     return counted.size > 0 and not (counted.min() >= 0 and counted.max() <= 1)
 
 
-def _probable(of: Predictions) -> Predictions:
+def _probable(of: Predictions, logits: bool | None = None) -> Predictions:
     """The predictions with probabilities for scores: of logits their softmax, of a single column their sigmoid."""
-    if not _are_logits(of):
+    if not (_are_logits(of) if logits is None else logits):
         return of
     assert of.scores is not None
     how = "sigmoid" if of.binary else "softmax"
@@ -299,8 +347,8 @@ def _pooled_rows(rows: ScoreRows) -> ScoreRows:
     return ScoreRows(rows.scores.reshape(-1, 1), target.reshape(-1, 1), IGNORED, weight)
 
 
-def _single(metric: str, ratio: Ratio, reason: str) -> Result:
-    values = {metric: float(ratio.value())}
+def _single(metric: str, value: float, reason: str) -> Result:
+    values = {metric: value}
     return Result(values, Signature({"metric": metric}), {}, dict.fromkeys(missing_values(values), reason))
 
 

@@ -185,7 +185,7 @@ class MatthewsCorrCoef(PairMetric):
 
         Args:
             intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
-                bootstrap. See docs/intervals.md for the numbers that have one.
+                bootstrap. See docs/guides/intervals.md for the numbers that have one.
 
         Raises:
             InputError: ``intervals`` is given, and samples have weights.
@@ -255,7 +255,7 @@ class CohenKappa(PairMetric):
 
         Args:
             intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
-                bootstrap. See docs/intervals.md for the numbers that have one.
+                bootstrap. See docs/guides/intervals.md for the numbers that have one.
 
         Raises:
             InputError: ``intervals`` is given, and samples have weights.

@@ -212,7 +212,7 @@ class ExactMatch(TaskMetric[MatchCounts]):
 
         Args:
             intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
-                bootstrap. See docs/intervals.md for the numbers that have one.
+                bootstrap. See docs/guides/intervals.md for the numbers that have one.
 
         Raises:
             InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.

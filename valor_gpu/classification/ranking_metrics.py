@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
+from valor_gpu.classification.ranking_values import RankingValues
 from valor_gpu.classification.resampled_histogram import resampled_histogram
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
@@ -29,24 +30,6 @@ if TYPE_CHECKING:
     from valor_gpu.options import AreaOptions, RankingOptions, TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
-
-
-class RankingValues(NamedTuple):
-    """One number per class, float64 ``[C]``, between bounds that equal it when it is exact; NaN where there is none.
-
-    Attributes:
-        value: the number.
-        lowest: lower bound on the exact number.
-        highest: upper bound on the exact number.
-        positives: count of positives, or the sum of their weights.
-        negatives: count of negatives, or the sum of their weights.
-    """
-
-    value: Tensor
-    lowest: Tensor
-    highest: Tensor
-    positives: Tensor
-    negatives: Tensor
 
 
 class RankingMetric(ScoreMetric):

@@ -13,7 +13,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
 from valor_gpu.classification.plans import class_counts_plan
-from valor_gpu.classification.resampled_classes import resampled_classes
+from valor_gpu.classification.resampled_classes import cells_of_classes
 from valor_gpu.classification.resampled_rows import ResampledRows, RowCounts, empty_rows, row_codes
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.classification.tasks import check_multidim
@@ -24,6 +24,7 @@ from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
 from valor_gpu.result import Result, Signature
+from valor_gpu.stats.counts import ResampledParts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -59,7 +60,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
             elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -173,7 +174,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
         Args:
             intervals: also give the intervals of the numbers, from so many replicates, or by all choices of a
-                bootstrap. See docs/intervals.md for the numbers that have one.
+                bootstrap. See docs/guides/intervals.md for the numbers that have one.
 
         Raises:
             InputError: ``intervals`` is given, and samples have weights, or ``multidim_average`` is ``samplewise``.
@@ -230,22 +231,27 @@ class RatioMetric(TaskMetric[ClassCounts]):
         return Result(values, signature, counts, reasons, state=lambda: self._resampled(state))
 
     def _resampled(self, state: ClassCounts) -> Resampled:
-        return ResampledRows(self, state) if isinstance(state, RowCounts) else resampled_classes(self, state)
-
-    def _by_class(self, o: Outcomes) -> dict[str, Any]:
-        """The arrays ``[C]`` that the numbers of classes are read from, by the names of these numbers."""
-        return {type(self).__name__: self._per_class(o)}
+        cells = cells_of_classes(self, state)
+        return ResampledRows(self, state, cells) if isinstance(state, RowCounts) else ResampledParts(cells)
 
     def _numbers(self, o: Outcomes) -> dict[str, float]:
-        """The numbers of a result by name, those of classes as ``name/class``."""
+        """The numbers of a result by name, without those of classes."""
         if self.average in ("none", None):
-            arrays = self._by_class(o).items()
-            return {f"{name}/{index}": value for name, array in arrays for index, value in enumerate(array.tolist())}
+            return {}
         found = {type(self).__name__: float(self._value(o, math.nan))}
         if self.task.kind == "binary":
             counts = {"tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
             found |= {name: float(count[0]) for name, count in counts.items()}
         return found
+
+    def _arrays_by_class(self, o: Outcomes) -> dict[str, Any]:
+        """The arrays ``[C]`` of a result whose numbers have intervals, by name."""
+        return {} if self.task.kind == "binary" else {"per_class": self._per_class(o)}
+
+    def _class_numbers(self, o: Outcomes) -> dict[str, float]:
+        """The numbers of classes by the names that they have among the numbers of a result."""
+        arrays = self._arrays_by_class(o).items()
+        return {f"{name}/{index}": value for name, array in arrays for index, value in enumerate(array.tolist())}
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

@@ -38,7 +38,7 @@ class Precision(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -75,7 +75,7 @@ class Recall(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -116,7 +116,7 @@ class FBetaScore(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -171,7 +171,7 @@ class F1Score(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -209,7 +209,7 @@ class Specificity(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -244,7 +244,7 @@ class NegativePredictiveValue(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -284,7 +284,7 @@ class JaccardIndex(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.ratios import Outcomes
-from valor_gpu.stats.counts import Counts, Proportions, ResampledCounts
+from valor_gpu.reduce.reliability import BIASED_ERROR
+from valor_gpu.stats.counts import Counts, ResampledCounts
 
 if TYPE_CHECKING:
     from valor_gpu.classification.class_counts import ClassCounts
@@ -29,7 +31,6 @@ NO_LABELS = "counts of labels do not say which labels are of one row: keep_rows=
 NO_LABELS_OF_PAIRS = (
     "counts of labels do not say which labels are of one row: it takes a metric for each label, of one column"
 )
-BIASED_ERROR = "the error is biased upward, more so in a replicate, and not smooth where it is 0"
 MAXIMUM = "a maximum over bins is biased upward, more so in a replicate"
 
 
@@ -49,26 +50,56 @@ def rows_of(counts: Floats, rows: int) -> Counts:
     return whole
 
 
-def resampled_classes(metric: RatioMetric, state: ClassCounts) -> ResampledCounts:
-    """Returns the counts of a metric of classes as the bootstrap asks them.
+def cells_of_classes(metric: RatioMetric, state: ClassCounts) -> tuple[ResampledCounts, ...]:
+    """Returns the counts of a metric as the bootstrap asks them: for its number, and for those of classes.
 
     Raises:
         InputError: they are sums of weights, or those of each sample.
     """
     if state.counts.ndim == 3:
         raise InputError(SAMPLEWISE)
-    o, kind = Outcomes(*state.counts.cpu().numpy()), metric.task.kind
-    rows, ignored = state.seen.tolist()[:2]
-    each = rows_of(np.stack((o.tp, o.fp, o.fn, o.tn), 1), _elements(metric, rows, ignored))
-    if len(each) == 1 or metric.average in ("none", None):
-        return _of_tables(metric, each, _one_vs_rest)
-    if kind == "multiclass" and metric.average == "micro" and not _leaves_a_class_out(metric):
+    o = Outcomes(*state.counts.cpu().numpy())
+    each = rows_of(np.stack((o.tp, o.fp, o.fn, o.tn), 1), _elements(metric, *state.seen.tolist()[:2]))
+    return _of_average(metric, each, o), _of_classes(metric, each, o)
+
+
+def _of_average(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCounts:
+    numbers, multiclass = metric._numbers, metric.task.kind == "multiclass"
+    if len(each) == 1:
+        tables, outcomes_of = each, _one_vs_rest
+    elif multiclass and metric.average == "micro" and not _leaves_a_class_out(metric):
         right = int(each[:, 0].sum())
-        return _of_tables(metric, np.array([[right, int(each[0].sum()) - right]]), lambda t: _right(t, len(each)))
-    if kind == "multiclass" and _needs_truths_alone(metric):
-        return _of_tables(metric, each[:, [0, 2]].reshape(1, -1), _truths)
-    reason = NO_PAIRS if kind == "multiclass" else NO_LABELS
-    return ResampledCounts(each, None, refused=dict.fromkeys(metric._numbers(o), reason))
+        tables = np.array([[right, int(each[0].sum()) - right]])
+        outcomes_of = partial(_right, classes=len(each))
+    elif multiclass and _needs_truths_alone(metric):
+        tables, outcomes_of = each[:, [0, 2]].reshape(1, -1), _truths
+    else:
+        return ResampledCounts(each, None, refused=dict.fromkeys(numbers(o), NO_PAIRS if multiclass else NO_LABELS))
+    name, found = type(metric).__name__, outcomes_of(tables.astype(np.float64))
+    trials = _trials(metric, found) if metric._of_rows and len(found.tp) == 1 else []
+    if multiclass and trials and trials[0][1] != int(tables.sum()):  # a pooled ratio of other than rows
+        trials = []
+    supports = {name: int(found.true[0])} if name in numbers(o) and not multiclass and not metric._of_rows else {}
+    return ResampledCounts(
+        tables,
+        lambda table: numbers(outcomes_of(table)),
+        supports=supports,
+        proportions=dict(zip([name], trials)),
+    )
+
+
+def _of_classes(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCounts:
+    names = list(metric._class_numbers(o))
+    if not names:
+        return ResampledCounts(each, None)
+    of_rows = metric._of_rows or (metric._of_truths and metric.task.kind == "multiclass")
+    ratios = len(names) == len(each)
+    return ResampledCounts(
+        each,
+        lambda table: metric._class_numbers(_one_vs_rest(table)),
+        supports=dict(zip(names, o.true.astype(np.int64).tolist())) if ratios and not of_rows else {},
+        proportions=dict(zip(names, _trials(metric, o))) if ratios and of_rows else {},
+    )
 
 
 def _elements(metric: RatioMetric, rows: int, ignored: int) -> int:
@@ -91,32 +122,10 @@ def _needs_truths_alone(metric: RatioMetric) -> bool:
     return metric.average == "weighted" or math.isnan(metric.zero_division) or by_support
 
 
-def _of_tables(metric: RatioMetric, tables: Counts, outcomes_of: Any) -> ResampledCounts:
-    o = outcomes_of(tables.astype(np.float64))
-    supports: dict[str, int] = {}
-    if len(tables) > 1 or metric.task.kind != "multiclass":
-        names = list(metric._numbers(o)) if metric.average in ("none", None) else [type(metric).__name__]
-        if not (metric._of_rows or metric._of_truths) and type(metric).__name__ in {n.split("/")[0] for n in names}:
-            supports = dict(zip(names, o.true.astype(np.int64).tolist()))
-    return ResampledCounts(
-        tables,
-        lambda table: metric._numbers(outcomes_of(table)),
-        supports=supports,
-        proportions=_proportions(metric, o, int(tables[0].sum())),
-    )
-
-
-def _proportions(metric: RatioMetric, o: Outcomes, rows: int) -> Proportions:
-    """Successes and trials of the numbers that are proportions of rows."""
-    name = type(metric).__name__
-    if not metric._of_rows:
-        return {}
+def _trials(metric: RatioMetric, o: Outcomes) -> list[tuple[int, int]]:
+    """Successes and trials of the ratio of each class."""
     ratio = metric._ratio(o)
-    pairs = list(zip(map(int, ratio.numerator), map(int, ratio.denominator)))
-    if metric.average in ("none", None):
-        return {f"{name}/{index}": pair for index, pair in enumerate(pairs)}
-    whole = metric.task.kind != "multiclass" or pairs[0][1] == rows
-    return {name: pairs[0]} if len(pairs) == 1 and whole else {}
+    return list(zip(map(int, ratio.numerator), map(int, ratio.denominator)))
 
 
 def _one_vs_rest(table: Floats) -> Outcomes:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from valor_gpu.classification.resampled_classes import rows_of
+from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Floats
 
 NO_ROWS = "histograms of classes do not say which scores are of one row: thresholds=None keeps the scores"
-SEPARATED = "perfect separation: data of this size do not show how the number varies"
 
 
 def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCounts:
@@ -30,9 +30,10 @@ def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCou
     rows, ignored = state.seen.tolist()[:2]
     kept = classes * (rows - ignored) if metric.task.kind == "multiclass" else classes * rows - ignored
     tables = rows_of(np.concatenate((positives, every - positives), 1), kept)
-    if classes > 1 and metric.average != "none":
-        return ResampledCounts(tables, None, "curve", refused={name: NO_ROWS})
-    names = [name] if classes == 1 else [f"{name}/{index}" for index in range(classes)]
+    average = {name: NO_ROWS} if classes > 1 and metric.average != "none" else {}
+    if metric.average == "micro" and average:
+        return ResampledCounts(tables, None, "curve", refused=average)
+    names = [name] if classes == 1 else [f"per_class/{index}" for index in range(classes)]
 
     def numbers(table: Floats) -> dict[str, float]:
         hits, others = np.split(table, 2, 1)
@@ -40,6 +41,6 @@ def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCou
         return dict(zip(names, values.tolist()))
 
     found = numbers(tables.astype(np.float64))
-    refused = {each: SEPARATED for each, value in found.items() if value in (0, 1)}
+    refused = average | {each: SEPARATED for each, value in found.items() if value in (0, 1)}
     truths = dict(zip(names, positives.sum(1).astype(np.int64).tolist())) if classes > 1 else {}
     return ResampledCounts(tables, numbers, "curve", truths, refused)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.classification.class_counts import ClassCounts, decided, predicted_classes
-from valor_gpu.classification.resampled_classes import resampled_classes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import check_elements, check_rows, joined
+from valor_gpu.stats.counts import ResampledCounts, ResampledParts
 from valor_gpu.stats.resample import Floats, Resampled
 
 if TYPE_CHECKING:
@@ -82,15 +82,14 @@ class ResampledRows(Resampled):
     Args:
         metric: that gives the numbers.
         state: of the metric.
-
-    Raises:
-        InputError: rows have weights.
+        cells: of the same metric, which serve where the numbers of cells are exact.
     """
 
     family = "ratio"
 
-    def __init__(self, metric: RatioMetric, state: RowCounts) -> None:
-        self._cells, self._metric = resampled_classes(metric, state), metric
+    def __init__(self, metric: RatioMetric, state: RowCounts, cells: Sequence[ResampledCounts]) -> None:
+        self._metric, self._cells = metric, ResampledParts([part for part in cells if part.has_numbers] or cells)
+        self._cells_do = cells[0].has_numbers or metric.average in ("none", None)
         codes = state.rows.cpu().numpy()
         counted = codes >= 0 if codes.ndim == 1 else np.ones(len(codes), bool)
         self._rows = len(codes)
@@ -128,11 +127,14 @@ class ResampledRows(Resampled):
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
-        if draws.clusters is None and self._cells.has_numbers:
-            return self._cells.replicates(draws)
-        found: dict[str, Floats] = {}
+        found = dict(self._cells.replicates(draws)) if draws.clusters is None else {}
+        if draws.clusters is None and self._cells_do:
+            return found
         for column, outcomes in enumerate(self._outcomes(self._counts(draws))):
-            for name, number in self._metric._numbers(outcomes).items():
+            numbers = self._metric._numbers(outcomes)
+            if draws.clusters is not None:
+                numbers |= self._metric._class_numbers(outcomes)
+            for name, number in numbers.items():
                 found.setdefault(name, np.empty(draws.count))[column] = number
         return found
 
@@ -160,8 +162,8 @@ def _of_pairs(kinds: NDArray[Any], classes: int) -> Callable[[Counts, int], Outc
 
     def outcomes(counts: Counts, _: int) -> Outcomes:
         tp = np.bincount(true[right], counts[right], classes)
-        sums = [np.bincount(side, counts, classes) for side in (predicted, true)]
-        return Outcomes(tp, *sums, np.full(classes, float(counts.sum())))
+        taken, held = (np.bincount(side, counts, classes) for side in (predicted, true))
+        return Outcomes(tp, taken, held, np.full(classes, float(counts.sum())))
 
     return outcomes
 

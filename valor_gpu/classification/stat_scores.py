@@ -47,7 +47,7 @@ class StatScores(RatioMetric):
             [0, 1]; ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
         keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/intervals.md. It takes the smallest integer for each row, or a byte for each label.
+            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -122,13 +122,11 @@ class StatScores(RatioMetric):
             return torch.where(support > 0, (table * weights).sum(-2) / support, math.nan)
         return table
 
-    def _by_class(self, o: Outcomes) -> dict[str, Any]:
-        return dict(zip(NAMES, self._table(o).numpy().T))
-
     def _numbers(self, o: Outcomes) -> dict[str, float]:
-        if self.average in ("none", None):
-            return super()._numbers(o)
-        return dict(zip(NAMES, self._table(o).tolist()))
+        return {} if self.average in ("none", None) else dict(zip(NAMES, self._table(o).tolist()))
+
+    def _arrays_by_class(self, o: Outcomes) -> dict[str, Any]:
+        return dict(zip(NAMES, self._table(o).numpy().T)) if self.average in ("none", None) else {}
 
     def _result(self, state: ClassCounts) -> Result:
         """Each count as a number, or without average as an array ``[C]``."""

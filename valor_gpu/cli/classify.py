@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from valor_gpu.checks import check_device
 from valor_gpu.cli.options import (
     TABLES,
+    add_interval_options,
     add_report_options,
+    bootstrap_of,
     check_paths,
     device,
     input_files,
@@ -60,6 +62,9 @@ def add_options(classify: argparse.ArgumentParser) -> None:
         help="draw pictures: names end in roc, pr, confusion or reliability, as in digits_roc.png")  # fmt: skip
     add("--normalize", choices=("true", "pred", "all"),
         help="confusion picture: show fractions of the true class, predicted class or all samples")  # fmt: skip
+    add_interval_options(classify)
+    add("--cluster-column", metavar="COLUMN",
+        help="rows of one cluster, such as a patient, are drawn together by --intervals")  # fmt: skip
     add_store_options(classify)
     add_fail_under_option(classify)
     add_report_options(classify)
@@ -74,11 +79,14 @@ def run(options: argparse.Namespace) -> int:
     pictures = {path: _picture_of(path, options) for path in options.plot}
     if options.normalize and "confusion" not in pictures.values():
         raise InputError("--normalize needs a --plot whose name ends in confusion")
+    bootstrap = bootstrap_of(options)
+    if options.cluster_column is not None and bootstrap is None:
+        raise InputError("--cluster-column needs --intervals N but that is missing: add it, for example 1000")
     check_store(options)
     inputs = input_files(options, data=options.data)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         progress.step("loading libraries")
-        from valor_gpu.report.classify import evaluate
+        from valor_gpu.report.classify import evaluate, with_intervals
         from valor_gpu.report.document import document
         from valor_gpu.report.files import draw_picture, write_json
 
@@ -89,6 +97,9 @@ def run(options: argparse.Namespace) -> int:
         progress.step(f"counting {plural(len(predictions.target), 'sample')}")
         parts = {*pictures.values(), *({"pr"} if options.store is not None and options.pred is None else ())}
         evaluated = evaluate(predictions, options.average, options.thresholds, options.device, parts)
+        if bootstrap is not None:
+            progress.rename("drawing rows anew")
+            evaluated = with_intervals(evaluated, predictions, bootstrap)
         progress.step("writing")
         if inputs is not None:
             classes = list(evaluated.names)
@@ -139,5 +150,12 @@ def _picture_of(path: Path, options: argparse.Namespace) -> str:
 def _read(options: argparse.Namespace) -> Predictions:
     from valor_gpu.inputs.predictions import Columns, read_predictions
 
-    columns = Columns(options.target, options.scores or (), options.scores_prefix, options.pred, options.weight)
+    columns = Columns(
+        options.target,
+        options.scores or (),
+        options.scores_prefix,
+        options.pred,
+        options.weight,
+        options.cluster_column,
+    )
     return read_predictions(options.data, columns, options.labels, options.ignore)

@@ -1,12 +1,13 @@
-"""``--cluster-file`` of commands that read images: which of them belong together."""
+"""``--cluster-file``: which images belong together and are drawn as a whole by ``--intervals``."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
+from valor_gpu._frozen import replaced
 from valor_gpu.cli.options import add_interval_options, bootstrap_of, input_path
 from valor_gpu.errors import InputError
 
@@ -19,7 +20,7 @@ def add_image_interval_options(command: argparse.ArgumentParser) -> None:
     add_interval_options(command)
     command.add_argument("--cluster-file", type=input_path, metavar="FILE",
         help="of --intervals: CSV with the columns image and cluster, one line per image: images of a cluster, such as"
-        " a video or a patient, are drawn together")  # fmt: skip
+        " a video or a patient, are drawn as a whole")  # fmt: skip
 
 
 def image_bootstrap_of(options: argparse.Namespace) -> Bootstrap | None:
@@ -39,4 +40,13 @@ def image_bootstrap_of(options: argparse.Namespace) -> Bootstrap | None:
         )
     from valor_gpu.inputs.cluster_files import read_clusters
 
-    return replace(bootstrap, clusters=read_clusters(path))
+    return replaced(bootstrap, clusters=read_clusters(path))
+
+
+def by_ids(bootstrap: Bootstrap, ids: Iterable[Any]) -> Bootstrap:
+    """Returns the choices with clusters by ids, which a file has as texts."""
+    if bootstrap.clusters is None:
+        return bootstrap
+    by_text = {str(number): number for number in ids}
+    clusters: Any = bootstrap.clusters
+    return replaced(bootstrap, clusters={by_text.get(text, text): cluster for text, cluster in clusters.items()})

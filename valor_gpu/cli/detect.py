@@ -10,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from valor_gpu.cli.clusters import add_image_interval_options, by_ids, image_bootstrap_of
 from valor_gpu.cli.options import (
     add_report_options,
     check_paths,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
 
 
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -94,6 +96,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--store-score", type=score, metavar="S",
         help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
         " default: 0.25. AP takes all")  # fmt: skip
+    add_image_interval_options(detect)
     add_fail_under_option(detect)
     add_report_options(detect)
     detect.set_defaults(run=run)
@@ -116,15 +119,15 @@ def run(options: argparse.Namespace) -> int:
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     _check_overlay(options)
     check_store(options)
+    bootstrap = image_bootstrap_of(options)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
     try:
-        with Progress(5 + (options.overlay is not None), sys.stderr, enabled=not options.quiet) as progress:
+        steps = 5 + (options.overlay is not None) + (bootstrap is not None)
+        with Progress(steps, sys.stderr, enabled=not options.quiet) as progress:
             evaluated = _evaluate(options, progress)
             notes = _draw(options, evaluated, progress)
+            result = _result(options, evaluated, bootstrap, progress)
             progress.step("writing")
-            files = any(each is not None for each in (options.json, options.plot, options.store))
-            wanted = options.per_class or files or bool(options.fail_under)
-            result = evaluated.result(with_values=wanted)
             notes = _write(options, evaluated, result, inputs) + notes
         report = _report(options, evaluated, result, notes) if reports(options) else ""
     except InputError as error:
@@ -133,6 +136,19 @@ def run(options: argparse.Namespace) -> int:
     if report:
         print(report)
     return fail_under_status(options, result)
+
+
+def _result(
+    options: argparse.Namespace, evaluated: _Coco | _Lvis, bootstrap: Bootstrap | None, progress: Progress
+) -> Result:
+    """The numbers, where something shows them, and their intervals, if they are asked for."""
+    files = any(each is not None for each in (options.json, options.plot, options.store))
+    wanted = options.per_class or files or bool(options.fail_under) or bootstrap is not None
+    result = evaluated.result(with_values=wanted)
+    if bootstrap is None:
+        return result
+    progress.step(f"drawing the images {plural(bootstrap.replicates, 'time')} anew")
+    return result.with_intervals(by_ids(bootstrap, evaluated.image_ids()))
 
 
 def _check_choices(options: argparse.Namespace) -> None:
@@ -223,6 +239,10 @@ class _Coco:
         """Its numbers."""
         return self.evaluation.result(with_values)
 
+    def image_ids(self) -> list[Id]:
+        """Ids of the images that are evaluated."""
+        return list(self.evaluation.params.imgIds)
+
     def summary(self) -> str:
         """The lines of its protocol."""
         return str(self.evaluation)
@@ -251,6 +271,10 @@ class _Lvis:
 
         self.evaluation.summarize()
         return lvis_result(self.evaluation)
+
+    def image_ids(self) -> list[Id]:
+        """Ids of the images that are evaluated."""
+        return list(self.evaluation.params.img_ids)
 
     def summary(self) -> str:
         """The lines of its protocol."""
@@ -306,9 +330,11 @@ def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result)
 
 def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, notes: list[str]) -> str:
     """The numbers of the protocol, the classes if asked for, counts and choices."""
-    from valor_gpu.report.detection import class_table, count_line
+    from valor_gpu.report.detection import class_table, count_line, interval_table
 
     parts = [evaluated.summary()]
+    if result.intervals:
+        parts.append(interval_table(result))
     if options.per_class:
         parts.append(class_table(result))
     parts.append("\n".join([count_line(result), str(result.signature), *notes]))

@@ -17,7 +17,7 @@ def add_fail_under_option(command: argparse.ArgumentParser) -> None:
     """Adds ``--fail-under``."""
     command.add_argument("--fail-under", type=_least, action="append", default=[], metavar="NUMBER=VALUE",
         help="exit status 1 if a number of the result is below VALUE, or does not exist: map=0.37; names are those of"
-        " values in --json, parts joined by /; again for several")  # fmt: skip
+        " values in --json, parts joined by /, with --intervals also map_low; again for several")  # fmt: skip
 
 
 def _least(text: str) -> tuple[str, float]:

@@ -34,6 +34,7 @@ class Source:
         recalls: float64 ``[R]``.
         counts: [T, R, K, A, M] of the arrays; what the curves do not fill is -1.
         strict: recall samples after the first that is not reached have precision 0, also in an unsorted grid.
+        chosen: the records that the rows are of, what of them, and which of their limits; None for rows of cells.
     """
 
     engine: Engine
@@ -46,6 +47,7 @@ class Source:
     recalls: Array
     counts: list[int]
     strict: bool
+    chosen: tuple[EvaluationRecords, Selection, Positions] | None = None
 
     @property
     def ends_with_last_limit(self) -> bool:
@@ -123,7 +125,10 @@ def source_of_records(
         _unless_all(selection.areas, shape.areas),
         _unless_all(limits, shape.limits),
     )
-    return Source(engine, records.detections, ordered, positives, shape, None, take, _grid(recalls), counts, strict)
+    return Source(
+        engine, records.detections, ordered, positives, shape, None, take, _grid(recalls), counts, strict,
+        (records, selection, limits),
+    )  # fmt: skip
 
 
 def _unless_all(positions: Positions, size: int) -> Positions | None:

@@ -75,10 +75,8 @@ def group_means(evaluator: Any, strict: bool) -> dict[str, float]:
         strict: as xtcocotools: what does not count is -1 in the mean, which has 4 digits; else it is left out.
     """
     evaluated, counts = evaluator._paramsEval, evaluator.eval["counts"]
-    indices = _crowd_indices(evaluator.cocoGt, evaluated.imgIds)
     whole = select(evaluator.eval["params"], evaluated, strict)
-    low, high = CROWD_BOUNDS
-    groups = {"easy": indices < low, "medium": (indices >= low) & (indices < high), "hard": indices >= high}
+    groups = crowd_groups(evaluator.cocoGt, evaluated.imgIds)
     means = {}
     for name, inside in groups.items():
         chosen = replace(whole, images=np.flatnonzero(inside).tolist())
@@ -87,6 +85,18 @@ def group_means(evaluator: Any, strict: bool) -> dict[str, float]:
         mean = float(np.mean(counting)) if counting.size else -1.0
         means[name] = round(mean, 4) if strict else mean
     return means
+
+
+def crowd_groups(coco: Any, image_ids: Any) -> dict[str, NDArray[np.bool_]]:
+    """Returns which images are easy, medium and hard, bool ``[I]`` each.
+
+    Args:
+        coco: the ground truths.
+        image_ids: of the images, in order.
+    """
+    indices = _crowd_indices(coco, image_ids)
+    low, high = CROWD_BOUNDS
+    return {"easy": indices < low, "medium": (indices >= low) & (indices < high), "hard": indices >= high}
 
 
 def _crowd_indices(coco: Any, image_ids: Any) -> NDArray[np.float64]:

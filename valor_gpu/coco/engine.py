@@ -5,7 +5,7 @@ Importing this loads no torch, nor does evaluating on the CPU with the C++ libra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -16,13 +16,15 @@ from valor_gpu.checks import check_device
 from valor_gpu.ops._accumulate_cpu import count_ground_truths, order_records, precision_recall
 from valor_gpu.ops._assign_cpu import NUMPY, assign
 from valor_gpu.ops._boxes_cpu import box_iou
-from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Curves, Ordered, RecordShape
 from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.provenance import host_provenance
 
 if TYPE_CHECKING:
     from valor_gpu.ops._keypoints_cpu import Keypoints
     from valor_gpu.ops.runs import Runs
+    from valor_gpu.reduce.resampled_detection import Truths
+    from valor_gpu.stats.draws import Draws
 
 
 class Engine(Protocol):
@@ -81,6 +83,19 @@ class Engine(Protocol):
         """IoU of xywh boxes, the pairs of each segment one after another; lengths are ``[2, S]``."""
         ...
 
+    def resampled(
+        self, detections: Any, ground_truths: Any, images: NDArray[np.int64], choices: AccumulateChoices
+    ) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
+        """What gives the numbers of replicates, and the ground truths that count.
+
+        See :func:`valor_gpu.ops.resampled_means.resampled_records` for the arguments.
+        """
+        ...
+
+    def weights(self, draws: Draws) -> Any:
+        """The weights of draws, uint8 ``[U, L]``, where the engine needs them."""
+        ...
+
     def provenance(self) -> Mapping[str, Any]:
         """Where this engine computes and by which kernels, see :attr:`valor_gpu.result.Result.provenance`."""
         ...
@@ -131,6 +146,24 @@ class NumpyEngine:
     ) -> NDArray[np.float64]:
         """See :class:`Engine`."""
         return box_iou(boxes1, boxes2, lengths=lengths, box_format="xywh", crowd=crowd)
+
+    @staticmethod
+    def resampled(
+        detections: Any, ground_truths: Any, images: NDArray[np.int64], choices: AccumulateChoices
+    ) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
+        """See :class:`Engine`."""
+        import torch
+
+        from valor_gpu.reduce.resampled_tables import ordered_table
+
+        rows, gt_rows, table = map(torch.from_numpy, (detections, ground_truths, images))
+        found = ordered_table(rows, gt_rows, table, choices)
+        return lambda weights: found.run(torch.from_numpy(weights)), found.truths
+
+    @staticmethod
+    def weights(draws: Draws) -> Any:
+        """See :class:`Engine`."""
+        return draws.array()
 
     @staticmethod
     def provenance() -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ class EvalDict(dict[str, Any]):
         known: the keys that are there from the start; ``precision`` and ``scores`` hold their place in the order.
         build: gives the two arrays.
         last_precision: ``[T, R, K, A, 1]``, precision at the last max-detection limit, None when it is not known.
+        chosen: what of which evaluation the arrays are made of, see :class:`valor_gpu.coco.accumulation.Source`.
 
     Example:
         >>> e = EvalDict({"precision": None, "recall": 1.0, "scores": None}, lambda: (np.ones(1), np.zeros(1)), None)
@@ -29,12 +30,17 @@ class EvalDict(dict[str, Any]):
     """
 
     def __init__(
-        self, known: Mapping[str, Any], build: Callable[[], tuple[Array, Array]], last_precision: Array | None
+        self,
+        known: Mapping[str, Any],
+        build: Callable[[], tuple[Array, Array]],
+        last_precision: Array | None,
+        chosen: Any = None,
     ) -> None:
         super().__init__(known)
         self._build: Callable[[], tuple[Array, Array]] | None = build
         self._absent = {"precision", "scores"}
         self._last = last_precision
+        self.chosen = chosen
 
     @property
     def pending(self) -> bool:

@@ -19,11 +19,14 @@ from valor_gpu.coco.protocols import PROTOCOLS
 from valor_gpu.inputs.coco_ids import row_codes
 from valor_gpu.inputs.text_ids import Id
 from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.stats.resample import refusing
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.layout import Layout
     from valor_gpu.reduce.coco_summary import CocoSummary
+
+_NO_VALUES = "intervals need the numbers that they are of: ask for the result with_values=True"
 
 
 def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
@@ -55,11 +58,13 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
     assert records is not None
     served = records.engine.provenance
     if not with_values:
-        return Result({}, Signature(choices), counts, provenance=served)
+        return Result({}, Signature(choices), counts, provenance=served, state=refusing(_NO_VALUES))
+    from valor_gpu.coco.resampled_evaluation import resampled_evaluation
     from valor_gpu.reduce.coco_summary import absent_reasons
 
     values = _values(evaluation)
-    return Result(values, Signature(choices), counts, absent_reasons(values), plot, served)
+    state = resampled_evaluation(evaluation)
+    return Result(values, Signature(choices), counts, absent_reasons(values), plot, served, state=state)
 
 
 def _sigmas(params: Any) -> dict[str, list[float]]:
@@ -81,7 +86,7 @@ def _values(evaluation: COCOeval) -> dict[str, Any]:
         means = group_means(evaluation, evaluation.convention == "strict")
         values.update({f"map_crowding_{name}": mean if mean >= 0 else math.nan for name, mean in means.items()})
     if params.useCats:
-        names = category_names(_categories(evaluation.cocoGt, params))
+        names = evaluated_names(evaluation)
         values.update(numbers_by_category(summary, layout, names))
     values["precision"] = summary.mean_precision()
     values["iou_thresholds"] = np.asarray(params.iouThrs)
@@ -99,6 +104,11 @@ def plot(result: Result, ax: Any = None, **options: Any) -> Any:
 def _categories(ground_truth: Any, params: Any) -> list[Mapping[str, Any]]:
     """The categories evaluated, also those that the ground truth does not list."""
     return [ground_truth.cats.get(number, {"id": number}) for number in params.catIds]
+
+
+def evaluated_names(evaluation: COCOeval) -> list[str]:
+    """Returns a different name for each category that is evaluated."""
+    return category_names(_categories(evaluation.cocoGt, evaluation.params))
 
 
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.store.saved import SavedRun
 
 
@@ -313,15 +314,10 @@ class COCOeval:
         counts = [len(p.iouThrs), len(p.recThrs), len(p.catIds) if p.useCats else 1, len(p.areaRng), len(p.maxDets)]
         source = self._source(p, counts)
         recall, last_precision = source.recall()
-        known = {
-            "params": p,
-            "counts": counts,
-            "date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S"),
-            "precision": None,
-            "recall": recall,
-            "scores": None,
-        }
-        self.eval = EvalDict(known, source.samples, last_precision if source.ends_with_last_limit else None)
+        date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
+        known = {"params": p, "counts": counts, "date": date, "precision": None, "recall": recall, "scores": None}
+        last = last_precision if source.ends_with_last_limit else None
+        self.eval = EvalDict(known, source.samples, last, source.chosen)
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _is_empty(self) -> bool:
@@ -362,11 +358,12 @@ class COCOeval:
             groups = group_means(self, self._strict)
         self.stats = summarize(self.params, self.eval, self._strict, groups)
 
-    def result(self, with_values: bool = True) -> Result:
+    def result(self, with_values: bool = True, intervals: int | Bootstrap | None = None) -> Result:
         """The numbers by name, with counts, reasons, and a signature of the choices that made them, to log and plot.
 
         Args:
             with_values: False leaves the numbers out, on which most of the time goes.
+            intervals: also of each number: replicates of the images, or a :class:`valor_gpu.stats.Bootstrap`.
 
         Raises:
             InputError: nothing was accumulated, or a subclass overrides a step that works on single cells.
@@ -375,7 +372,8 @@ class COCOeval:
 
         if not self.eval or self._layout is None or self._records is None:
             raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
-        return coco_result(self, with_values)
+        result = coco_result(self, with_values)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def to_run(self, **options: Any) -> SavedRun:
         """Numbers, curves, confusions and images for a store; options: :func:`valor_gpu.coco.saved_run.saved_run`."""

@@ -21,6 +21,8 @@ from valor_gpu.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from valor_gpu.coco.lvis_records import FederatedRecords
+    from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
 
 IOU_TYPES = ("bbox", "segm")
 
@@ -251,6 +253,22 @@ class LVISEval:
         self.evaluate()
         self.accumulate()
         self.summarize()
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers by the names of :meth:`COCOeval.result`, and ``map_rare`` and so on; after ``run()``.
+
+        Args:
+            intervals: also of each number: replicates of the images, or a :class:`valor_gpu.stats.Bootstrap`.
+
+        Raises:
+            InputError: nothing was summarized.
+        """
+        from valor_gpu.coco.lvis_result import lvis_result
+
+        if not self.results or self._records is None:
+            raise InputError("result needs run(), or evaluate(), accumulate() and summarize()")
+        found = lvis_result(self)
+        return found if intervals is None else found.with_intervals(intervals)
 
     def print_results(self) -> None:
         """Prints ``results``, one line each."""

@@ -78,7 +78,7 @@ class FederatedRecords:
     def arrays(self, recalls: Any) -> tuple[Array, Array]:
         """Precision ``[T, R, K, A]`` at R ``recalls``, and recall ``[T, K, A]``."""
         p, shape = self.params, self.records.shape
-        chosen = self._positions()
+        chosen = self.positions()
         selection = Selection(chosen, list(range(shape.areas)), None, [_NO_LIMIT], (shape.areas, len(p.img_ids)))
         counts = [shape.thresholds, len(recalls), len(chosen), shape.areas, 1]
         source = source_of_records(self.records, selection, [0], recalls, counts, self.strict)
@@ -90,7 +90,7 @@ class FederatedRecords:
         p = self.params
         cells = build_eval_imgs(self.rows.layout, self.whole, self.strict, self.geometry())
         size = len(p.area_rng) * len(p.img_ids)
-        chosen = [cell for k in self._positions() for cell in cells[k * size : (k + 1) * size]]
+        chosen = [cell for k in self.positions() for cell in cells[k * size : (k + 1) * size]]
         return [
             None if cell is None else {ours: cell[theirs] for ours, theirs in _CELL_NAMES.items()} for cell in chosen
         ]
@@ -106,7 +106,7 @@ class FederatedRecords:
             out[area] = _ordered(group) if counting else {}
         return out
 
-    def _positions(self) -> list[int]:
+    def positions(self) -> list[int]:
         """For each category of the arrays its place among the records."""
         return (
             positions(as_ids("cat_ids", self.params.cat_ids, self.texts), self.known).tolist()

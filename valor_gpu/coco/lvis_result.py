@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,12 @@ from valor_gpu.coco.doubtful_ids import count_completed, count_ids_of_dataset
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.evaluation_result import category_names, numbers_by_category, plot
 from valor_gpu.coco.ids import members
+from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco_ids import aligned
-from valor_gpu.ops.accumulate_types import Curves
-from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
+from valor_gpu.ops.accumulate_types import Curves, Pick
+from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
+from valor_gpu.reduce.resampled_detection import ResampledDetection
 from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
@@ -43,7 +48,41 @@ def lvis_result(evaluation: LVISEval) -> Result:
     values, records = _values(evaluation), evaluation._records
     assert records is not None
     served = records.records.engine.provenance
-    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot, served)
+    state = partial(_resampled, chosen_of(evaluation), _groups(evaluation))
+    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot, served, state=state)
+
+
+def chosen_of(evaluation: LVISEval) -> Chosen:
+    """Returns what an evaluation took of its records."""
+    p, records = evaluation.params, evaluation._records
+    assert records is not None
+    whole = records.records
+    return Chosen(
+        whole,
+        Selection(records.positions(), list(range(whole.shape.areas)), None, [p.max_dets], (0, 0)),
+        [0],
+        np.array(p.rec_thrs, np.float64).reshape(-1),
+        len(p.iou_thrs),
+        summary_picks([float(t) for t in p.iou_thrs], [p.max_dets], list(p.area_rng_lbl)),
+        lvis_names(evaluation) if p.use_cats else (),
+        list(records.params.img_ids),
+        records.strict,
+    )
+
+
+def _groups(evaluation: LVISEval) -> dict[str, list[int]]:
+    """Places of the categories of each frequency, where a number of it is a mean over one area range."""
+    p = evaluation.params
+    if not p.use_cats or list(p.area_rng_lbl[:1]) != ["all"] or list(p.area_rng_lbl).count("all") != 1:
+        return {}
+    return {name: places for name, places in zip(_GROUPS, evaluation.freq_groups) if places}
+
+
+def _resampled(chosen: Chosen, groups: Mapping[str, list[int]]) -> ResampledDetection:
+    """The images; the categories of a frequency are read again for the mean over them."""
+    pick, every = Pick("precision", 0, 0, range(chosen.thresholds)), chosen.selection.categories
+    tables = [chosen.table({name: pick}, categories=[every[k] for k in groups[name]]) for name in groups]
+    return chosen.resampled([chosen.main_table(), *tables])
 
 
 def _values(evaluation: LVISEval) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from valor_gpu.ops import accumulate as steps
 from valor_gpu.ops._keypoints_cpu import Keypoints
-from valor_gpu.ops.accumulate_types import Curves, Ordered, RecordShape
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Curves, Ordered, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.boxes import box_iou
 from valor_gpu.ops.error_codes import describe_box, raise_error
@@ -21,6 +21,9 @@ from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
 from valor_gpu.ops.runs import Runs
 from valor_gpu.provenance import op_provenance
 from valor_gpu.ragged import Ragged
+from valor_gpu.reduce.resampled_detection import Truths
+from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
+from valor_gpu.stats.draws import Draws
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,18 @@ class TorchEngine:
         sides = [Ragged(self._there(boxes), torch.from_numpy(n)) for boxes, n in zip((boxes1, boxes2), lengths)]
         pairs = box_iou(sides[0], sides[1], box_format="xywh", crowd=self._there(crowd))
         return pairs.values.cpu().numpy()
+
+    def resampled(
+        self, detections: Any, ground_truths: Any, images: NDArray[np.int64], choices: AccumulateChoices
+    ) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
+        """What gives the numbers of replicates, and the ground truths that count."""
+        rows, gt_rows, table = map(self._there, (detections, ground_truths, images))
+        found = ordered_table(rows, gt_rows, table, choices)
+        return found.run, found.truths
+
+    def weights(self, draws: Draws) -> Tensor:
+        """The weights of draws on the device."""
+        return weights_on(self.device, draws)
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, and the kernels of the ops that this module calls."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_type
+from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.detection.ranked_metric import (
     IOU_THRESHOLDS,
     NO_GROUND_TRUTHS,
@@ -26,6 +27,7 @@ from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds
 from valor_gpu.reduce.overlap_curves import average_precision, curve_101
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -58,8 +60,17 @@ class _AveragePrecision(RankedMetric):
         )  # fmt: skip
         return found.clone()
 
-    def _report(self, ranking: Ranking, values: dict[str, Any], reasons: dict[str, str], **choices: Any) -> Result:
-        """The result of ``values`` with what its picture needs."""
+    def _report(
+        self,
+        state: OverlapRecords,
+        intervals: int | Bootstrap | None,
+        reasons_of: Callable[[Mapping[str, Any]], dict[str, str]],
+        **choices: Any,
+    ) -> Result:
+        """The result of the numbers with what its picture needs."""
+        ranking = self._ranking(state)
+        numbers = self._numbers(ranking)
+        values, reasons = dict(numbers), reasons_of(numbers)
         thresholds = torch.tensor(self.iou_thresholds, dtype=torch.float64, device=ranking.classes.device)
         curves = curve_101(ranking.ranked, ranking.overlaps, ranking.classes, thresholds)[0]
         present = torch.isin(ranking.classes, ranking.overlaps.gt_labels)
@@ -68,7 +79,14 @@ class _AveragePrecision(RankedMetric):
         values["recall_thresholds"] = _RECALLS
         made = {**grids(iou_thresholds=self.iou_thresholds), "matching": self.matching, **choices}
         reasons = {**reasons, "precision": NO_GROUND_TRUTHS}
-        return self._result_of(ranking.images, values, made, reasons, plot_precision_recall)
+        resampled = self._resampled(state, ranking)
+        result = self._result_of(ranking.images, values, made, reasons, plot_precision_recall, resampled)
+        return result if intervals is None else result.with_intervals(intervals)
+
+
+def _missing(numbers: Mapping[str, Any]) -> dict[str, str]:
+    """The reasons of numbers of labels that do not exist."""
+    return {key: text for name, of_labels in numbers.items() for key, text in missing_labels(name, of_labels).items()}
 
 
 class AP(_AveragePrecision):
@@ -121,19 +139,21 @@ class AP(_AveragePrecision):
         ranking = self._ranking(self.state())
         return {**self._named(self._precision(ranking)), "classes": ranking.classes}
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns AP of every label by threshold, with curves, signature and counts; NaN, with a reason, where none.
 
         ``precision`` ``[T, 101]`` is the mean over labels with ground truths at recalls ``recall_thresholds``.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
         """
         with self.synced_state() as state:
-            ranking = self._ranking(state)
-            named = self._named(self._precision(ranking))
-            values: dict[str, Any] = {name: by_label(ranking.classes, column) for name, column in named.items()}
-            reasons: dict[str, str] = {}
-            for name, numbers in values.items():
-                reasons |= missing_labels(name, numbers)
-            return self._report(ranking, values, reasons)
+            return self._report(state, intervals, _missing)
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        named = self._named(self._precision(ranking))
+        return {name: by_label(ranking.classes, column) for name, column in named.items()}
 
     def _named(self, precision: Tensor) -> dict[str, Tensor]:
         names = threshold_names("ap", self.iou_thresholds)
@@ -182,12 +202,18 @@ class APAveragedOverIOUs(_AveragePrecision):
         ranking = self._ranking(self.state())
         return {"ap": mean_of_thresholds(self._precision(ranking)), "classes": ranking.classes}
 
-    def result(self) -> Result:
-        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
         with self.synced_state() as state:
-            ranking = self._ranking(state)
-            values = {"ap": by_label(ranking.classes, mean_of_thresholds(self._precision(ranking)))}
-            return self._report(ranking, {**values}, missing_labels("ap", values["ap"]))
+            return self._report(state, intervals, _missing)
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        return {"ap": by_label(ranking.classes, mean_of_thresholds(self._precision(ranking)))}
 
 
 class _MeanAveragePrecision(_AveragePrecision):
@@ -220,13 +246,19 @@ class _MeanAveragePrecision(_AveragePrecision):
         """Returns float64 numbers by name, NaN without ground truths."""
         return self._values(self._means(self._ranking(self.state())))
 
-    def result(self) -> Result:
-        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
+        included = {"include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
-            ranking = self._ranking(state)
-            values = {name: float(value) for name, value in self._values(self._means(ranking)).items()}
-            included = {"include_prediction_only_labels": self.include_prediction_only_labels}
-            return self._report(ranking, {**values}, dict.fromkeys(values, NO_GROUND_TRUTHS), **included)
+            return self._report(state, intervals, lambda numbers: dict.fromkeys(numbers, NO_GROUND_TRUTHS), **included)
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        return {name: float(value) for name, value in self._values(self._means(ranking)).items()}
 
 
 class mAP(_MeanAveragePrecision):

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_number, check_type
+from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.detection.ranked_metric import (
     IOU_THRESHOLDS,
     NO_GROUND_TRUTHS,
@@ -27,6 +28,7 @@ from valor_gpu.reduce.label_bars_plot import plot_label_bars
 from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds
 from valor_gpu.reduce.overlap_curves import average_recall
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -66,6 +68,16 @@ class _AverageRecall(RankedMetric):
             lambda: average_recall(ranking.ranked, ranking.overlaps, ranking.classes, thresholds, scores),
         )  # fmt: skip
         return mean_of_thresholds(recall[0])
+
+    def _report(self, state: OverlapRecords, intervals: int | Bootstrap | None, choices: dict[str, Any]) -> Result:
+        ranking = self._ranking(state)
+        values = self._numbers(ranking)
+        reasons: dict[str, str] = {}
+        for name, value in values.items():
+            reasons |= missing_labels(name, value) if isinstance(value, dict) else {name: NO_GROUND_TRUTHS}
+        resampled = self._resampled(state, ranking)
+        result = self._result_of(ranking.images, values, choices, reasons, plot_label_bars, resampled)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _choices(self) -> dict[str, Any]:
         thresholds = grids(iou_thresholds=self.iou_thresholds, score_thresholds=self.score_thresholds)
@@ -124,13 +136,18 @@ class AR(_AverageRecall):
         ranking = self._ranking(self.state())
         return {"ar": self._recall(ranking), "classes": ranking.classes}
 
-    def result(self) -> Result:
-        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
         with self.synced_state() as state:
-            ranking = self._ranking(state)
-            values = {"ar": by_label(ranking.classes, self._recall(ranking))}
-            reasons = missing_labels("ar", values["ar"])
-            return self._result_of(ranking.images, values, self._choices(), reasons, plot_label_bars)
+            return self._report(state, intervals, self._choices())
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        return {"ar": by_label(ranking.classes, self._recall(ranking))}
 
 
 class mAR(_AverageRecall):
@@ -185,18 +202,20 @@ class mAR(_AverageRecall):
         """Returns float64 ``mar`` ``[]``, NaN without ground truths."""
         return {"mar": self._mean(self._recall(self._ranking(self.state())))}
 
-    def result(self) -> Result:
-        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
+        choices = {**self._choices(), "include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
-            ranking = self._ranking(state)
-            recall = self._recall(ranking)
-            values: dict[str, Any] = {
-                "mar": float(self._mean(recall)),
-                "ar_per_class": by_label(ranking.classes, recall),
-            }
-            reasons = {"mar": NO_GROUND_TRUTHS, **missing_labels("ar_per_class", values["ar_per_class"])}
-            choices = {**self._choices(), "include_prediction_only_labels": self.include_prediction_only_labels}
-            return self._result_of(ranking.images, values, choices, reasons, plot_label_bars)
+            return self._report(state, intervals, choices)
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        recall = self._recall(ranking)
+        return {"mar": float(self._mean(recall)), "ar_per_class": by_label(ranking.classes, recall)}
 
     def _mean(self, recall: Tensor) -> Tensor:
         return mean_of_labels(recall, ~recall.isnan(), self.include_prediction_only_labels)

@@ -33,6 +33,8 @@ from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.result import Result, Signature, grid_choice
 from valor_gpu.state import State, check_elements, check_sums, summed
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import refusing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -44,6 +46,10 @@ _SEEN = (
     "ground_truths_of_other_classes", "detections_of_other_classes",
 )  # fmt: skip
 _SHOWN = 8  # labels in a message
+_NO_IMAGES = (
+    "intervals need the records of images but BinnedMeanAveragePrecision keeps counts of all images together: take"
+    " MeanAveragePrecision"
+)
 
 
 @dataclass(frozen=True)
@@ -307,12 +313,15 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
             values["classes"] = self._labels.int()
         return values
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns all numbers in float64 with their error bounds, signature, counts and curves; NaN with a reason.
 
         ``error_bound`` has the largest possible distance of each number from that of
         :class:`~valor_gpu.detection.MeanAveragePrecision` on the same images. ``map_per_class`` and ``precision`` are
         the middle of their bounds too. Of recall there is none, since it is exact.
+
+        Args:
+            intervals: raises :class:`InputError`, since counts say nothing of images.
         """
         with self.synced_state() as state:
             bounds, seen = self._bounds(state), state.seen.tolist()
@@ -329,7 +338,9 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         signature = Signature({"metric": type(self).__name__, **self._config(), **grids})
         counts = dict(zip(_SEEN[:-2], seen))
-        return Result(values, signature, counts, absent_reasons(values), plot_precision_recall)
+        refused = refusing(_NO_IMAGES)
+        result = Result(values, signature, counts, absent_reasons(values), plot_precision_recall, state=refused)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _bounds(self, state: BinnedOutcomes) -> _Bounds:
         recalls = torch.tensor(self.rec_thresholds, dtype=torch.float64)

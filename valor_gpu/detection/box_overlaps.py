@@ -26,6 +26,8 @@ from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import MAX_SUM, ROUNDING, State, check_elements, check_rows, check_sums, joined, summed
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import refusing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 
 _LEAST = 2.0  # no similarity lies further from 0
 _NO_PAIR = "no pair of a detection and a ground truth counts"
+_NO_IMAGES = (
+    "intervals need the sums of each image but metrics of box overlaps keep those of all images together: take"
+    " MeanAveragePrecision, or compute the number of each image by a metric of its own"
+)
 
 
 @dataclass(frozen=True)
@@ -207,8 +213,12 @@ class IntersectionOverUnion(Metric[PairSums]):
         classes = {f"{name}/cl_{label}": sums.to(self.device) for label, sums in self._by_class(state).items()}
         return {key: _mean(sums, 0.0).float() for key, sums in {name: state.sums, **classes}.items()}
 
-    def result(self) -> Result:
-        """Returns the number in float64, with ``class_metrics`` by label, and counts; NaN where no pair counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the number in float64, with ``class_metrics`` by label, and counts; NaN where no pair counts.
+
+        Args:
+            intervals: raises :class:`InputError`, since sums say nothing of images.
+        """
         with self.synced_state() as state:
             value = float(_mean(state.sums, math.nan))
             classes = {str(label): float(_mean(sums, math.nan)) for label, sums in self._by_class(state).items()}
@@ -218,7 +228,8 @@ class IntersectionOverUnion(Metric[PairSums]):
             names = ("images", "ground_truths", "detections", "boxes_of_negative_size")
             counts = {**dict(zip(names, state.seen.tolist())), "pairs": int(state.sums[1])}
             signature = Signature({"metric": type(self).__name__, **self._identity.config})
-            return Result(values, signature, counts, missing)
+            result = Result(values, signature, counts, missing, state=refusing(_NO_IMAGES))
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _by_class(self, state: PairSums) -> dict[int, Tensor]:
         """Sums float64 ``[2]`` by label, ascending, on the CPU, where they are added up in order."""

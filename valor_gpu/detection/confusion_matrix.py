@@ -25,6 +25,7 @@ from valor_gpu.ops.overlaps import Overlaps, confuse_overlaps
 from valor_gpu.reduce.confusion_plot import plot_detection_confusion
 from valor_gpu.reduce.overlap_confusion import PAIR_KINDS, confusion_counts, paired_rows
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -125,10 +126,13 @@ class DetectionConfusionMatrix(_PairedMetric):
         """
         return self._values(evaluated(self.state()))
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the arrays of ``compute`` with thresholds, signature and counts, and with ``examples`` its tables.
 
         These are ``examples/true_positives`` and so on, see :meth:`DetectionExamples.compute`.
+
+        Args:
+            intervals: raises :class:`InputError`, since only single numbers have them.
         """
         with self.synced_state() as state:
             images = evaluated(state)
@@ -136,7 +140,10 @@ class DetectionConfusionMatrix(_PairedMetric):
             if self.examples:
                 arrays |= {f"examples/{kind}": table for kind, table in self._tables(images).items()}
             values = {name: part.cpu().numpy() for name, part in arrays.items()}
-            return self._result_of(images, {**values, **self._grids()}, self._choices(), None, plot_detection_confusion)
+            result = self._result_of(
+                images, {**values, **self._grids()}, self._choices(), None, plot_detection_confusion
+            )
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _values(self, images: Evaluated) -> dict[str, Tensor]:
         overlaps, partners, scores = self._pairs(images)
@@ -231,12 +238,17 @@ class DetectionExamples(_PairedMetric):
             "plot needs numbers to draw but DetectionExamples lists rows: DetectionConfusionMatrix counts them"
         )
 
-    def result(self) -> Result:
-        """Returns the tables of ``compute`` with thresholds, signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the tables of ``compute`` with thresholds, signature and counts.
+
+        Args:
+            intervals: raises :class:`InputError`, since only single numbers have them.
+        """
         with self.synced_state() as state:
             images = evaluated(state)
             tables = {kind: rows.cpu().numpy() for kind, rows in self._tables(images).items()}
-            return self._result_of(images, {**tables, **self._grids()}, self._choices())
+            result = self._result_of(images, {**tables, **self._grids()}, self._choices())
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _listed(self, shown: dict[str, list[list[int]]], names: list[int]) -> list[dict[str, Any]]:
         """Rows of tables by image and pair of thresholds."""

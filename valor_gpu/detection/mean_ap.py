@@ -36,16 +36,16 @@ from valor_gpu.detection.geometry import (
     read_all,
 )
 from valor_gpu.detection.record_checks import RecordChoices
-from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
+from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.metric import Metric
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, Matched, MatchRule
 from valor_gpu.plans import Planner, Step
-from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, joint_result, summary_picks
-from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
-from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
+from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -295,7 +295,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         names = [f"{name}_" for name in self.iou_type] if len(self.iou_type) > 1 else [""]
         return [(prefix, state.part(index, len(names))) for index, prefix in enumerate(names)]
 
-    def result(self, tie_interval: bool = False) -> Result:
+    def result(self, tie_interval: bool = False, intervals: int | Bootstrap | None = None) -> Result:
         """Returns all numbers in float64 with signature, counts and curves; NaN, with a reason, where nothing counts.
 
         The counts ``detections_of_negative_size``, ``detections_in_fractions`` and their like of ground truths are 0
@@ -305,10 +305,26 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
 
         Args:
             tie_interval: also give the lowest and highest ``map`` over all orders of tied scores, matching fixed.
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`. A class that no image of a replicate holds is left out of the means
+                of that replicate; ``lost_classes`` of an interval says how many replicates that were.
+
+        Example:
+            >>> target = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([0]), "image_id": i}
+            ...           for i in range(40)]
+            >>> preds = [{**target[i], "scores": torch.tensor([0.9 - i / 100])} for i in range(0, 40, 2)]
+            >>> preds = [preds[i // 2] if i % 2 == 0 else {n: v[:0] for n, v in preds[0].items()} for i in range(40)]
+            >>> metric = MeanAveragePrecision()
+            >>> metric.update(preds, target)
+            >>> interval = metric.result(intervals=100).intervals["map"]
+            >>> interval.low < 0.5 < interval.high
+            True
         """
+        from valor_gpu.detection.mean_ap_result import mean_ap_result
+
         with self.synced_state() as state:
-            parts = [(prefix, self._result(records, tie_interval)) for prefix, records in self._parts(state)]
-        return parts[0][1] if len(parts) == 1 else joint_result(parts)
+            result = mean_ap_result(self, self._parts(state), tie_interval)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_box(code)} (the image is counted within its batch)"
@@ -323,13 +339,15 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     def _accumulate(
         self, records: DetectionRecords, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)
     ) -> Accumulated:
-        rule, picks = self._class_rule, summary_picks(*self._axes())
-        choices = AccumulateChoices(
-            RecordShape.of(rule),
-            np.array(self.rec_thresholds), tuple(picks.values()), self.tie_order == "image", agnostic, full, ties,
-        )  # fmt: skip
         tables = records.detections, records.ground_truths, records.images
-        return accumulate(*tables, choices, self.error if self.error.is_cuda else None, self._describe_error)
+        error = self.error if self.error.is_cuda else None
+        return accumulate(*tables, self._choices(agnostic, full, ties), error, self._describe_error)
+
+    def _choices(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
+        return AccumulateChoices(
+            RecordShape.of(self._class_rule), np.array(self.rec_thresholds),
+            tuple(summary_picks(*self._axes()).values()), self.tie_order == "image", agnostic, full, ties,
+        )  # fmt: skip
 
     def _axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
         return self.iou_thresholds, self.max_detection_thresholds, tuple(self._area_ranges)
@@ -371,30 +389,3 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         if self._boxes is None:
             return kept_overlaps(cast(PartRecords, state))
         return box_overlaps(cast(ExtendedRecords, state), self._boxes)
-
-    def _result(self, state: DetectionRecords, tie_interval: bool) -> Result:
-        bounds = ("lowest", "highest") if tie_interval else ()
-        found = self._accumulate(state, self.average == "micro", ties=("given", *bounds))
-        summary, totals = self._summary(found), found.totals
-        values: dict[str, Any] = summary.scalars()
-        if tie_interval:
-            values["map_tie_interval"] = dict(zip(bounds, found.means[1:, 0].tolist()))
-        if self.average == "macro" or self._rematches:
-            classes = self._class_summary(state, summary)
-            names = [str(label) for label in found.labels.tolist()]
-            values["map_per_class"] = dict(zip(names, classes.average_precision().tolist()))
-            values["mar_per_class"] = dict(zip(names, classes.average_recall().tolist()))
-        values["precision"] = summary.mean_precision()
-        values["iou_thresholds"] = np.asarray(self.iou_thresholds)
-        values["recall_thresholds"] = np.asarray(self.rec_thresholds)
-        counts = {
-            "images": totals.images, "repeated_images": totals.repeated, "ground_truths": totals.ground_truths,
-            "ignored_ground_truths": totals.ignored,
-            "detections": totals.detections,
-            "detections_beyond_limit": totals.detections - totals.within_limits,
-            **doubtful_boxes(totals),
-        }  # fmt: skip
-        grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
-        choices = {"metric": "MeanAveragePrecision", **self._config(), **grids, "tie_order": self.tie_order}
-        signature = Signature({name: value for name, value in choices.items() if name != "extended_summary"})
-        return Result(values, signature, counts, absent_reasons(values), plot_precision_recall)

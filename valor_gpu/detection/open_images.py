@@ -20,7 +20,7 @@ from valor_gpu.inputs.open_images import GIVEN, Expansion, describe_error, open_
 from valor_gpu.metric import Metric
 from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.assign import assign
 from valor_gpu.ops.error_codes import NO_ERROR, raise_or_defer
 from valor_gpu.ops.image_order import choose_images
@@ -30,6 +30,8 @@ from valor_gpu.reduce.all_points import all_points_average_precision, mean_of_cl
 from valor_gpu.reduce.coco_summary import absent_reasons
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import check_elements, check_rows, joined
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.resample import Resampled
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -183,16 +185,21 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         value = torch.tensor(mean_of_classes(values.precision), dtype=torch.float32)
         return {"map": value, "map_per_class": per_class, "classes": torch.as_tensor(values.labels).int()}
 
-    def result(self) -> Result:
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns ``map``, by IoU threshold and by class, in float64 with signature and counts.
 
         NaN, with a reason, is the value of a class that has detections but no ground truth. Counts are those of images
         that count: ``ground_truths``, ``groups`` and ``detections`` as given, what expansion added to them,
         ``unverified_detections`` left out, and ``ignored_detections`` at the first IoU threshold. Counts of boxes that
         are mostly mistakes (see :meth:`MeanAveragePrecision.result`) are of boxes after expansion.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
         """
         with self.synced_state() as state:
-            return self._result(self._reduce(state))
+            result = self._result(state)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_error(code)} (the image is counted within its batch)"
@@ -202,18 +209,8 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
     def _reduce(self, state: OpenImagesRecords) -> _Reduced:
         # Images as accumulation chooses them, so that the other columns of the state follow.
         kept = choose_images(state.images.cpu().numpy(), True)
-        choices = AccumulateChoices(RecordShape.of(self._rule), np.empty(0), images=kept)
-        found = accumulate(state.detections, state.ground_truths, state.images, choices)
-        rows, offsets, totals = state.detections[found.ordered.order], found.ordered.offsets, found.totals
-        settings = len(self.iou_thresholds)
-        positives = found.positives[:, 0].cpu().numpy()
-        precision = np.empty((settings, len(positives)))
-        ignored = 0
-        for setting in range(settings):
-            matched, skipped = (_bits(rows, setting, field, settings) for field in (0, 1))
-            classes, ranks = _true_positives(matched & ~skipped, ~skipped, offsets)
-            precision[setting] = all_points_average_precision(classes, ranks, positives)
-            ignored += int(skipped.sum()) if setting == 0 else 0
+        found, precision, ignored = self._accumulate(state, kept)
+        totals = found.totals
         given = dict(zip(GIVEN, state.given.cpu().numpy()[kept].sum(0).tolist()))
         unverified = given.pop("unverified_detections")
         counts = {
@@ -224,17 +221,50 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         }  # fmt: skip
         return _Reduced(found.labels.cpu().numpy(), precision, counts)
 
-    def _result(self, reduced: _Reduced) -> Result:
+    def _accumulate(
+        self, records: DetectionRecords, images: NDArray[np.int64]
+    ) -> tuple[Accumulated, NDArray[np.float64], int]:
+        """What accumulation finds in some images, AP ``[T, K]``, and detections ignored at the first threshold."""
+        choices = AccumulateChoices(RecordShape.of(self._rule), np.empty(0), images=images)
+        found = accumulate(records.detections, records.ground_truths, records.images, choices)
+        rows, offsets = records.detections[found.ordered.order], found.ordered.offsets
+        settings = len(self.iou_thresholds)
+        positives = found.positives[:, 0].cpu().numpy()
+        precision = np.empty((settings, len(positives)))
+        ignored = 0
+        for setting in range(settings):
+            matched, skipped = (_bits(rows, setting, field, settings) for field in (0, 1))
+            classes, ranks = _true_positives(matched & ~skipped, ~skipped, offsets)
+            precision[setting] = all_points_average_precision(classes, ranks, positives)
+            ignored += int(skipped.sum()) if setting == 0 else 0
+        return found, precision, ignored
+
+    def _result(self, state: OpenImagesRecords) -> Result:
+        reduced = self._reduce(state)
+        values = self._values(reduced)
+        signature = Signature({"metric": "OpenImagesAveragePrecision", **self._config()})
+
+        def resampled() -> Resampled:
+            from valor_gpu.detection.repeated_records import RepeatedRecords
+
+            return RepeatedRecords(state, self._repeated_values, self.hierarchy.name)
+
+        return Result(values, signature, reduced.counts, absent_reasons(values), state=resampled)
+
+    def _values(self, reduced: _Reduced) -> dict[str, Any]:
         names = [self.hierarchy.name(label) for label in reduced.labels.tolist()]
-        values = {
+        return {
             "map": mean_of_classes(reduced.precision),
             "map_per_iou_threshold": {
                 f"{iou:g}": mean_of_classes(row) for iou, row in zip(self.iou_thresholds, reduced.precision)
             },
             "map_per_class": dict(zip(names, reduced.per_class().tolist())),
         }
-        signature = Signature({"metric": "OpenImagesAveragePrecision", **self._config()})
-        return Result(values, signature, reduced.counts, absent_reasons(values))
+
+    def _repeated_values(self, records: DetectionRecords) -> dict[str, Any]:
+        """The numbers of records all of whose images count, in order."""
+        found, precision, _ = self._accumulate(records, np.arange(len(records.images)))
+        return self._values(_Reduced(found.labels.cpu().numpy(), precision, {}))
 
 
 @dataclass(frozen=True)

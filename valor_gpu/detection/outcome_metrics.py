@@ -23,6 +23,7 @@ from valor_gpu.reduce.label_bars_plot import plot_label_bars
 from valor_gpu.reduce.overlap_counts import OutcomeCounts, count_outcomes
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -64,10 +65,15 @@ class OutcomeMetric(RankedMetric):
         ranking = self._ranking(self.state())
         return {**self._values(self._outcomes(ranking)), "classes": ranking.classes}
 
-    def result(self) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0.
+
+        Args:
+            intervals: raises :class:`InputError`, since only single numbers have them.
+        """
         with self.synced_state() as state:
-            return self._report(state, plot_label_bars)
+            result = self._report(state, plot_label_bars)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _values(self, counts: OutcomeCounts) -> dict[str, Tensor]:
         """Arrays by name."""

@@ -48,6 +48,21 @@ def images_that_count(records: OverlapRecords) -> Tensor:
     return kept
 
 
+def content_order(records: OverlapRecords, kept: Tensor) -> Tensor:
+    """Returns int64 places among the images that count: those without an id by their content, then others by id.
+
+    Args:
+        records: checked.
+        kept: bool ``[I]`` of :func:`images_that_count`.
+    """
+    hashes, (named, ids) = _hashes(records), records.images[:, :2][kept].unbind(1)
+    content = (torch.where(named == 0, column[kept], ids) for column in hashes)
+    order = torch.arange(len(ids), device=ids.device)
+    for key in (*content, named):  # stable sorts, from the least key to the first
+        order = order[torch.sort(key[order], stable=True).indices]
+    return order
+
+
 class _Hashes(NamedTuple):
     """int64 ``[I]``: hashes of the labels of ground truths, and of the detections with their pairs."""
 

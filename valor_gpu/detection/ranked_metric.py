@@ -18,6 +18,7 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import MATCHINGS, Overlaps, Ranked, rank_overlaps
 from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.stats.resample import Resampled, refusing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,6 +33,11 @@ SCORE_THRESHOLDS = tuple(x / 100 for x in range(5, 100, 5))
 
 NO_GROUND_TRUTH = "the label has no ground truth"
 NO_GROUND_TRUTHS = "there is no ground truth"
+
+_ARRAYS = (
+    "intervals are of single numbers but a result of {name} has arrays alone: ask mAP, mAR, AP or AR, or"
+    " MeanAveragePrecision, for result(intervals=...)"
+)
 
 
 class Evaluated(NamedTuple):
@@ -100,11 +106,22 @@ class DetectionMetric(OverlapMetric):
         choices: Mapping[str, Any],
         reasons: Mapping[str, str] | None = None,
         plotter: Callable[..., Any] | None = None,
+        state: Callable[[], Resampled] | None = None,
     ) -> Result:
-        """The result of ``values``, with counts; reasons of arrays without NaN are left out."""
+        """The result of ``values``, with counts; reasons of arrays without NaN are left out.
+
+        Args:
+            images: that count.
+            values: numbers and arrays by name.
+            choices: for the signature.
+            reasons: why numbers are NaN.
+            plotter: of :class:`Result`.
+            state: of :class:`Result`; None: intervals are refused, since there are arrays alone.
+        """
         signature = Signature({"metric": type(self).__name__, **self._geometry_choices(), **choices})
         missing = {name: text for name, text in (reasons or {}).items() if "/" in name or _has_nan(values[name])}
-        return Result(values, signature, counts_of(images), missing, plotter)
+        kept = state or refusing(_ARRAYS.format(name=type(self).__name__))
+        return Result(values, signature, counts_of(images), missing, plotter, state=kept)
 
     def _geometry_choices(self) -> dict[str, Any]:
         config = self._identity.config
@@ -137,6 +154,20 @@ class RankedMetric(DetectionMetric):
             lambda: (rank_overlaps(overlaps, self.matching), classes_of(overlaps), dict[Any, Any]()),
         )  # fmt: skip
         return Ranking(images, ranked, classes.clone(), derived)  # results hold the classes
+
+    def _resampled(self, state: OverlapRecords, ranking: Ranking) -> Callable[[], Resampled]:
+        """What a result of :meth:`_numbers` has as ``state``."""
+
+        def repeated() -> Resampled:
+            from valor_gpu.detection.repeated_images import RepeatedImages
+
+            return RepeatedImages(state, ranking, self._numbers)
+
+        return repeated
+
+    def _numbers(self, ranking: Ranking) -> dict[str, Any]:
+        """Single numbers by name, those of labels in mappings."""
+        raise NotImplementedError
 
 
 _T = TypeVar("_T")

@@ -19,6 +19,7 @@ from valor_gpu.reduce.overlap_examples import Choice, first_examples, places_of_
 from valor_gpu.reduce.ratios import Ratio
 from valor_gpu.reduce.score_curves_plot import plot_kinds, plot_ratios
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -125,10 +126,15 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
         ranking = self._ranking(self.state())
         return {**self._ratios(self._outcomes(ranking), self.zero_division), "classes": ranking.classes}
 
-    def result(self) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0.
+
+        Args:
+            intervals: raises :class:`InputError`, since only single numbers have them.
+        """
         with self.synced_state() as state:
-            return self._report(state, plot_ratios)
+            result = self._report(state, plot_ratios)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _values(self, counts: OutcomeCounts) -> dict[str, Tensor]:
         return self._ratios(counts, math.nan)
@@ -209,13 +215,18 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
         """
         return self._arrays(self._ranking(self.state()))
 
-    def result(self) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the arrays of ``compute`` with thresholds, signature and counts.
+
+        Args:
+            intervals: raises :class:`InputError`, since only single numbers have them.
+        """
         with self.synced_state() as state:
             ranking = self._ranking(state)
             values = {name: part.cpu().numpy() for name, part in self._arrays(ranking).items()}
             choices = {**self._choices(), "max_examples": self.max_examples, "duplicates": self.duplicates}
-            return self._result_of(ranking.images, {**values, **self._grids()}, choices, None, plot_kinds)
+            result = self._result_of(ranking.images, {**values, **self._grids()}, choices, None, plot_kinds)
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _arrays(self, ranking: Ranking) -> dict[str, Tensor]:
         counts = self._outcomes(ranking, self.duplicates)

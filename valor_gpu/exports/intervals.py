@@ -84,9 +84,11 @@ def choices_text(choices: Mapping[str, Any], name: str | None) -> str:
         95% intervals of E[map] at 5,000 images: 1,000 replicates of images, method normal, seed 0
     """
     unit, units = choices.get("unit") or "rows", choices.get("units") or 0
-    what, at = f"E[{name or 'number'}]", "at"
+    what, at = f"E[{name}]", "at"
     if choices.get("target") == "population":
-        what, at = f"the population's {name or 'number'}", "from"
+        what, at = f"the population's {name}", "from"
+    if name is None:
+        return f"no number has an interval at {units:,} {unit}"
     drawn = f"{choices['clusters']:,} clusters of {unit}" if choices.get("clusters") else unit
     return (
         f"{100 * (choices.get('confidence') or math.nan):g}% intervals of {what} {at} {units:,} {unit}:"

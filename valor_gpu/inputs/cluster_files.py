@@ -6,32 +6,33 @@ import csv
 
 from valor_gpu.errors import InputError
 
-_COLUMNS = "image,cluster"
+_IMAGES = ("image", "image_id")
+_CLUSTER = "cluster"
 
 
 def read_clusters(path: str) -> dict[str, str]:
-    """Reads the cluster of every image: CSV with the header ``image,cluster``.
+    """Reads the cluster of every image: CSV with the columns ``image`` (or ``image_id``) and ``cluster``.
 
     Args:
         path: the file.
 
     Raises:
-        InputError: it has another header, a line with other columns, or an image twice.
+        InputError: it lacks a column, a line lacks a value, or an image comes twice.
         OSError: it cannot be read.
     """
     found: dict[str, str] = {}
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        lines = csv.reader(file)
-        header = [name.strip() for name in next(lines, [])]
-        if header != _COLUMNS.split(","):
-            raise InputError(f"{path} must begin with the line {_COLUMNS} but begins with {','.join(header)!r}")
-        for line in lines:
-            if not line:
-                continue
-            if len(line) != 2:
-                raise InputError(f"{path} must have 2 columns but line {lines.line_num} has {len(line)}")
-            image, cluster = line
+        rows = csv.DictReader(file, skipinitialspace=True)
+        names = [name.strip() for name in rows.fieldnames or ()]
+        rows.fieldnames = names
+        column = next((name for name in _IMAGES if name in names), None)
+        if column is None or _CLUSTER not in names:
+            raise InputError(f"{path} must have the columns image and cluster but has {', '.join(names) or 'none'}")
+        for row in rows:
+            image, cluster = row[column], row[_CLUSTER]
+            if not image or not cluster:
+                raise InputError(f"{path} line {rows.line_num} must have an image and a cluster but lacks one")
             if image in found:
-                raise InputError(f"{path} must have each image once but line {lines.line_num} has {image!r} again")
+                raise InputError(f"{path} line {rows.line_num} must name another image but {image!r} came before")
             found[image] = cluster
     return found

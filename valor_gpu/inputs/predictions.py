@@ -33,6 +33,7 @@ class Columns:
         prefix: scores are the columns whose names begin with it; the rest of a name is that of the class.
         pred: predicted classes by name.
         weight: of each row.
+        cluster: of each row, as text: rows of one cluster belong together.
     """
 
     target: str
@@ -40,6 +41,7 @@ class Columns:
     prefix: str | None = None
     pred: str | None = None
     weight: str | None = None
+    cluster: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,7 @@ class Predictions:
         scores: float64 ``[N, C]``; ``[N]`` of a single column; None where classes are predicted.
         labels: int64 ``[N]``, predicted class indices, or None.
         weight: float64 ``[N]`` or None.
+        clusters: of the rows, or None.
     """
 
     names: tuple[str, ...]
@@ -59,6 +62,7 @@ class Predictions:
     scores: Numbers | None = None
     labels: NDArray[np.int64] | None = None
     weight: Numbers | None = None
+    clusters: tuple[str, ...] | None = None
 
     @property
     def binary(self) -> bool:
@@ -96,7 +100,7 @@ def read_predictions(
     """
     file = InputFile(path)
     scores = _score_columns(file, columns)
-    texts = [columns.target, *([] if columns.pred is None else [columns.pred])]
+    texts = [column for column in (columns.target, columns.pred, columns.cluster) if column is not None]
     groups = [group for group in (scores, [columns.weight] if columns.weight else []) if group]
     table = read_table(file, texts, groups)
     if (
@@ -117,16 +121,19 @@ def read_predictions(
         raise InputError(f"ignore must be a class of column {columns.target!r} but got {ignore!r}: it holds {held}")
     target = _indices(table, columns.target, table.texts[0], names, ignore)
     weight = _weights(table, columns.weight, table.numbers[-1][:, 0]) if columns.weight else None
+    clusters = None if columns.cluster is None else tuple(table.texts[-1])
     if matrix is None:
-        return Predictions(names, target, labels=_indices(table, texts[1], table.texts[1], names, None), weight=weight)
-    return Predictions(names, target, matrix[:, 0] if matrix.shape[1] == 1 else matrix, weight=weight)
+        predicted = _indices(table, texts[1], table.texts[1], names, None)
+        return Predictions(names, target, labels=predicted, weight=weight, clusters=clusters)
+    scores_of = matrix[:, 0] if matrix.shape[1] == 1 else matrix
+    return Predictions(names, target, scores_of, weight=weight, clusters=clusters)
 
 
 def _score_columns(file: InputFile, columns: Columns) -> list[str]:
     if columns.prefix is None:
         return list(columns.scores)
     known = column_names(file)
-    others = (columns.target, columns.weight)
+    others = (columns.target, columns.weight, columns.cluster)
     found = [name for name in known if name.startswith(columns.prefix) and name not in others]
     if not found:
         raise InputError(f"{file.name} must have columns that begin with {columns.prefix!r} but has {_listed(known)}")

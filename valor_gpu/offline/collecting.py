@@ -18,10 +18,11 @@ from valor_gpu.offline.records import DONE, FAILED, Record, StateFolder, duplica
 from valor_gpu.offline.shards import Shard
 from valor_gpu.offline.text_ids import TEXT_FIELDS, Texts, in_order, joined_texts, with_texts
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Bootstrap
 
 _CONFLICTS = 8  # shards that cannot count together with others: more are a mistake of the whole data
 
-_CHOICES = ("metrics", "data", "on_bad_row", "duplicates")  # on which the numbers depend
+_CHOICES = ("metrics", "data", "on_bad_row", "duplicates", "intervals")  # on which the numbers depend
 
 
 def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard]) -> OfflineResult:
@@ -55,6 +56,7 @@ def collect(config: OfflineConfig, folder: StateFolder, shards: Sequence[Shard])
         raise InputError(
             f"more than {_CONFLICTS} shards cannot count together, such as {name}: {_text(conflict)}"
         ) from conflict
+    results = {name: _finished(result, config, texts) for name, result in results.items()}
     failures = tuple(record for record in records if record.status == FAILED)
     kept = [records[number] for number in counted]
     counts = {
@@ -86,7 +88,14 @@ def _result(
     spec = {name: config.metrics[name]}
     reads = [functools.partial(folder.state, content, name) for content in contents]
     merged = merge_read(reads, lambda: make_metrics(spec)[name], native.threads())
-    return with_texts(in_order(merged, texts).result(), texts) if texts else merged.result()
+    return in_order(merged, texts).result() if texts else merged.result()
+
+
+def _finished(result: Result, config: OfflineConfig, texts: Texts) -> Result:
+    """The result with its intervals, if they are asked for, and with ids that are texts."""
+    if config.intervals is not None:
+        result = result.with_intervals(Bootstrap(**config.intervals))
+    return with_texts(result, texts) if texts else result
 
 
 def _first_to_blame(config: OfflineConfig, folder: StateFolder, counted: Mapping[int, str]) -> int | None:

@@ -46,7 +46,8 @@ _ENDINGS = {
     "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv", "parquet": "parquet", "pq": "parquet",
     "arrow": "arrow", "feather": "arrow", "ipc": "arrow", "tar": "webdataset",
 }  # fmt: skip
-_TOP = ("metrics", "data", "output", "on_bad_row", "duplicates", "memory_limit", "retries", "device")
+_TOP = ("metrics", "data", "output", "on_bad_row", "duplicates", "memory_limit", "retries", "device", "intervals")
+_BOOTSTRAP = ("replicates", "confidence", "seed", "target", "method")
 _DATA = ("files", "ground_truth", "detections", "format", "task", "fields", "labels", "batch_size")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, **{p + "ib": 1024**n for n, p in enumerate("kmgt", 1)},
@@ -93,6 +94,8 @@ class OfflineConfig:
         memory_limit: bytes of data that a process may have while it works on a shard; None: as many as there are.
         retries: how often a shard is tried again after the worker that had it was killed.
         device: ``cpu``, ``cuda`` or ``cuda:N``, where ``update`` computes.
+        intervals: choices of the bootstrap of the intervals of all numbers; None: there are none. States do not depend
+            on them: a second run with other choices evaluates nothing again.
     """
 
     metrics: Mapping[str, Mapping[str, Any]]
@@ -103,6 +106,7 @@ class OfflineConfig:
     memory_limit: int | None = None
     retries: int = 2
     device: str = "cpu"
+    intervals: Mapping[str, Any] | None = None
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> OfflineConfig:
@@ -110,7 +114,8 @@ class OfflineConfig:
 
         Args:
             found: the keys of this class, those of ``data`` as a mapping; ``output`` may be left out of files, see
-                :func:`load_offline_config`. ``memory_limit`` may be a text such as ``2 GiB``.
+                :func:`load_offline_config`. ``memory_limit`` may be a text such as ``2 GiB``, ``intervals`` a number of
+                replicates.
 
         Raises:
             InputError: a key is missing or unknown, or a value is out of range; the message names it.
@@ -125,7 +130,10 @@ class OfflineConfig:
             check_choice(name, found.get(name, choices[0]), choices)
         check_int("retries", found.get("retries", cls.retries))
         check_type("device", found.get("device", cls.device), str)
-        rest = {name: found[name] for name in ("on_bad_row", "duplicates", "retries", "device") if name in found}
+        rest: dict[str, Any] = {
+            name: found[name] for name in ("on_bad_row", "duplicates", "retries", "device") if name in found
+        }
+        rest["intervals"] = _bootstrap(found.get("intervals"))
         memory = _byte_count(found.get("memory_limit"))
         output = os.path.abspath(os.fspath(found["output"]))
         return cls(_metrics(found["metrics"]), _data(found["data"]), output, memory_limit=memory, **rest)
@@ -133,6 +141,8 @@ class OfflineConfig:
     def to_dict(self) -> dict[str, Any]:
         """The configuration as JSON values that :meth:`from_dict` reads."""
         whole = asdict(self)
+        if self.intervals is None:
+            del whole["intervals"]
         whole["data"] = {name: value for name, value in whole["data"].items() if value not in (None, (), {})}
         kept: dict[str, Any] = json.loads(json.dumps(whole))
         return kept
@@ -179,6 +189,22 @@ def load_offline_config(path: str | os.PathLike[str]) -> OfflineConfig:
     found = read_mapping(path)
     found.setdefault("output", os.path.splitext(os.fspath(path))[0] + ".offline")
     return OfflineConfig.from_dict(found)
+
+
+def _bootstrap(found: Any) -> dict[str, Any] | None:
+    """The choices of the bootstrap, if intervals are asked for.
+
+    Raises:
+        InputError: a choice is unknown or out of its range.
+    """
+    from valor_gpu.stats.intervals import Bootstrap
+
+    if found is None:
+        return None
+    choices = dict(found) if isinstance(found, Mapping) else {"replicates": found}
+    check_keys("intervals", choices, _BOOTSTRAP)
+    Bootstrap(**choices)
+    return choices
 
 
 def _metrics(found: Any) -> dict[str, dict[str, Any]]:

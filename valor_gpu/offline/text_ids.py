@@ -18,6 +18,7 @@ from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.inputs.text_ids import TextIds
 from valor_gpu.metric import Metric
 from valor_gpu.result import Result
+from valor_gpu.stats.intervals import Intervals
 
 Texts = Mapping[str, Mapping[str, str]]
 """``image_id`` and ``category_id`` to what each number, as text, stands for; without those that are integers."""
@@ -66,4 +67,13 @@ def with_texts(result: Result, texts: Texts) -> Result:
         if isinstance(value, Mapping) and value.keys() <= names.keys() else value
         for name, value in result.values.items()
     }  # fmt: skip
-    return replace(result, values=values)
+    intervals = Intervals(
+        {_with_text(name, names): interval for name, interval in result.intervals.items()}, result.intervals.choices
+    )
+    return replace(result, values=values, intervals=intervals)
+
+
+def _with_text(name: str, names: Mapping[str, str]) -> str:
+    """The name of a number of a class with the text in place of the label."""
+    whole, slash, label = name.rpartition("/")
+    return f"{whole}/{names[label]}" if slash and label in names else name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 ROC_NEEDS = "positives or no negatives"
 AP_NEEDS = "positives"
+SEPARATED = "perfect separation: data of this size do not show how the number varies"
+"""Why an area of 1, or of 0, has no interval."""
 
 
 def no_ranking(needs: str, single: bool) -> str:

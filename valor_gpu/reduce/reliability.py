@@ -16,6 +16,8 @@ STEPS = 2**24
 """Confidences from 0 to 1 are rounded to 1 / STEPS, the resolution of float32 below 1."""
 
 NO_CONFIDENCE = "no sample has such a confidence"
+BIASED_ERROR = "the error is biased upward, more so in a replicate, and not smooth where it is 0"
+"""Why an error of calibration has no interval."""
 
 _ERRORS = {"l1": "expected_error", "max": "maximum_error", "l2": "root_mean_square_error"}
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from valor_gpu import native
+from valor_gpu.errors import InputError
+from valor_gpu.exports.intervals import interval_lines, interval_note
 from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural, shown_number, table
@@ -17,6 +20,8 @@ from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
     from valor_gpu.metric import Metric
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
     from valor_gpu.store.saved import SavedImage, SavedRun
 
 AVERAGES = ("macro", "micro", "weighted")
@@ -30,7 +35,8 @@ _NUMBERS = {
     "f1": "F1", "matthews_corrcoef": "Matthews correlation", "cohen_kappa": "Cohen's kappa", "roc_auc": "ROC AUC",
     "average_precision": "average precision", "calibration_error": "calibration error (ECE)",
 }  # fmt: skip
-_AVERAGED = ("precision", "recall", "f1", "roc_auc", "average_precision")
+OF_CLASSES = ("precision", "recall", "f1", "roc_auc", "average_precision")
+"""Numbers that are also given of each class."""
 _PARTS = {"confusion": "confusion_matrix", "reliability": "calibration_error"}
 
 
@@ -73,7 +79,38 @@ def evaluate(
         "weights": predictions.weight is not None,
         "calibration_bins": parts["calibration_error"].signature["n_bins"] if "calibration_error" in parts else None,
     }
-    return Evaluated(_whole(predictions, parts, choices), parts, predictions.names)
+    whole = _whole(predictions, parts, choices, lambda: _resampled(predictions, average, thresholds))
+    return Evaluated(whole, parts, predictions.names)
+
+
+def with_intervals(evaluated: Evaluated, predictions: Predictions, bootstrap: Bootstrap) -> Evaluated:
+    """Returns what was evaluated with an interval beside every number that has one.
+
+    Args:
+        evaluated: of these predictions.
+        predictions: whose clusters, if they have some, are drawn as a whole.
+        bootstrap: the choices.
+
+    Raises:
+        InputError: the predictions have weights.
+    """
+    choices = bootstrap if predictions.clusters is None else replace(bootstrap, clusters=predictions.clusters)
+    return replace(evaluated, result=evaluated.result.with_intervals(choices))
+
+
+def _resampled(predictions: Predictions, average: str, thresholds: int | None) -> Resampled:
+    """The rows as the bootstrap asks them; they are drawn on the CPU."""
+    from valor_gpu.report.classify_rows import ClassifiedRows
+
+    if predictions.scores is None:
+        assert predictions.labels is not None
+        return ClassifiedRows(predictions, predictions.labels, average, None)
+    if not native.available("valor_cpu"):
+        raise InputError("intervals of scores need the C++ library: build it, or give predicted classes")
+    from valor_gpu.classification.array_numbers import Choices, areas_of, decided_classes
+
+    areas = partial(areas_of, Choices(average, thresholds), predictions)
+    return ClassifiedRows(predictions, decided_classes(predictions), average, areas)
 
 
 def _parts(
@@ -115,8 +152,6 @@ class SavableSamples:
 
     def to_run(self) -> SavedRun:
         """The run."""
-        from dataclasses import replace
-
         whole, names = self._evaluated.result.to_run(), self._evaluated.names
         curves = self._evaluated.parts["pr"].to_run(names=names).curves if "pr" in self._evaluated.parts else ()
         return replace(whole, curves=curves).with_images(self._samples())
@@ -177,7 +212,9 @@ def _metrics(
     return metrics
 
 
-def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[str, Any]) -> Result:
+def _whole(
+    predictions: Predictions, parts: Mapping[str, Result], choices: dict[str, Any], state: Callable[[], Resampled]
+) -> Result:
     """The numbers of all metrics in one result."""
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
@@ -191,7 +228,7 @@ def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[
             reasons[name] = part.reason(key) or "does not exist on this data"
     support = parts["confusion_matrix"].values["confusion_matrix"].sum(1)
     values["samples_per_class"] = dict(zip(predictions.names, support.tolist()))
-    for name in _AVERAGED:
+    for name in OF_CLASSES:
         if name in parts and "per_class" in parts[name].values:
             key = f"{name}_per_class"
             values[key] = dict(zip(predictions.names, parts[name].values["per_class"].tolist()))
@@ -208,6 +245,7 @@ def _whole(predictions: Predictions, parts: Mapping[str, Result], choices: dict[
     return Result(
         *(values, Signature({"metric": "classify", **choices}), counts, reasons),
         provenance=lambda: of_parts.provenance or host_provenance(),  # parts by arrays have none of their own
+        state=state,
     )
 
 
@@ -217,16 +255,17 @@ def summary(evaluated: Evaluated) -> str:
     for name, text in _NUMBERS.items():
         if result.signature["task"] == "binary" and name in ("precision", "recall", "f1"):
             text += f" of {evaluated.names[1]}"
-        elif result.signature["task"] != "binary" and name in _AVERAGED:
+        elif result.signature["task"] != "binary" and name in OF_CLASSES:
             text += f", {result.signature['average']}"
-        rows.append((text, result.values[name], result.reason(name) or ""))
-    return number_lines(rows)
+        note = result.reason(name) or interval_note(name, result.values[name], result.intervals)
+        rows.append((text, result.values[name], note))
+    return "\n".join([number_lines(rows), *interval_lines(result.intervals)])
 
 
 def class_table(evaluated: Evaluated) -> str:
     """One line per class: samples (or their weight), precision, recall, F1, ROC AUC and average precision."""
     values = evaluated.result.values
-    keys = [name for name in _AVERAGED if f"{name}_per_class" in values]
+    keys = [name for name in OF_CLASSES if f"{name}_per_class" in values]
     rows = [
         [
             name,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from valor_gpu.report.text import plural, table
@@ -42,6 +42,25 @@ def class_table(result: Result) -> str:
         for name in result.values["map_per_class"]
     ]
     return table(["class", *numbers, *_COUNTS], rows)
+
+
+def interval_table(result: Result) -> str:
+    """One line for each number with its interval, of classes the widest, and what the intervals are of.
+
+    Args:
+        result: with intervals.
+    """
+    from valor_gpu.exports.intervals import interval_lines, interval_note
+    from valor_gpu.exports.texts import value_text
+
+    rows = [
+        (name, "" if isinstance(value, Mapping) else value_text(value), interval_note(name, value, result.intervals))
+        for name, value in result.values.items()
+    ]
+    shown = [row for row in rows if row[2]]
+    wide = max((len(name) for name, _, _ in shown), default=0)
+    lines = (f"{name:<{wide}}  {text:>6}  {note}" for name, text, note in shown)
+    return "\n".join([*lines, *interval_lines(result.intervals)])
 
 
 def _number(value: float) -> str:

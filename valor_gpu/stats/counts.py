@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -50,11 +50,6 @@ class ResampledCounts(Resampled):
         self._held = np.nonzero(tables)
         self.chunk = max(1, min(_MOST_AT_A_TIME, _NUMBERS_AT_A_TIME // max(1, len(self._held[0]))))
 
-    @property
-    def has_numbers(self) -> bool:
-        """Whether the cells give numbers."""
-        return self._numbers is not None
-
     def supports(self) -> Mapping[str, int]:
         """Returns the rows that hold a truth of a number."""
         return self._supports
@@ -67,35 +62,64 @@ class ResampledCounts(Resampled):
         """Returns successes and trials of the numbers that are proportions of rows."""
         return self._proportions
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the cells give numbers."""
+        return self._numbers is not None
+
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
-        if self._numbers is None:
-            return {}
-        counts = self.cells(draws)
-        table = np.zeros(self._tables.shape)
+        return replicates_of([self], draws)
+
+    def numbers_of(self, cells: Counts) -> Mapping[str, Floats]:
+        """Computes the numbers of counts ``[cells, L]`` of the cells that hold rows, table by table."""
+        assert self._numbers is not None
+        table, replicates = np.zeros(self._tables.shape), cells.shape[1]
         found: dict[str, Floats] = {}
-        for column in range(draws.count):
-            table[self._held] = counts[:, column]
+        for column in range(replicates):
+            table[self._held] = cells[:, column]
             for name, number in self._numbers(table).items():
-                found.setdefault(name, np.empty(draws.count))[column] = number
+                found.setdefault(name, np.empty(replicates))[column] = number
         return found
 
-    def cells(self, draws: Draws) -> Counts:
-        """Returns the counts, int64 ``[cells, L]``, of the cells that hold rows, table by table.
+    @property
+    def cells(self) -> tuple[NDArray[Any], Counts]:
+        """The table and the count of each cell that holds rows, table by table."""
+        return self._held[0], self._tables[self._held]
 
-        Tables of as many rows share their draws: a row drawn is found in the cells of each.
-        """
-        groups, counts = self._held[0], self._tables[self._held]
-        found = np.empty((len(counts), draws.count), np.int64)
-        for rows in np.unique(self._rows[groups]):
-            inside = self._rows[groups] == rows
-            ends = _ends(groups[inside], counts[inside])
-            limits = np.unique(ends)
-            drawn = replace(draws, units=int(rows), clusters=None).cells(np.diff(limits, prepend=0))
-            below = np.concatenate((np.zeros((1, draws.count), np.int64), drawn.cumsum(0)))
-            upper, lower = np.searchsorted(limits, ends), np.searchsorted(limits, ends - counts[inside])
-            found[inside] = below[upper + 1] - below[np.where(ends == counts[inside], 0, lower + 1)]
-        return found
+
+def replicates_of(parts: Sequence[ResampledCounts], draws: Draws) -> dict[str, Floats]:
+    """Computes the numbers of replicates of several states, all of which find a row that is drawn in their cells."""
+    parts = [part for part in parts if part.has_numbers]
+    if not parts:
+        return {}
+    groups, counts = zip(*(part.cells for part in parts))
+    ends = np.cumsum([len(each) for each in counts])[:-1]
+    numbered = [each + (place << 40) for place, each in enumerate(groups)]
+    cells = _drawn(np.unique(np.concatenate(numbered), return_inverse=True)[1], np.concatenate(counts), draws)
+    found = zip(parts, np.split(cells, ends))
+    return {name: numbers for part, mine in found for name, numbers in part.numbers_of(mine).items()}
+
+
+def _drawn(groups: NDArray[Any], counts: Counts, draws: Draws) -> Counts:
+    """Resampled counts ``[cells, L]``; tables of as many rows share their draws.
+
+    Args:
+        groups: the table of each cell; ascends from 0.
+        counts: of the cells, above 0.
+        draws: the replicates.
+    """
+    found = np.empty((len(counts), draws.count), np.int64)
+    of_table = np.bincount(groups, counts).astype(np.int64)[groups]
+    for rows in np.unique(of_table):
+        inside = of_table == rows
+        ends = _ends(groups[inside], counts[inside])
+        limits = np.unique(ends)
+        drawn = replace(draws, units=int(rows), clusters=None).cells(np.diff(limits, prepend=0))
+        below = np.concatenate((np.zeros((1, draws.count), np.int64), drawn.cumsum(0)))
+        places = np.searchsorted(limits, np.stack((ends, ends - counts[inside])))
+        found[inside] = below[places[0] + 1] - below[np.where(ends == counts[inside], 0, places[1] + 1)]
+    return found
 
 
 def _ends(groups: NDArray[Any], counts: Counts) -> Counts:
@@ -105,3 +129,32 @@ def _ends(groups: NDArray[Any], counts: Counts) -> Counts:
     before = total[first] - counts[first]
     ends: Counts = total - np.repeat(before, np.diff(first, append=len(groups)))
     return ends
+
+
+class ResampledParts(Resampled):
+    """Tables whose numbers have different names, as one state.
+
+    Args:
+        parts: of one family and of the same rows; at least one.
+    """
+
+    def __init__(self, parts: Sequence[ResampledCounts]) -> None:
+        self._parts = parts
+        self.family, self.unit = parts[0].family, parts[0].unit
+        self.units, self.chunk = max(part.units for part in parts), min(part.chunk for part in parts)
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        return replicates_of(self._parts, draws)
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns the units that hold a truth of a number."""
+        return {name: count for part in self._parts for name, count in part.supports().items()}
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no interval."""
+        return {name: reason for part in self._parts for name, reason in part.refused().items()}
+
+    def proportions(self) -> Proportions:
+        """Returns successes and trials of the numbers that are proportions of units."""
+        return {name: trials for part in self._parts for name, trials in part.proportions().items()}

@@ -10,13 +10,16 @@ an interval" (2019).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu import native
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
+from valor_gpu.stats._draws_cpu import add_weighted, add_weighted_integers, draw_cells, draw_weights
 
 KINDS = ("multinomial", "half", "delete")
 """Draws with replacement; half of the units without; all units but a share (the jackknife of groups)."""
@@ -26,6 +29,8 @@ _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
 _MOST = 255
 """Largest weight of a unit: weights are uint8."""
+_LANES, _MOST_BYTES = 64, 8 << 20
+"""Replicates that the kernels take side by side; weights in memory at a time."""
 
 
 def philox(counter: NDArray[np.uint32], seed: int) -> NDArray[np.uint32]:
@@ -67,6 +72,10 @@ class Draws:
     groups: int = 0
     clusters: NDArray[np.int64] | None = None
 
+    def __post_init__(self) -> None:
+        if self.drawn >= 1 << 32:
+            raise InputError(f"there must be fewer than 2**32 units to draw from but there are {self.drawn:,}")
+
     @property
     def drawn(self) -> int:
         """What is drawn: units, or clusters."""
@@ -78,24 +87,46 @@ class Draws:
         Raises:
             InputError: a unit is drawn more than 255 times.
         """
-        weights = {"multinomial": self._multinomial, "half": self._half, "delete": self._delete}[self.kind]()
+        weights = draw_weights(self) if native.usable("valor_cpu") else None
+        if weights is None:
+            weights = self._defined()
         return weights if self.clusters is None else weights[self.clusters]
 
     def cells(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns resampled counts, int64 ``[cells, L]``, of a table of counts.
+        """Returns resampled counts, int64 ``[cells, L]``, of a table of counts; no memory grows with the units.
 
         Units of a cell are alike, and ordered by their cell: the counts are those of :meth:`array`, summed by cell.
 
         Args:
             counts: int64 ``[cells]`` whose sum is U.
+
+        Raises:
+            InputError: the sum is another, a count is negative, or there are clusters, which counts do not know.
         """
+        if self.clusters is not None:
+            raise InputError("clusters must be None where counts are drawn: they do not say which units they are of")
+        if (counts < 0).any() or counts.sum() != self.units:
+            raise InputError(
+                f"counts must be at least 0 and add up to {self.units} units but the sum is {counts.sum()}"
+            )
+        return draw_cells(self, counts) if native.usable("valor_cpu") else self._defined_cells(counts)
+
+    def _defined(self) -> NDArray[np.uint8]:
+        """The definition of weights ``[drawn, L]``."""
+        return {"multinomial": self._multinomial, "half": self._half, "delete": self._delete}[self.kind]()
+
+    def _defined_cells(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = np.cumsum(counts)
         found = np.empty((len(counts), self.count), np.int64)
         for row in range(self.count):
-            one = Draws(self.units, 1, self.first + row, self.seed, self.kind, self.groups)
-            sums = np.concatenate(([0], np.cumsum(one.array()[:, 0], dtype=np.int64)))
+            times = Draws(self.units, 1, self.first + row, self.seed, self.kind, self.groups)._times()
+            sums = np.concatenate(([0], np.cumsum(times[:, 0])))
             found[:, row] = sums[ends] - sums[ends - counts]
         return found
+
+    def _times(self) -> NDArray[np.int64]:
+        """How often each unit is drawn, of any size."""
+        return self._bincounts() if self.kind == "multinomial" else self._defined().astype(np.int64)
 
     def _words(self, blocks: int, replicate: int, attempt: int = 0) -> NDArray[np.uint32]:
         counter = np.empty((blocks, 4), np.uint32)
@@ -103,16 +134,20 @@ class Draws:
         counter[:, 2], counter[:, 3] = replicate, KINDS.index(self.kind)
         return philox(counter, self.seed).reshape(-1)
 
-    def _multinomial(self) -> NDArray[np.uint8]:
+    def _bincounts(self) -> NDArray[np.int64]:
         n = self.drawn
-        weights = np.zeros((n, self.count), np.int64)
+        times = np.zeros((n, self.count), np.int64)
         for column in range(self.count if n else 0):
-            weights[:, column] = np.bincount(self._drawn_units(n, self.first + column), minlength=n)
-        if weights.max(initial=0) > _MOST:
+            times[:, column] = np.bincount(self._drawn_units(n, self.first + column), minlength=n)
+        return times
+
+    def _multinomial(self) -> NDArray[np.uint8]:
+        times = self._bincounts()
+        if times.max(initial=0) > _MOST:
             raise InputError(
-                f"a unit must be drawn at most {_MOST} times but was drawn {weights.max()} times: take another seed"
+                f"a unit must be drawn at most {_MOST} times but was drawn {times.max()} times: take another seed"
             )
-        return weights.astype(np.uint8)
+        return times.astype(np.uint8)
 
     def _drawn_units(self, n: int, replicate: int) -> NDArray[np.int64]:
         least, attempt = (1 << 32) % n, 0
@@ -138,3 +173,55 @@ class Draws:
         shares = self._ranks(self.drawn, 0) % self.groups
         kept: NDArray[np.bool_] = shares[:, None] != self.first + np.arange(self.count)
         return kept.astype(np.uint8)
+
+
+def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
+    """Computes the sums over resampled units of their values.
+
+    A unit that is drawn w times adds w times its value. Sums of float64 add unit after unit, in their order; integers
+    add to int64, which is exact in any order. Weights take at most 8 MB at a time.
+
+    Args:
+        values: float64 or integers ``[U, C]``, finite.
+        draws: of the units.
+
+    Returns:
+        float64 or int64 ``[C, L]``.
+
+    Raises:
+        InputError: there are other units, a value is not finite, or :meth:`Draws.array` raises.
+
+    Example:
+        >>> weighted_sums(np.array([[1.0], [2.0], [4.0]]), Draws(3, 4)).tolist()
+        [[8.0, 12.0, 7.0, 8.0]]
+    """
+    values = np.asarray(values)
+    if values.ndim != 2 or len(values) != draws.units:
+        raise InputError(f"values must be [{draws.units}, C], a row a unit, but has shape {list(values.shape)}")
+    whole = values.dtype.kind in "biu"
+    values = values.astype(np.int64 if whole else np.float64, copy=False)
+    if not np.isfinite(values).all():
+        raise InputError("values must be finite: a unit without a value has value 0 and is not counted")
+    sums = np.zeros((values.shape[1], draws.count), values.dtype)
+    lanes = max(_LANES, _MOST_BYTES // max(draws.units, 1) // _LANES * _LANES)
+    for first in range(0, draws.count, lanes):
+        part = replace(draws, first=draws.first + first, count=min(lanes, draws.count - first))
+        sums[:, first : first + lanes] = _weighted(values, part.array())
+    return sums
+
+
+def _weighted(values: NDArray[Any], weights: NDArray[np.uint8]) -> NDArray[Any]:
+    if not native.usable("valor_cpu"):
+        return _weighted_defined(values, weights)
+    sums = np.zeros((values.shape[1], weights.shape[1]), values.dtype)
+    (add_weighted_integers if values.dtype == np.int64 else add_weighted)(values, weights, sums)
+    return sums
+
+
+def _weighted_defined(values: NDArray[Any], weights: NDArray[np.uint8]) -> NDArray[Any]:
+    """The definition of sums; ``cumsum`` adds in order, where ``sum`` would not."""
+    sums = np.zeros((values.shape[1], weights.shape[1]), values.dtype)
+    for column in range(values.shape[1] if len(values) else 0):
+        for lane in range(weights.shape[1]):
+            sums[column, lane] = np.cumsum(weights[:, lane] * values[:, column])[-1]
+    return sums

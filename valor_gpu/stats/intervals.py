@@ -20,7 +20,8 @@ class Interval:
     """The interval of a number.
 
     Attributes:
-        low: lower end; likewise ``high``. NaN: the interval does not exist.
+        low: lower end; NaN: the interval does not exist.
+        high: upper end.
         standard_error: standard deviation of the replicates.
         bias: mean of the replicates less the number: the bootstrap's estimate of the bias of the number.
         lost: replicates in which the number does not exist, which are left out.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +16,26 @@ from valor_gpu.stats.proportions import normal_quantile
 
 Floats = NDArray[np.float64]
 
-METHODS = ("percentile", "basic", "normal", "normal_bias", "bca", "half_basic", "half_normal")
+FAMILIES = (
+    "detection", "detection_class", "ratio", "ratio_class", "curve", "pixels", "panoptic", "corpus", "rows",
+)  # fmt: skip
+"""Metrics whose numbers behave alike: means of detection, and its classes; accuracy, F1 and counts, and F1 of a class;
+AUROC and AP of exact scores; mIoU; panoptic quality; BLEU; means of rows."""
+METHODS = (
+    "percentile", "basic", "normal", "normal_bias", "bca", "logit_normal", "skewed",
+    "half_basic", "half_normal", "half_bias", "half_root", "half_logit", "half_skewed",
+)  # fmt: skip
+"""Ways to make the ends of an interval from replicates of all units, or (``half``) of half of the units without
+replacement, which vary as much. ``percentile``: their quantiles. ``basic``: those mirrored at the number. ``normal``:
+the number plus or minus their spread. ``bias``: about the number less the bias that they show. ``root``: if the bias
+falls as the root of the units. ``logit``: normal on the scale of log odds, unless a replicate is below 0 or above 1.
+``bca``, ``skewed``: with the skewness taken out that samples without a share of the units show."""
+DELETED = ("bca", "skewed", "half_skewed")
+"""Methods that need samples without a share of the units."""
 FEW_UNITS = 20
 """A number of a class has an interval only where so many units hold a truth of the class."""
+_FAR = 500.0  # log odds whose exponential is finite
+_EVEN = 1e-6  # skewness below which its correction is lost in rounding
 MOST_LOST = 0.05
 """Fraction of replicates without the number up to which the others give an interval."""
 
@@ -39,9 +57,54 @@ class Replicates:
     support: int | None = None
 
 
-def default_method(family: str, target: str) -> str:
-    """Returns the method that holds its confidence for a family of metrics; see benchmarks/coverage.py."""
-    return "normal"
+@frozen
+class Default:
+    """The method of a family of metrics and a target: the shortest that was seen to hold, by benchmarks/coverage.py.
+
+    Attributes:
+        method: of :data:`METHODS`.
+        least: units from which on it holds; infinite: no size that was measured is enough.
+    """
+
+    method: str
+    least: float = 0
+
+
+DEFAULTS: Mapping[str, Mapping[str, Default]] = {
+    family: {"expected": Default("normal"), "population": Default("normal")} for family in FAMILIES
+}
+"""Defaults by family and target."""
+DIFFERENCES: Mapping[str, Mapping[str, Default]] = DEFAULTS
+"""Those of the difference of two models on the same units."""
+
+
+def default_of(family: str, target: str, paired: bool = False) -> Default:
+    """Returns the default of a family.
+
+    Args:
+        family: of :data:`FAMILIES`.
+        target: of the interval.
+        paired: whether the number is the difference of two models on the same units.
+    """
+    check_choice("family", family, FAMILIES)
+    return (DIFFERENCES if paired else DEFAULTS)[family][target]
+
+
+def default_method(family: str, target: str, paired: bool = False) -> str:
+    """Returns the method that holds its confidence for a family of metrics; see :func:`default_of`."""
+    return default_of(family, target, paired).method
+
+
+def too_few_units(family: str, target: str, units: int, unit: str, paired: bool = False) -> str:
+    """Returns why the default interval of a target is refused for so many units; empty where it is not."""
+    least = default_of(family, target, paired).least
+    if units >= least:
+        return ""
+    if math.isinf(least):
+        size = "no size that was measured is enough"
+    else:
+        size = f"it takes {int(least):,} but there are {units:,}"
+    return f"too few {unit} for an interval that holds the {target} number: {size} (docs/coverage.md)"
 
 
 def interval_by(method: str, estimate: float, sample: Replicates, confidence: float, unit: str) -> Interval:
@@ -69,17 +132,42 @@ def interval_by(method: str, estimate: float, sample: Replicates, confidence: fl
 
 
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:
-    tails = (1 - confidence) / 2, (1 + confidence) / 2
-    if method == "bca" and sample.deleted is not None:
-        deleted = sample.deleted[~np.isnan(sample.deleted)]
+    deleted = np.zeros(0) if sample.deleted is None else sample.deleted[~np.isnan(sample.deleted)]
+    if method == "bca" and len(deleted):
         return bca_interval(estimate, np.sort(kept), deleted - deleted.mean(), confidence)
     if method.startswith("half") and sample.half is not None:
         kept = sample.half[~np.isnan(sample.half)]
-    low, high = (float(np.quantile(kept, tail)) for tail in tails)
-    if method == "percentile":
-        return low, high
-    if method in ("basic", "half_basic"):
-        return 2 * estimate - high, 2 * estimate - low
-    reach = normal_quantile(confidence) * float(kept.std(ddof=1))
-    centre = 2 * estimate - float(kept.mean()) if method == "normal_bias" else estimate
-    return centre - reach, centre + reach
+    if method in ("percentile", "basic", "half_basic"):
+        low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
+        return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
+    z, error = normal_quantile(confidence), float(kept.std(ddof=1))
+    if "logit" in method and 0 < estimate < 1 and kept.min() >= 0 and kept.max() <= 1:
+        return _logit(estimate, z * error)
+    if method.endswith("skewed"):
+        return _skewed(estimate, error, deleted, z)
+    shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
+    centre = estimate - shift * (float(kept.mean()) - estimate)
+    return centre - z * error, centre + z * error
+
+
+def _logit(estimate: float, reach: float) -> tuple[float, float]:
+    """Ends about the log odds of the number, by the delta method."""
+    centre, reach = math.log(estimate / (1 - estimate)), min(reach / (estimate * (1 - estimate)), _FAR)
+    return 1 / (1 + math.exp(reach - centre)), 1 / (1 + math.exp(-reach - centre))
+
+
+def _skewed(estimate: float, error: float, deleted: Floats, z: float) -> tuple[float, float]:
+    """Ends after the transformation that takes the skewness out of (number - expected) / error.
+
+    Source: Hall, "On the removal of skewness by transformation" (1992).
+    """
+    deviations = deleted.mean() - deleted if len(deleted) else deleted
+    square = float((deviations**2).sum())
+    skew = float((deviations**3).sum()) / square**1.5 if square else 0.0
+    low, high = (_unskewed(end - skew / 6, skew) for end in (z, -z))
+    return estimate - low * error, estimate - high * error
+
+
+def _unskewed(end: float, skew: float) -> float:
+    """Inverse of ``t + skew t^2 / 3 + skew^2 t^3 / 27``."""
+    return end if abs(skew) < _EVEN else 3 / skew * (math.cbrt(1 + skew * end) - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +15,15 @@ from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
-from valor_gpu.stats.methods import Replicates, default_method, interval_by
+from valor_gpu.stats.methods import DELETED, Replicates, default_method, interval_by, too_few_units
 from valor_gpu.stats.proportions import pass_rate
 
 Floats = NDArray[np.float64]
 EQUAL = "every replicate is equal: data of this size do not show how the number varies"
 GROUPS = 50
 """Shares of the jackknife."""
+LOST_CLASSES = "/lost classes"
+"""After the name of a mean over classes: how many hold no truth in a replicate, and are left out of its mean."""
 
 
 class Resampled(ABC):
@@ -45,7 +47,8 @@ class Resampled(ABC):
 
         Returns:
             Leaf names of the result's values to float64 ``[L]``; NaN where the number does not exist in a replicate. A
-            name that is missing has no interval.
+            name that is missing has no interval. A name with :data:`LOST_CLASSES` after it: how many classes the mean
+            lost in each replicate.
         """
 
     def family_of(self, name: str) -> str:
@@ -94,17 +97,19 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     wanted = [name for name in values if name in found and name not in refused]
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
     half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
-    deleted = _jackknife(state, draws) if "bca" in methods.values() else {}
+    deleted = _jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
     wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
-        if name in refused:
-            intervals[name] = Interval(reason=refused[name])
+        if reason := refused.get(name) or (_too_few(name, state, draws.drawn, choices) if name in found else ""):
+            intervals[name] = Interval(reason=reason)
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
             made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
-            intervals[name] = _checked(made, sample.values, wilson.get(name), choices.confidence)
+            made = _checked(made, sample.values, wilson.get(name), choices.confidence)
+            intervals[name] = _with_lost_classes(made, found.get(name + LOST_CLASSES))
     drawn: dict[str, Any] = {} if clusters is None else {"clusters": draws.drawn}
+    drawn |= {"lost_classes": "left out"} if any(name.endswith(LOST_CLASSES) for name in found) else {}
     drawn |= {"wilson": shown} if (shown := sorted(wilson.keys() & intervals.keys())) else {}
     return Intervals(
         intervals,
@@ -121,6 +126,12 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     )
 
 
+def _too_few(name: str, state: Resampled, drawn: int, choices: Bootstrap) -> str:
+    """Why so few units, or clusters, give no interval of the target; empty where they do or a method was chosen."""
+    unit = state.unit if choices.clusters is None else "clusters"
+    return "" if choices.method else too_few_units(state.family_of(name), choices.target, drawn, unit)
+
+
 def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None, confidence: float) -> Interval:
     """The score interval of a proportion, which holds near 0 and 1, and no interval where nothing varies."""
     kept = replicates[~np.isnan(replicates)]
@@ -130,6 +141,23 @@ def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None,
         return Interval(ends.low, ends.high, error, float(kept.mean()) - ends.rate if some else math.nan, made.lost)
     equal = not made.reason and len(kept) > 0 and kept.min() == kept.max()
     return Interval(lost=made.lost, reason=EQUAL) if equal else made
+
+
+def _with_lost_classes(made: Interval, lost: Floats | None) -> Interval:
+    return made if lost is None else replace(made, lost_classes=int((lost > 0).sum()))
+
+
+def refusing(reason: str) -> Callable[[], Resampled]:
+    """Returns what a result may have as ``state`` where its numbers have no intervals: it raises the reason.
+
+    Args:
+        reason: text of the :class:`InputError`.
+    """
+
+    def refuse() -> Resampled:
+        raise InputError(reason)
+
+    return refuse
 
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:

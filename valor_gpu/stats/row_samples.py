@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.draws import Draws, weighted_sums
 from valor_gpu.stats.resample import Resampled
-from valor_gpu.stats.weighted_sums import weighted_sums
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

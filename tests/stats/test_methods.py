@@ -1,0 +1,68 @@
+"""Ends of intervals by method, and which method a family takes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from valor_gpu.errors import InputError
+from valor_gpu.stats.methods import Default, Replicates, default_of, interval_by, too_few_units
+
+Z = 1.959963984540054
+
+
+def interval(method: str, estimate: float, values: list[float], **parts: np.ndarray) -> tuple[float, float]:
+    found = interval_by(method, estimate, Replicates(np.array(values), **parts), 0.95, "images")
+    return found.low, found.high
+
+
+def test_log_odds_keep_the_ends_between_0_and_1() -> None:
+    values = [0.97, 0.98, 0.99, 1.0]
+    error = np.std(values, ddof=1) / (0.98 * 0.02)
+    centre = math.log(0.98 / 0.02)
+    wanted = [1 / (1 + math.exp(-(centre + sign * Z * error))) for sign in (-1, 1)]
+    assert interval("logit_normal", 0.98, values) == pytest.approx(wanted) and wanted[1] < 1
+
+
+@pytest.mark.parametrize("values", [[-0.1, 0.0, 0.2], [0.8, 0.9, 1.2]])
+def test_numbers_that_are_no_shares_have_no_log_odds(values: list[float]) -> None:
+    assert interval("logit_normal", 0.5, values) == interval("normal", 0.5, values)
+    halves = np.array(values)
+    assert interval("half_logit", 0.5, values, half=halves) == interval("half_normal", 0.5, values, half=halves)
+
+
+def test_the_bias_of_halves_moves_the_centre() -> None:
+    half = np.array([0.5, 0.6, 0.7])
+    reach = Z * 0.1
+    assert interval("half_bias", 0.55, [0.5, 0.6], half=half) == pytest.approx((0.5 - reach, 0.5 + reach))
+    root = 0.55 - 0.05 / (math.sqrt(2) - 1)
+    assert interval("half_root", 0.55, [0.5, 0.6], half=half) == pytest.approx((root - reach, root + reach))
+
+
+def test_skewness_moves_both_ends_to_the_longer_tail() -> None:
+    values, even = [0.9, 1.0, 1.1], np.array([0.99, 1.01])
+    assert interval("skewed", 1.0, values, deleted=even) == pytest.approx(interval("normal", 1.0, values))
+    low, high = interval("skewed", 1.0, values, deleted=np.array([0.9] + [1.02] * 5))  # without one unit far above
+    reach = Z * 0.1
+    assert low > 1 - reach and high > 1 + reach
+    skew = 5 * (0.1**3 - 5 * 0.02**3) / 5 / (0.1**2 + 5 * 0.02**2) ** 1.5
+    ends = [3 / skew * (np.cbrt(1 + skew * (z - skew / 6)) - 1) for z in (Z, -Z)]
+    assert (low, high) == pytest.approx(tuple(1 - end * 0.1 for end in ends), rel=1e-6)
+
+
+def test_too_few_units_are_refused_with_what_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    never, some = Default("normal", math.inf), Default("normal", 500)
+    table = {"detection": {"population": some, "expected": Default("normal")}, "pixels": {"population": never}}
+    monkeypatch.setattr("valor_gpu.stats.methods.DEFAULTS", table)
+    assert (
+        too_few_units("detection", "expected", 1, "images") == too_few_units("detection", "population", 500, "i") == ""
+    )
+    assert "it takes 500 but there are 499" in too_few_units("detection", "population", 499, "images")
+    assert "no size" in too_few_units("pixels", "population", 10**9, "images")
+
+
+def test_an_unknown_family_is_rejected() -> None:
+    with pytest.raises(InputError, match="but got 'cats'"):
+        default_of("cats", "expected")

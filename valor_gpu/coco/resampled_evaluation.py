@@ -1,0 +1,203 @@
+"""What the intervals of an evaluation are made of: records, and what ``accumulate`` took of them. No torch import."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu._frozen import frozen
+from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.match_layout import EvaluationRecords
+from valor_gpu.coco.selection import Selection
+from valor_gpu.errors import InputError
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.reduce.coco_summary import summary_picks
+from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
+from valor_gpu.stats.resample import Resampled, refusing
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.evaluator import COCOeval
+
+Ints = NDArray[np.int64]
+
+_EDITED = (
+    "intervals need the records of evaluate() but accumulate() followed evalImgs, which somebody looked at before:"
+    " call evaluate() and accumulate() again"
+)
+_OTHER_AXES = "accumulate() took other area ranges, limits or thresholds than evaluate()"
+_CROWDS = "its mean is over several limits or categories, or accumulate() took a part of the images"
+
+
+@frozen
+class Chosen:
+    """What accumulation took of an evaluation, and the names that its result has.
+
+    Attributes:
+        records: of the evaluation.
+        selection: categories, area ranges and images.
+        limits: positions among the limits of the records.
+        recalls: float64 ``[R]``.
+        thresholds: T IoU thresholds of the result.
+        picks: means of the result, over axes of the result.
+        names: of the categories; empty where the result has no numbers of them.
+        ids: of the images that were evaluated.
+        strict: the convention.
+    """
+
+    records: EvaluationRecords
+    selection: Selection
+    limits: Sequence[int]
+    recalls: NDArray[np.float64]
+    thresholds: int
+    picks: Mapping[str, Pick]
+    names: Sequence[str]
+    ids: Sequence[Any]
+    strict: bool
+
+    @property
+    def images(self) -> Ints:
+        """int64: the images that were taken, among the rows of the records, in the order that breaks ties."""
+        taken, places = self.selection.images, self.records.image_positions
+        return places if taken is None else places[np.array(taken, np.int64)]
+
+    @property
+    def keys(self) -> list[Any]:
+        """Ids of the images that were taken."""
+        taken = self.selection.images
+        ids = self.ids if taken is None else [self.ids[place] for place in taken]
+        return [number.item() if isinstance(number, np.generic) else number for number in ids]
+
+    @property
+    def whole_axes(self) -> bool:
+        """Whether numbers of categories are over the first area range and the last limit that were evaluated."""
+        shape, areas = self.records.shape, self.selection.areas
+        return areas[:1] == [0] and list(self.limits[-1:]) == [shape.limits - 1] and self.thresholds == shape.thresholds
+
+    def picks_of_records(self) -> Iterator[tuple[str, Pick]]:
+        """The means that exist, over axes of the records."""
+        areas, shape = self.selection.areas, self.records.shape
+        for name, pick in self.picks.items():
+            limit = pick.limit % max(len(self.limits), 1)
+            thresholds = [t for t in pick.thresholds if t < shape.thresholds]
+            if thresholds and pick.area < len(areas) and limit < len(self.limits):
+                yield name, Pick(pick.array, areas[pick.area], self.limits[limit], thresholds)
+
+    def table(
+        self,
+        picks: Mapping[str, Pick],
+        names: Sequence[str] = (),
+        categories: Sequence[int] | None = None,
+        images: Ints | None = None,
+    ) -> ReplicatedTable:
+        """Returns what gives some numbers.
+
+        Args:
+            picks: means over axes of the records.
+            names: of the categories whose numbers are wanted.
+            categories: positions, ascending; None: all that were taken.
+            images: int64, which of the images that were taken; None: all.
+        """
+        taken = list(self.selection.categories if categories is None else categories)
+        if any(second <= first for first, second in itertools.pairwise(taken)):
+            raise InputError("intervals need categories in ascending order, each once, but those of params are not so")
+        shape = self.records.shape
+        whole = all(pick.array == "recall" or pick.limit == shape.limits - 1 for pick in picks.values())
+        choices = AccumulateChoices(
+            shape,
+            self.recalls if self.strict else np.sort(self.recalls),
+            tuple(picks.values()),
+            full=not whole,
+            labels=np.array(taken, np.int64),
+            images=self.images if images is None else self.images[images],
+        )
+        records = self.records
+        tables = records.detections, records.ground_truths, images_table(records.lengths)
+        run, truths = records.engine.resampled(*tables, choices)
+        return ReplicatedTable(run, truths, picks, names, units=images)
+
+    def refused(self) -> dict[str, str]:
+        """Returns the numbers of categories that have no interval, and why."""
+        kinds = ("map_per_class", "mar_per_class")
+        return {} if self.whole_axes else {f"{kind}/{name}": _OTHER_AXES for kind in kinds for name in self.names}
+
+    def resampled(
+        self, tables: Sequence[ReplicatedTable], refused: Mapping[str, str] | None = None
+    ) -> ResampledDetection:
+        """Returns the images, to be drawn anew."""
+        keys = self.keys
+        return ResampledDetection(
+            tables, len(keys), keys, self.records.engine.weights, {**self.refused(), **(refused or {})}
+        )
+
+    def main_table(self) -> ReplicatedTable:
+        """Returns what gives the means and the numbers of categories."""
+        named = self.names[: len(self.selection.categories)] if self.whole_axes else ()
+        return self.table(dict(self.picks_of_records()), named)
+
+
+def images_table(lengths: Ints) -> Ints:
+    """Returns the images table of records without hashes, int64 ``[I, 8]``.
+
+    Args:
+        lengths: int64 ``[2, I]``: detections and ground truths of each image.
+    """
+    table = np.zeros((lengths.shape[1], len(IMAGE_COLUMNS)), np.int64)
+    columns = {"ID": np.arange(len(table)), "HAS_ID": 1, "DETECTIONS": lengths[0], "GROUND_TRUTHS": lengths[1]}
+    for name, column in columns.items():
+        table[:, IMAGE_COLUMNS.index(name)] = column
+    return table
+
+
+def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
+    """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
+    found, p = evaluation.eval, evaluation.params
+    if not isinstance(found, EvalDict) or found.chosen is None:
+        return refusing(_EDITED)
+    from valor_gpu.coco.evaluation_result import evaluated_names
+
+    records, selection, limits = found.chosen
+    chosen = Chosen(
+        records,
+        selection,
+        limits,
+        np.array(p.recThrs, np.float64).reshape(-1),
+        len(p.iouThrs),
+        summary_picks([float(t) for t in p.iouThrs], list(p.maxDets), list(p.areaRngLbl)),
+        evaluated_names(evaluation) if p.useCats else (),
+        list(evaluation._paramsEval.imgIds),
+        evaluation.convention == "strict",
+    )
+    groups = None
+    if p.iouType == "keypoints_crowd":
+        from valor_gpu.coco.crowdpose import crowd_groups
+
+        groups = crowd_groups(evaluation.cocoGt, evaluation._paramsEval.imgIds)
+    return partial(_resampled, chosen, groups)
+
+
+def _resampled(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]] | None) -> ResampledDetection:
+    tables = [chosen.main_table()]
+    if not groups:
+        return chosen.resampled(tables)
+    names = {f"map_crowding_{name}": np.flatnonzero(inside) for name, inside in groups.items()}
+    one = len(chosen.limits) == 1 and (len(chosen.selection.categories) == 1 or not chosen.strict)
+    if not one or chosen.selection.images is not None or not chosen.whole_axes:
+        return chosen.resampled(tables, dict.fromkeys(names, _CROWDS))
+    every = range(chosen.records.shape.thresholds)
+    for name, inside in names.items():
+        pick = Pick("precision", 0, chosen.limits[0], every)
+        table = chosen.table({name: pick}, images=inside)
+        tables.append(table if not chosen.strict else rounded(table))
+    return chosen.resampled(tables)
+
+
+def rounded(table: ReplicatedTable) -> ReplicatedTable:
+    """Returns a table whose means have four digits, as xtcocotools has them."""
+    finish = np.vectorize(lambda mean: round(float(mean), 4), otypes=[np.float64])
+    return ReplicatedTable(table.run, table.truths, table.picks, table.classes, table.prefix, table.units, finish)

@@ -1,0 +1,168 @@
+"""Rows of a file of predictions as the bootstrap asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.classification.array_numbers import decided_numbers
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.predictions import IGNORED, Predictions
+from valor_gpu.reduce.ranking import SEPARATED
+from valor_gpu.reduce.ratios import Outcomes
+from valor_gpu.reduce.reliability import BIASED_ERROR
+from valor_gpu.report.classify import OF_CLASSES
+from valor_gpu.stats.resample import Floats, Resampled
+
+if TYPE_CHECKING:
+    from valor_gpu.result import Result
+    from valor_gpu.stats.counts import Proportions
+    from valor_gpu.stats.draws import Draws
+
+AREAS = ("roc_auc", "average_precision")
+_PROPORTIONS = ("precision", "recall")
+_TABLE_AT_A_TIME = 1 << 20
+
+
+class ClassifiedRows(Resampled):
+    """Rows of predictions as the bootstrap asks them; those that are ignored are none.
+
+    Args:
+        predictions: without weights.
+        decided: int64 ``[N]``, predicted classes.
+        average: ``macro``, ``micro`` or ``weighted``.
+        areas: computes the results of :data:`AREAS` of predictions; None: they are no scores.
+
+    Raises:
+        InputError: rows have weights.
+    """
+
+    family = "ratio"
+
+    def __init__(
+        self,
+        predictions: Predictions,
+        decided: NDArray[np.int64],
+        average: str,
+        areas: Callable[[Predictions], Mapping[str, Result]] | None,
+    ) -> None:
+        if predictions.weight is not None:
+            raise InputError("intervals need rows of equal weight but weights were given: leave them out")
+        self._kept = predictions.target != IGNORED
+        self._names, self._binary, self._average, self._areas = predictions.names, predictions.binary, average, areas
+        self._rows = len(predictions.target)
+        self.units = int(self._kept.sum())
+        self._sides = len(predictions.names)
+        self._cells = (predictions.target * self._sides + decided)[self._kept]
+        self._table = np.bincount(self._cells, minlength=self._sides**2).astype(np.int64)
+        self._predictions = _rows_of(predictions, np.flatnonzero(self._kept))
+        self._sorted = _rows_of(self._predictions, _order_of(self._predictions)) if areas else self._predictions
+        self._numbers = self._decided(self._table)
+        self.chunk = max(1, min(64, _TABLE_AT_A_TIME // max(1, int((self._table > 0).sum()), self.units // 8)))
+
+    def family_of(self, name: str) -> str:
+        """Returns the family of a number."""
+        return "curve" if name.startswith(AREAS) else self.family
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns the rows of a class, of its numbers that are no proportions of rows."""
+        rows = self._table.reshape(self._sides, -1).sum(1).tolist()
+        if self._binary:
+            return {"f1": rows[1]}
+        of = [f"{name}_per_class/{each}" for name in ("f1", *AREAS) for each in self._names]
+        return dict(zip(of, rows * 3))
+
+    def proportions(self) -> Proportions:
+        """Returns successes and trials of the numbers that are proportions of rows."""
+        matrix = self._table.reshape(self._sides, -1)
+        found = {"accuracy": (int(matrix.trace()), self.units)}
+        for name, sums in zip(_PROPORTIONS, (matrix.sum(0), matrix.sum(1))):
+            trials = list(zip(matrix.diagonal().tolist(), sums.tolist()))
+            if self._binary:
+                found[name] = trials[1]
+            else:
+                found |= {f"{name}_per_class/{each}": trial for each, trial in zip(self._names, trials)}
+        return found
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no interval."""
+        if self._areas is None:
+            return {}
+        found = self._area_numbers(self._predictions)
+        return {"calibration_error": BIASED_ERROR, **{n: SEPARATED for n, value in found.items() if value in (0, 1)}}
+
+    def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
+        """Returns the codes of the clusters of the rows that count, in the order of the clusters.
+
+        Raises:
+            InputError: there is not one cluster for each row.
+        """
+        if isinstance(given, Mapping) or len(given) != self._rows:
+            raise InputError(f"clusters must be one for each of {self._rows} rows but are {len(given)}")
+        named = np.asarray(given)[self._kept]
+        return np.unique(named, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+    def replicates(self, draws: Draws) -> Mapping[str, Floats]:
+        """Computes the numbers of replicates."""
+        together = draws.clusters is not None
+        weights = draws.array() if together or self._areas else np.empty((0, draws.count), np.uint8)
+        held = np.flatnonzero(self._table)
+        cells = None if together else draws.cells(self._table[held])
+        rows = self._predictions if together else self._sorted
+        found: dict[str, Floats] = {}
+        table: NDArray[Any]
+        for column in range(draws.count):
+            if cells is None:
+                table = np.bincount(self._cells, weights[:, column], self._sides**2)
+            else:
+                table = np.zeros(self._sides**2)
+                table[held] = cells[:, column]
+            numbers = self._decided(table)
+            if self._areas:
+                # Copies, not weights: sums of weights round average precision in another order.
+                numbers |= self._area_numbers(_rows_of(rows, np.repeat(np.arange(self.units), weights[:, column])))
+            for name, number in numbers.items():
+                found.setdefault(name, np.empty(draws.count))[column] = number
+        return found
+
+    def _decided(self, table: NDArray[Any]) -> dict[str, float]:
+        """The numbers of a confusion matrix, of which the first class of the binary task is no class."""
+        matrix = table.reshape(self._sides, -1).astype(np.float64)
+        outcomes = Outcomes(matrix.diagonal().copy(), matrix.sum(0), matrix.sum(1), np.full(self._sides, matrix.sum()))
+        if self._binary:
+            outcomes = Outcomes(*(part[1:] for part in outcomes))
+        pairs = decided_numbers(outcomes, matrix, self._binary, self._average)
+        return self._by_name(pairs)
+
+    def _area_numbers(self, rows: Predictions) -> dict[str, float]:
+        assert self._areas is not None
+        parts = self._areas(rows)
+        return self._by_name(
+            {n: (parts[n].values[parts[n].signature["metric"]], parts[n].values.get("per_class")) for n in AREAS}
+        )
+
+    def _by_name(self, numbers: Mapping[str, tuple[Any, Any]]) -> dict[str, float]:
+        found = {}
+        for name, (value, by_class) in numbers.items():
+            found[name] = float(value)
+            if by_class is not None and name in OF_CLASSES:
+                found |= {f"{name}_per_class/{each}": float(v) for each, v in zip(self._names, by_class)}
+        return found
+
+
+def _rows_of(predictions: Predictions, rows: NDArray[Any]) -> Predictions:
+    parts: dict[str, Any] = {
+        name: None if (part := getattr(predictions, name)) is None else part[rows] for name in ("scores", "labels")
+    }
+    return replace(predictions, target=predictions.target[rows], clusters=None, **parts)
+
+
+def _order_of(predictions: Predictions) -> NDArray[Any]:
+    """The order of the rows by the bytes of what they hold, which no order of the file changes."""
+    scores = np.asarray(predictions.scores).reshape(len(predictions.target), -1) + 0.0  # -0.0 is 0.0
+    rows = np.ascontiguousarray(np.column_stack((predictions.target.astype(np.float64), scores)))
+    return np.argsort(rows.view(f"V{rows.shape[1] * rows.itemsize}").reshape(-1), kind="stable")
