@@ -113,6 +113,19 @@ def test_order_split_and_merge_change_no_bit(name: str, choices: dict[str, Any])
     assert repr(whole.result(intervals=Bootstrap(20, seed=1)).intervals) != repr(expected)
 
 
+@pytest.mark.parametrize(("name", "choices"), ALL, ids=ids)
+def test_a_result_keeps_what_it_came_from(name: str, choices: dict[str, Any]) -> None:
+    make, batch = partial(getattr(segmentation, name), **choices), images(name)
+    metric = updated(make, batch, [range(9), range(9, IMAGES)])
+    result, expected = metric.result(), metric.result(intervals=6).intervals
+    metric.update(*batch)
+    assert repr(metric.result(intervals=6).intervals) != repr(expected)
+    metric.reset()
+    assert repr(result.with_intervals(6).intervals) == repr(expected)
+    with pytest.raises(InputError, match="intervals need the state that the result came from"):
+        pickle.loads(pickle.dumps(result)).with_intervals(6)
+
+
 def ranks_of_metrics(rank: int, world: int) -> list[str]:
     found = []
     for name, choices in (("mIOU", _KEEP), ("MeanIoU", _INDEX), ("PixelConfusionMatrix", _KEEP), SEGMENTS[0]):

@@ -223,6 +223,11 @@ class mIOU(RegionMetric):
         >>> metric.update(preds, target)
         >>> metric.compute()
         tensor(0.4500)
+        >>> metric = mIOU(3, keep_images=True)
+        >>> metric.update(preds.repeat(20, 1, 1), target.repeat(20, 1, 1))
+        >>> interval = metric.result(intervals=200).intervals["mIOU"]
+        >>> interval.low < 0.45 < interval.high
+        True
     """
 
     _ratio = "iou"
