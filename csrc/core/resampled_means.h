@@ -28,11 +28,11 @@ struct RecordKinds {
   uint64_t hits, misses;
 };
 
-constexpr int64_t kKindBits = 56;  // thresholds of one RecordKinds: the bits of a word from any bit of a byte
+constexpr int64_t kWordThresholds = 56;  // thresholds of one RecordKinds: the bits of a word from any bit of a byte
 
 VALOR_HD uint64_t kind_mask(const CurveShape& shape, int64_t first) {
   const int64_t left = shape.thresholds - first;
-  return (uint64_t{1} << (left < kKindBits ? left : kKindBits)) - 1;
+  return (uint64_t{1} << (left < kWordThresholds ? left : kWordThresholds)) - 1;
 }
 
 VALOR_HD RecordKinds record_kinds(const uint8_t* row, const CurveShape& shape, int64_t area, int64_t first) {

@@ -15,10 +15,10 @@ from torch import Tensor
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _resampled_means_cuda
+from valor_gpu.ops import _resampled_means_cpu, _resampled_means_cuda
 from valor_gpu.ops import _resampled_means_reference as reference
-from valor_gpu.ops._launch import cuda
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
 from valor_gpu.ops.accumulate import label_counts, order_records
 from valor_gpu.ops.accumulate_types import AccumulateChoices
 from valor_gpu.ops.dtypes import to_device
@@ -201,6 +201,6 @@ _RESAMPLED_MEANS = register(
     " Tensor pick_thresholds, bool[] flags) -> (Tensor, Tensor, Tensor)",
     reference=reference.resampled_means,
     fake=reference.resampled_means_fake,
-    cpu=by_reference("the C++ kernel is not here yet"),
+    cpu=cpp(_resampled_means_cpu.resampled_means),
     cuda=cuda(_resampled_means_cuda.resampled_means),
 )
