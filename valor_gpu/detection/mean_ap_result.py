@@ -90,7 +90,8 @@ def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetectio
             matched = state.by_class() if by_class and isinstance(state, (ExtendedRecords, PartRecords)) else state
             table = ordered_table(matched.detections, matched.ground_truths, matched.images, choices)
             labels = [str(label) for label in table.records.labels.tolist()] if named else []
-            tables.append(ReplicatedTable(table.run, table.truths, picks, labels, prefix))
+            named_picks = {prefix + name: pick for name, pick in picks.items()}
+            tables.append(ReplicatedTable(table.run, table.truths, named_picks, labels, prefix))
             ordered.append(table.records)
     images = parts[0][1].images
     keys = ordered[0].keys.tolist() if bool((images[:, _HAS_ID] == 1).all()) else None
