@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.classification.resampled_histogram import SEPARATED
 from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords, pool
 from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
+from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.resample import Floats, Resampled
 
 if TYPE_CHECKING:
