@@ -10,7 +10,6 @@ reason to look at the metric. ``-k NAME`` runs the checks of one metric alone, i
 from __future__ import annotations
 
 import copy
-import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -314,23 +313,6 @@ METRICS = [
     *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, TEXT_CHOICES),
 ]
-
-
-NO_INTERVALS_YET = frozenset((
-    "BoundaryF1", "DetailedPrecisionRecallCurve", "DiceScore", "EER", "GeneralizedDiceScore",
-    "HausdorffDistance", "IOU", "MeanIoU", "ModifiedPanopticQuality", "PanopticQuality", "PassRate",
-    "Perplexity", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision", "PixelRecall",
-    "PrecisionAtFixedRecall", "PrecisionRecallCurve", "ROC", "RecallAtFixedPrecision",
-    "SensitivityAtSpecificity", "SpecificityAtSensitivity", "SurfaceDistance", "mIOU",
-))  # fmt: skip
-"""Metrics whose ``result`` takes no ``intervals``."""
-
-
-def takes_intervals(metric: Metric[Any]) -> bool:
-    """Whether ``result`` takes ``intervals``; fails where the list says otherwise."""
-    takes = "intervals" in inspect.signature(metric.result).parameters
-    assert takes != (type(metric).__name__ in NO_INTERVALS_YET), "NO_INTERVALS_YET lists what takes no intervals"
-    return takes
 
 
 def place(value: Any, device: torch.device) -> Any:

@@ -26,15 +26,13 @@ from tests.contract import (
     condition,
     failing,
     place,
-    takes_intervals,
     unchanged,
     unchanged_but_state,
     updated,
     value_of,
 )
+from tests.contract_intervals import check_intervals
 from valor_gpu.errors import InputError, SyncError, ValorError
-from valor_gpu.exports.leaves import leaves
-from valor_gpu.exports.texts import is_scalar
 from valor_gpu.result import Result
 
 
@@ -361,31 +359,6 @@ def check_a_model_that_holds_it_scripts(case: Case, device: torch.device) -> Non
         torch.jit.script(metric)
     metric.update(*place(case.batch(1), device))
     assert content(metric.compute()) == value_of(case, [case.batch(0), case.batch(1)], device)
-
-
-def check_intervals(case: Case, device: torch.device) -> None:
-    """``result(intervals=8)`` gives intervals of its numbers or raises InputError; no order or batch changes a bit."""
-    batches = [case.batch(i) for i in range(3)]
-    metric = updated(case.make(), batches, device)
-    if not takes_intervals(metric):
-        return
-    try:
-        found = metric.result(intervals=8)
-    except InputError as error:
-        assert len(str(error)) > 20
-        with pytest.raises(InputError, match=r"\S"):
-            metric.result().with_intervals(8)
-        return
-    assert found.intervals.choices["replicates"] == 8 and found.intervals.choices["unit"]
-    assert set(found.intervals) <= {name for name, value in leaves(found.values) if is_scalar(value)}
-    for name, interval in found.intervals.items():
-        assert interval.reason or interval.low <= interval.high, name
-    plain = metric.result()
-    assert content(plain.values) == content(found.values) and not plain.intervals
-    assert dict(plain.with_intervals(8).intervals) == dict(found.intervals)
-    again = batches[::-1] if case.order_free else batches
-    joined = updated(case.make(), [case.join(again)], device)
-    assert dict(joined.result(intervals=8).intervals) == dict(found.intervals)
 
 
 UPDATE_CHECKS: list[Callable[[Case, torch.device], None]] = [

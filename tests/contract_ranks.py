@@ -18,7 +18,8 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from tests.contents import content, expect
-from tests.contract import Case, failing, takes_intervals, unchanged, unchanged_but_state, updated, value_of
+from tests.contract import Case, failing, unchanged, unchanged_but_state, updated, value_of
+from tests.contract_intervals import check_intervals_of_ranks
 from tests.ddp import Collectives
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.metric import Metric
@@ -220,23 +221,6 @@ def check_group_of_two(case: Case, rank: int, world: int) -> None:
             metric.compute()
     else:
         expect(content(metric.compute()), value_of(case, [case.batch(0), case.batch(2)]))
-
-
-def check_intervals_of_ranks(case: Case, rank: int, world: int) -> None:
-    """Every rank has the intervals of one process with all batches, or all raise the same InputError."""
-    batches = [case.batch(i) for i in range(world)]
-    metric = updated(case.make(), [batches[rank]])
-    if not takes_intervals(metric):
-        return
-    alone = updated(case.make(distributed_available_fn=lambda: False), [case.join(batches)])
-    expect(_intervals_of(metric), _intervals_of(alone))
-
-
-def _intervals_of(metric: Metric[Any]) -> Any:
-    try:
-        return {name: repr(interval) for name, interval in metric.result(intervals=6).intervals.items()}  # type: ignore[call-arg]
-    except InputError as error:
-        return str(error)
 
 
 RANK_CHECKS: list[Callable[[Case, int, int], None]] = [

@@ -16,17 +16,21 @@ from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import members
 from valor_gpu.coco.protocols import PROTOCOLS
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco_ids import row_codes
 from valor_gpu.inputs.text_ids import Id
 from valor_gpu.result import Result, Signature, grid_choice
-from valor_gpu.stats.resample import refusing
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.layout import Layout
     from valor_gpu.reduce.coco_summary import CocoSummary
+    from valor_gpu.stats.resample import Resampled
 
-_NO_VALUES = "intervals need the numbers that they are of: ask for the result with_values=True"
+
+def _no_values() -> Resampled:
+    """Raises: what is imported for a state takes milliseconds, which a run without numbers spares."""
+    raise InputError("intervals need the numbers that they are of: ask for the result with_values=True")
 
 
 def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
@@ -58,7 +62,7 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
     assert records is not None
     served = records.engine.provenance
     if not with_values:
-        return Result({}, Signature(choices), counts, provenance=served, state=refusing(_NO_VALUES))
+        return Result({}, Signature(choices), counts, provenance=served, state=_no_values)
     from valor_gpu.coco.resampled_evaluation import resampled_evaluation
     from valor_gpu.reduce.coco_summary import absent_reasons
 
