@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.classification.curves import ROC
-from valor_gpu.classification.operating_points import as_array
 from valor_gpu.classification.resampled_ranks import resampled_points
-from valor_gpu.reduce.curve_points import CurveCounts, after
+from valor_gpu.reduce.curve_points import CurveCounts, after, as_array
 from valor_gpu.result import Result
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.score_metric import ScoreRecords
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
 
@@ -85,11 +83,7 @@ class EER(ROC):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _resampled(self, state: Any) -> Resampled:
-        def numbers(copies: ScoreRecords) -> dict[str, float]:
-            rates = self._rates(copies).tolist()
-            return {"EER": rates[0]} if self._single else {f"EER/{c}": rate for c, rate in enumerate(rates)}
-
-        return resampled_points(self, state, numbers)
+        return resampled_points(self, state, self._single, lambda copies: self._rates(copies).tolist())
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draws the value, or the values ``val``, as torchmetrics does; returns figure and axes.

@@ -13,13 +13,12 @@ from torch import Tensor
 from valor_gpu.classification.curves import ROC, CurveMetric, PrecisionRecallCurve
 from valor_gpu.classification.resampled_ranks import resampled_points
 from valor_gpu.errors import InputError
-from valor_gpu.reduce.curve_points import CurveCounts, after
+from valor_gpu.reduce.curve_points import CurveCounts, after, as_array
 from valor_gpu.result import Result
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.classification.score_metric import ScoreRecords
     from valor_gpu.options import CurveOptions, TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
@@ -69,43 +68,31 @@ class OperatingPoint(CurveMetric):
         ]
         value = torch.tensor(values, dtype=torch.float32)
         threshold = torch.tensor(levels, dtype=torch.float64).to(self.score_dtype)
-        if self.device.type != "cpu":
-            value, threshold = value.to(self.device), threshold.to(self.device)
+        value, threshold = value.to(self.device), threshold.to(self.device)
         return (value[0], threshold[0]) if self._single else (value, threshold)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the value, the threshold, and what the limited rate is there; arrays ``[C]`` of several classes.
 
         Args:
-            intervals: also give the interval of the value, from so many replicates, or by all choices of a bootstrap.
-                Replicates are computed on the CPU, one after another; each has its own threshold.
+            intervals: replicates, or all choices of a bootstrap: also give the interval of the value; on the CPU.
 
         Raises:
             InputError: ``intervals`` is given, and scores are not kept, since there are thresholds.
         """
         with self.synced_state() as state:
-            table = np.array(self._rows(state), np.float64).reshape(-1, 4)
-            rows, missing = table[:, :3].T.copy(), table[:, 3] == 1
-            names = (self._value, self._floor, "threshold")
-            values = {name: float(part[0]) if self._single else part for name, part in zip(names, rows)}
-            values = {type(self).__name__: values.pop(self._value), **values}
-            reasons: dict[str, str] = {}
-            if (none := np.isnan(rows[0])).any():
-                lack = f"no threshold reaches min_{self._floor}={self.limit:g}"
-                reason = lack if missing[none].all() else f"{lack}, or there is nothing to divide by"
-                reasons = {name: reason for name, part in values.items() if np.isnan(part).any()}
-            signature = self._signature(**{f"min_{self._floor}": self.limit})
-            made = Result(values, signature, self._counts(state), reasons, state=lambda: self._resampled(state))
+            *rows, missing = np.array(self._rows(state), np.float64).reshape(-1, 4).T.copy()
+            named = zip((type(self).__name__, self._floor, "threshold"), rows)
+            values = {name: float(part[0]) if self._single else part for name, part in named}
+            lack = f"no threshold reaches min_{self._floor}={self.limit:g}"
+            reason = lack if (missing[np.isnan(rows[0])] == 1).all() else f"{lack}, or there is nothing to divide by"
+            reasons = {name: reason for name, part in values.items() if np.isnan(part).any()}
+            signature, counts = self._signature(**{f"min_{self._floor}": self.limit}), self._counts(state)
+            made = Result(values, signature, counts, reasons, state=lambda: self._resampled(state))
         return made if intervals is None else made.with_intervals(intervals)
 
     def _resampled(self, state: Any) -> Resampled:
-        name = type(self).__name__
-
-        def numbers(copies: ScoreRecords) -> dict[str, float]:
-            values = [row[0] for row in self._rows(copies)]
-            return {name: values[0]} if self._single else {f"{name}/{c}": value for c, value in enumerate(values)}
-
-        return resampled_points(self, state, numbers)
+        return resampled_points(self, state, self._single, lambda copies: [row[0] for row in self._rows(copies)])
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Raises :class:`InputError`: a point of a curve has no picture; ROC and PrecisionRecallCurve draw the curve.
@@ -411,9 +398,3 @@ class SpecificityAtSensitivity(_ROCPoint):
     ) -> None:
         super().__init__(num_classes, num_labels, min_sensitivity, thresholds=thresholds, ignore_index=ignore_index,
                          activation=activation, score_dtype=score_dtype, **kwargs)  # fmt: skip
-
-
-def as_array(part: Any) -> NDArray[np.float64]:
-    """A tensor or array as a float64 array."""
-    array: NDArray[np.float64] = np.asarray(part.double().cpu() if isinstance(part, Tensor) else part, np.float64)
-    return array

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,15 +10,14 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.ranking_values import RankingValues
+from valor_gpu.classification.ranking_values import RankingValues, areas_of, partial_values
 from valor_gpu.classification.resampled_histogram import resampled_histogram
-from valor_gpu.classification.resampled_ranks import ResampledRanks, resampled_points
+from valor_gpu.classification.resampled_ranks import ResampledPoints, ResampledRanks
 from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
-from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
+from valor_gpu.ops.ranks import auroc_and_ap
 from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
@@ -239,25 +237,13 @@ class ROCAUC(RankingMetric):
     def _resampled(self, state: ScoreRecords | Histogram) -> Resampled:
         if self.max_fpr is None or isinstance(state, Histogram):
             return super()._resampled(state)
-        return resampled_points(self, state, self._numbers)
-
-    def _numbers(self, state: ScoreRecords) -> dict[str, float]:
-        found = dict(numbers_of(self._result(state).values))
-        return {name: number for name, number in found.items() if not name.startswith(("positives", "negatives"))}
+        return ResampledPoints(self, state, lambda copies: areas_of(self._result(copies).values))
 
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if self.max_fpr is None or isinstance(state, Histogram):
             return super()._ranking_values(state)
         ranked = self._ranked(state, self.average == "micro")
-        found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(found.error, self._pooled)
-        rows = []
-        for start, end in pairwise(found.offsets.tolist()):
-            tp, fp = (torch.nn.functional.pad(side[start:end], (1, 0)) for side in (found.tp, found.fp))
-            value = partial_roc_auc(tp, fp, self.max_fpr).value
-            rows.append(torch.stack((value, tp[-1].double(), fp[-1].double())))
-        values, positives, negatives = torch.stack(rows, 1)
-        return RankingValues(values, values, values, positives, negatives)
+        return partial_values(ranked, self.max_fpr, self._pooled)
 
     def _binned_value(self, counts: Tensor) -> Tensor:
         return binned.roc_auc(counts).value if self.max_fpr is None else self._partial(counts).value

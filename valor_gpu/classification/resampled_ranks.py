@@ -157,17 +157,12 @@ class ResampledPoints(ResampledScores):
             weight[order] if len(weight) else weight,
             state.score_types.cpu(),
         )
-        self._numbers = numbers
-        self._found = numbers(self._state)
-
-    def refused(self) -> Mapping[str, str]:
-        """Returns the numbers that are 0 or 1."""
-        return {name: SEPARATED for name, value in self._found.items() if value in (0, 1)}
+        self._numbers, self._names = numbers, tuple(numbers(self._state))
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
         weights, state = draws.array(), self._state
-        found = {name: np.full(draws.count, np.nan) for name in self._found}
+        found = {name: np.full(draws.count, np.nan) for name in self._names}
         for lane in range(draws.count):
             rows = torch.from_numpy(np.repeat(np.arange(self.units), weights[:, lane]))
             weight = state.weight[rows] if len(state.weight) else state.weight
@@ -206,13 +201,25 @@ def _descending(scores: Tensor) -> Tensor:
 
 
 def resampled_points(
-    metric: ScoreMetric, state: ScoreRecords | Histogram, numbers: Callable[[ScoreRecords], Mapping[str, float]]
+    metric: ScoreMetric, state: ScoreRecords | Histogram, single: bool, numbers: Callable[[ScoreRecords], list[float]]
 ) -> Resampled:
     """Returns the scores of a metric as the bootstrap asks them for other numbers than areas.
+
+    Args:
+        metric: whose numbers are wanted; its result has them by the name of its class.
+        state: of it.
+        single: whether there is one number; else one of each class.
+        numbers: of a state.
 
     Raises:
         InputError: scores are not kept.
     """
+    name = type(metric).__name__
     if isinstance(state, Histogram):
-        raise InputError(f"intervals of {type(metric).__name__} need the scores: thresholds=None keeps them")
-    return ResampledPoints(metric, state, numbers)
+        raise InputError(f"intervals of {name} need the scores: thresholds=None keeps them")
+
+    def named(copies: ScoreRecords) -> dict[str, float]:
+        values = numbers(copies)
+        return {name: values[0]} if single else {f"{name}/{c}": value for c, value in enumerate(values)}
+
+    return ResampledPoints(metric, state, named)

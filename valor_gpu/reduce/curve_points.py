@@ -11,6 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu.reduce.histogram_metrics import reversed_last
 
@@ -175,3 +176,9 @@ def _quotient(counts: Any, total: Any) -> Any:
     if isinstance(counts, np.ndarray):
         return counts / total[..., None]  # of integers, NumPy divides as float64
     return counts.double() / total.double()[..., None]
+
+
+def as_array(part: Any) -> NDArray[np.float64]:
+    """A tensor or array as a float64 array."""
+    array: NDArray[np.float64] = np.asarray(part.double().cpu() if hasattr(part, "cpu") else part, np.float64)
+    return array

@@ -35,7 +35,7 @@ def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
 
     Example:
         >>> weighted_sums(np.array([[1.0], [2.0], [4.0]]), Draws(3, 4)).tolist()
-        [[8.0, 12.0, 7.0, 8.0]]
+        [[10.0, 7.0, 6.0, 9.0]]
     """
     values = np.asarray(values)
     if values.ndim != 2 or len(values) != draws.units:
