@@ -87,6 +87,7 @@ class Accuracy(_Accuracy):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -276,6 +277,7 @@ class F1Score(_F1Score):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -341,6 +343,7 @@ class HammingDistance(_HammingDistance):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -427,6 +430,7 @@ class NegativePredictiveValue(_NegativePredictiveValue):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -460,6 +464,7 @@ class Precision(_Precision):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -576,6 +581,7 @@ class Recall(_Recall):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
@@ -667,6 +673,7 @@ class Specificity(_Specificity):
         zero_division: float | None = None,
         activation: str = "auto",
         multidim_average: str = "global",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None: ...
     @overload
