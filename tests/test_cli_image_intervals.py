@@ -84,10 +84,10 @@ def test_segment_draws_clusters(folders: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,cluster\n", "must begin with the line image,cluster but begins with 'name,cluster'"),
-        ("", "must begin with the line image,cluster but begins with ''"),
-        ("image,cluster\n1,a,b\n", "must have 2 columns but line 2 has 3"),
-        ("image,cluster\n1,a\n1,b\n", "must have each image once but line 3 has '1' again"),
+        ("name,cluster\n", "must have the columns image and cluster but has name, cluster"),
+        ("", "must have the columns image and cluster but has none"),
+        ("image,cluster\n1,\n", "line 2 must have an image and a cluster but lacks one"),
+        ("image,cluster\n1,a\n1,b\n", "line 3 must name another image but '1' came before"),
         ("image,cluster\n1,a\n", "clusters must have every image but 21 are missing, such as '0'"),
     ],
 )
