@@ -99,7 +99,7 @@ def _initialiser(cls: Any) -> Callable[..., None]:
 class _OwnSignature:
     """The ``__signature__`` of a class, made when somebody asks; the initialiser itself takes any arguments."""
 
-    def __init__(self, initialiser: Any) -> None:
+    def __init__(self, initialiser: object) -> None:
         self._initialiser = initialiser
 
     def __get__(self, instance: object, owner: Any) -> Any:
