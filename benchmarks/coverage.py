@@ -3,7 +3,8 @@
 Data sets are drawn from populations whose numbers are known (benchmarks/coverage_pools.py). Of each, every method of
 benchmarks/coverage_methods.py makes an interval, and two targets are looked for in it: the number of the population,
 and the mean of the number over data sets of this size. Blocks of data sets are appended to files as they are done, and
-a run goes on where the last ended. ``collect`` makes the JSON of benchmarks/results, ``report`` docs/coverage.md.
+a run goes on where the last ended. ``collect`` makes the JSON of benchmarks/results, ``choose`` prints the
+defaults that follow from it, as they stand in valor_gpu/stats/methods.py, and ``report`` writes docs/coverage.md.
 """
 
 from __future__ import annotations
@@ -175,12 +176,12 @@ def blocks_of(case: str, n: int, folder: Path) -> list[list[Row]]:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Does the blocks that are missing, small sizes first, one line of JSON for each."""
+    """Does the blocks that are missing, all sizes in turn, one line of JSON for each."""
     arguments.folder.mkdir(parents=True, exist_ok=True)
     cells = [(case, n) for n in arguments.sizes for case in arguments.cases]
     done = {cell: {rows[0]["block"] for rows in blocks_of(*cell, arguments.folder)} for cell in cells}
-    for n in arguments.sizes:
-        for block in range(-(-arguments.sets // BLOCK)):
+    for block in range(-(-arguments.sets // BLOCK)):
+        for n in arguments.sizes:
             for case in arguments.cases:
                 if block not in done[case, n]:
                     _do(case, n, block, arguments.folder)
@@ -236,7 +237,7 @@ def _row(row: Row, means: Row) -> Row:
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.coverage", description=__doc__.split("\n")[0])
-    parser.add_argument("work", choices=["run", "collect", "report"])
+    parser.add_argument("work", choices=["run", "collect", "choose", "report"])
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--sizes", nargs="+", type=int, choices=SIZES, default=SIZES)
     parser.add_argument("--sets", type=int, default=SETS, help="data sets of each case and size")
@@ -246,7 +247,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run, collect or report."""
+    """Run, collect, choose or report."""
     arguments = parse(argv)
     if arguments.work == "run":
         run(arguments)
@@ -254,6 +255,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         path = arguments.json or machine.RESULTS / f"coverage_{machine.now()[:10]}.json"
         path.write_text(json.dumps(collected(arguments.folder), indent=1) + "\n")
         print(path)
+    elif arguments.work == "choose":
+        print(coverage_report.choices(coverage_report.table()["rows"]))
     else:
         coverage_report.write()
     return 0

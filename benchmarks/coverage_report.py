@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "coverage.md"
 PICTURE = ROOT / "docs" / "images" / "coverage.png"
 LEAST, MOST = 0.93, 0.97
 """What a 95% interval is to hold: the bar."""
-FEWEST = 250
+FEWEST = 150
 """A cell with fewer intervals shows too little to count."""
 Row = dict[str, Any]
 FAMILIES = {
@@ -42,17 +42,26 @@ number over data sets of this size, which a gate or another run on as much data 
 `population`, the number of all data that could be drawn. They differ for numbers that few data bias, as mAP.
 
 The default of a family and a target is the method whose intervals are the shortest of those that hold in {least:.0%} to
-{most:.0%} of data sets of every size and every number of the family; cells with fewer than {fewest} intervals do not
-count. Where none does for few units, only sizes from the least on count: below it, an interval of the population
-is refused, and one of the expected number holds less often, as the tables show.
-Differences are those of two models on the same units, under the same weights; a default is not carried over to them.
+{most:.0%} of data sets of every size and every number of the family, up to one standard error of a cell; more often
+only where no other does. Of methods within {equal:.0%} of the shortest it is one that takes no further replicates and
+is never far from 95%. Cells with fewer than {fewest} intervals do not count. Where no method holds for few units, only
+sizes from the least on count: below it, an interval of the population is refused, and one of the expected number holds
+less often, as the tables show. Differences are those of two models on the same units, under the same weights; a default
+is not carried over to them. An accuracy without clusters has the interval of Wilson instead: `wilson` in the tables.
+
+A number of a class has an interval from {units} units with a ground truth of the class on; the last table but one shows
+how often intervals of fewer hold.
 """
+EQUAL = 0.02
+"""Widths that differ by less count as equal."""
 
 
-def newest(folder: Path = RESULTS) -> Row | None:
-    """The newest stored table, None where there is none."""
+def table(folder: Path = RESULTS) -> Row:
+    """The newest stored table."""
     paths = sorted(folder.glob("coverage_*.json"))
-    return dict(json.loads(paths[-1].read_text())) if paths else None
+    if not paths:
+        raise SystemExit(f"no coverage_*.json in {folder}: python -m benchmarks.coverage collect")
+    return dict(json.loads(paths[-1].read_text()))
 
 
 def is_paired(row: Row) -> bool:
@@ -69,10 +78,10 @@ def coverage(row: Row, method: str, target: str) -> tuple[float, float]:
     return share, math.sqrt(max(share * (1 - share), 0.25 / n) / n)
 
 
-def holds(row: Row, method: str, target: str) -> bool:
-    """Whether the coverage is within the bar; above it, up to its standard error."""
+def holds(row: Row, method: str, target: str, most: float = MOST) -> bool:
+    """Whether the coverage is within the bar, up to its standard error."""
     share, error = coverage(row, method, target)
-    return LEAST <= share <= MOST + error
+    return LEAST - error <= share <= most + error
 
 
 def relative_width(row: Row, method: str) -> float:
@@ -99,11 +108,48 @@ def chosen(rows: Iterable[Row], family: str, target: str, paired: bool) -> tuple
     sizes = sorted({row["n"] for row in mine})
     for least in sizes:
         some = [row for row in mine if row["n"] >= least]
-        good = [m for m in methods.METHODS if all(holds(row, m, target) for row in some)]
-        if good:
-            widths = {m: math.prod(relative_width(row, m) for row in some) ** (1 / len(some)) for m in good}
-            return min(good, key=lambda m: round(widths[m], 3)), least
+        for most in (MOST, 1.0):
+            good = [m for m in methods.METHODS if all(holds(row, m, target, most) for row in some)]
+            if good:
+                return _shortest(good, some, target), least
     return None
+
+
+def _shortest(good: list[str], rows: list[Row], target: str) -> str:
+    """The shortest method; of those about as short one without further replicates, which is never far from 95%."""
+    widths = {m: math.prod(relative_width(row, m) for row in rows) ** (1 / len(rows)) for m in good}
+    short = [m for m in good if widths[m] <= (1 + EQUAL) * min(widths.values())]
+    simple = [m for m in short if m not in methods.DELETED and not m.startswith("half")]
+    return min(simple or short, key=lambda m: max(abs(coverage(row, m, target)[0] - 0.95) for row in rows))
+
+
+def nearest(rows: Iterable[Row], family: str, target: str, paired: bool) -> str:
+    """The method whose lowest coverage is the highest, where none holds."""
+    mine = counted(rows, family, paired)
+    tried = [m for m in methods.METHODS if mine and all(m in row["methods"] for row in mine)]
+    return max(tried, key=lambda m: min(coverage(row, m, target)[0] for row in mine), default="normal")
+
+
+def wanted(rows: list[Row], family: str, target: str, paired: bool) -> methods.Default:
+    """The default that follows from the table."""
+    found = chosen(rows, family, target, paired)
+    if found is None:
+        return methods.Default(nearest(rows, family, target, paired), math.inf)
+    return methods.Default(found[0], 0 if found[1] == min(row["n"] for row in rows) else found[1])
+
+
+def choices(rows: list[Row]) -> str:
+    """The two tables of defaults as they stand in valor_gpu/stats/methods.py."""
+    parts = []
+    for title, paired in (("DEFAULTS", False), ("DIFFERENCES", True)):
+        lines = [f"{title}: Mapping[str, Mapping[str, Default]] = {{"]
+        for family in methods.FAMILIES:
+            some = {target: wanted(rows, family, target, paired) for target in TARGETS}
+            texts = {t: f"{d.least:g}".replace("inf", "math.inf") for t, d in some.items()}
+            cells = [f'"{t}": Default("{d.method}"{", " + texts[t] if d.least else ""})' for t, d in some.items()]
+            lines.append(f'    "{family}": {{{", ".join(cells)}}},')
+        parts.append("\n".join([*lines, "}"]))
+    return "\n".join(parts)
 
 
 def _percent(share: float) -> str:
@@ -186,7 +232,7 @@ def _order_of_bins(number: str) -> tuple[bool, str, int]:
 def page(result: Row) -> str:
     """docs/coverage.md."""
     rows = result["rows"]
-    head = _HEAD.format(least=LEAST, most=MOST, fewest=FEWEST).strip()
+    head = _HEAD.format(least=LEAST, most=MOST, fewest=FEWEST, equal=EQUAL, units=methods.FEW_UNITS).strip()
     parts = [head, "![Coverage by size](images/coverage.png)", "## Defaults", defaults_table(rows)]
     for family, title in FAMILIES.items():
         parts.append(f"## {title}")
@@ -232,8 +278,6 @@ def draw(rows: list[Row], path: Path) -> None:
 
 def write(folder: Path = RESULTS) -> None:
     """Writes the page and the picture."""
-    result = newest(folder)
-    if result is None:
-        raise SystemExit(f"no coverage_*.json in {folder}: python -m benchmarks.coverage collect")
+    result = table(folder)
     PAGE.write_text(page(result))
     draw(result["rows"], PICTURE)
