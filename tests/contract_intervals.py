@@ -11,16 +11,11 @@ import torch
 from tests.contents import content, expect
 from tests.contract import Case, updated
 from valor_gpu.errors import InputError
-from valor_gpu.exports.leaves import leaves
-from valor_gpu.exports.texts import is_scalar
+from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.metric import Metric
 
 NO_INTERVALS_YET = frozenset((
-    "BoundaryF1", "DetailedPrecisionRecallCurve", "DiceScore", "EER", "GeneralizedDiceScore",
-    "HausdorffDistance", "IOU", "MeanIoU", "ModifiedPanopticQuality", "PanopticQuality", "PassRate",
-    "Perplexity", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision", "PixelRecall",
-    "PrecisionAtFixedRecall", "PrecisionRecallCurve", "ROC", "RecallAtFixedPrecision",
-    "SensitivityAtSpecificity", "SpecificityAtSensitivity", "SurfaceDistance", "mIOU",
+    "PassRate",
 ))  # fmt: skip
 """Metrics whose ``result`` takes no ``intervals``."""
 
@@ -46,7 +41,7 @@ def check_intervals(case: Case, device: torch.device) -> None:
             metric.result().with_intervals(8)
         return
     assert found.intervals.choices["replicates"] == 8 and found.intervals.choices["unit"]
-    assert set(found.intervals) <= {name for name, value in leaves(found.values) if is_scalar(value)}
+    assert set(found.intervals) <= {name for name, _ in numbers_of(found.values)}
     for name, interval in found.intervals.items():
         assert interval.reason or interval.low <= interval.high, name
     plain = metric.result()

@@ -14,9 +14,10 @@ from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.state import check_elements
+from valor_gpu.text.corpus_base import CorpusNumber, ScoredCorpus
 from valor_gpu.text.edit_rate import WORD_UNITS, TerCounts, ter_counts, ter_value, ter_values
 from valor_gpu.text.match_counts import edit_distance_of_words
-from valor_gpu.text.metric_base import CorpusNumber, OneMean, References, RowScores, ScoredCorpus, Texts
+from valor_gpu.text.metric_base import OneMean, References, RowScores, Texts
 from valor_gpu.text.overlap import nearest_references, weighted_distances
 from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
 

@@ -17,15 +17,8 @@ from valor_gpu.text.bleu import (
     value_of_sums,
 )
 from valor_gpu.text.chrf import ChrfCounts, check_chrf_choices, chrf_counts, chrf_value
-from valor_gpu.text.metric_base import (
-    CorpusMetric,
-    CorpusNumber,
-    CorpusNumbers,
-    NamedMeans,
-    OneMean,
-    References,
-    Texts,
-)
+from valor_gpu.text.corpus_base import CorpusMetric, CorpusNumber, CorpusNumbers
+from valor_gpu.text.metric_base import NamedMeans, OneMean, References, Texts
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.overlap import exact_match, token_f1
 from valor_gpu.text.rouge import TYPES, Normalizer, check_rouge_choices, rouge_scores, rouge_size

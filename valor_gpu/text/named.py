@@ -10,7 +10,8 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.text.chrf import check_chrf_choices
-from valor_gpu.text.metric_base import CorpusMetric, ScoredCorpus, number_as_tensor
+from valor_gpu.text.corpus_base import CorpusMetric, ScoredCorpus
+from valor_gpu.text.metric_base import number_as_tensor
 from valor_gpu.text.metrics import ROUGE, BleuOfCorpus, ChrfOfCorpus
 from valor_gpu.text.mteval import corpus_tokenizer
 from valor_gpu.text.rouge import TYPES, Normalizer

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.default_device import device_free
+from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._token_losses_reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import MetricOptions
+    from valor_gpu.stats.intervals import Bootstrap
 
 _MOST_TOKENS = 2**33  # with as many, no sum leaves int64
 
@@ -104,8 +106,20 @@ class Perplexity(Metric[TokenSums]):
         """Returns the perplexity, float64 ``[]``: from 1 to inf, NaN without a token."""
         return _as_tensor(self.state().sums)
 
-    def result(self) -> Result:
-        """Returns the perplexity, and the cross entropy behind it in nats a token, with counts of tokens."""
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the perplexity, and the cross entropy behind it in nats a token, with counts of tokens.
+
+        Args:
+            intervals: refused, since sums of tokens do not say how much texts differ.
+
+        Raises:
+            InputError: ``intervals`` is given.
+        """
+        if intervals is not None:
+            raise InputError(
+                "intervals need a number of every text but Perplexity keeps sums of tokens: resample the cross entropy"
+                " of each text, as rows of valor_gpu.stats.row_samples.RowSample"
+            )
         with self.synced_state() as state:
             sums, seen = state.sums.tolist(), int(state.seen)
         entropy, perplexity = _numbers(sums)
