@@ -153,8 +153,8 @@ class Result:
         state = vars(self)["_state"]
         if state is None:
             raise InputError(
-                "intervals need the state that the result came from, which no file of a result holds, and not every"
-                " metric: ask the metric for result(intervals=...), or save its state with --save-state"
+                "intervals need the state that the result came from, which no file of a result holds: ask the metric"
+                " for result(intervals=1000), or the command for --intervals 1000"
             )
         state = state() if callable(state) else state
         found = intervals_of(dict(numbers_of(self.values)), state, Bootstrap.of(intervals))
