@@ -161,7 +161,7 @@ def test_choices_are_checked() -> None:
 
 
 def test_a_result_that_knows_no_state_says_what_to_do() -> None:
-    with pytest.raises(InputError, match=r"ask the metric for result\(intervals=...\), or save its state"):
+    with pytest.raises(InputError, match=r"ask the metric for result\(intervals=1000\), or the command"):
         Result({"x": 1.0}, Signature({})).with_intervals()
 
 
