@@ -15,13 +15,7 @@ from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
 from valor_gpu.metric import Metric
 
-NO_INTERVALS_YET = frozenset((
-    "BoundaryF1", "DetailedPrecisionRecallCurve", "DiceScore", "EER", "GeneralizedDiceScore",
-    "HausdorffDistance", "IOU", "MeanIoU", "ModifiedPanopticQuality", "PanopticQuality", "PassRate",
-    "Perplexity", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision", "PixelRecall",
-    "PrecisionAtFixedRecall", "PrecisionRecallCurve", "ROC", "RecallAtFixedPrecision",
-    "SensitivityAtSpecificity", "SpecificityAtSensitivity", "SurfaceDistance", "mIOU",
-))  # fmt: skip
+NO_INTERVALS_YET = frozenset(("PassRate", "Perplexity"))
 """Metrics whose ``result`` takes no ``intervals``."""
 
 
