@@ -157,7 +157,9 @@ class TextScores:
                 none = [0] * len(self._counts[each.name])
                 rows = np.array([none if row is None else row for row in kept], np.int64)
                 pooled.append(Pooled(rows, partial(_pooled_number, each)))
-        return RowSample(scores, pooled)
+        tables = [(each.summary_name, each.info) for each in self.evaluators]
+        ranges = {name: (info.low, math.inf if info.high is None else info.high) for name, info in tables}
+        return RowSample(scores, pooled, ranges=ranges)
 
     def _number(self, each: Evaluator) -> tuple[float | None, str]:
         if each.pooled:
