@@ -11,8 +11,7 @@ import torch
 from tests.contents import content, expect
 from tests.contract import Case, updated
 from valor_gpu.errors import InputError
-from valor_gpu.exports.leaves import leaves
-from valor_gpu.exports.texts import is_scalar
+from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.metric import Metric
 
 NO_INTERVALS_YET = frozenset(("PassRate", "Perplexity"))
@@ -40,7 +39,7 @@ def check_intervals(case: Case, device: torch.device) -> None:
             metric.result().with_intervals(8)
         return
     assert found.intervals.choices["replicates"] == 8 and found.intervals.choices["unit"]
-    assert set(found.intervals) <= {name for name, value in leaves(found.values) if is_scalar(value)}
+    assert set(found.intervals) <= {name for name, _ in numbers_of(found.values)}
     for name, interval in found.intervals.items():
         assert interval.reason or interval.low <= interval.high, name
     plain = metric.result()
