@@ -68,7 +68,7 @@ def test_segment_shows_the_ends_of_intervals(folders: Path, capsys: pytest.Captu
         assert found[name]["low"] < values[name] < found[name]["high"]
     assert found["iou_per_class/2"]["reason"] == "too few images: 2 hold a truth, it takes 20"
     assert f"{values['iou_per_class']['2']:.3f} (too few images)" in classes
-    assert "95% intervals of E[miou] at 22 images: 40 replicates of images, method normal, seed 0" in tail
+    assert "95% intervals of E[miou] at 22 images: 40 replicates of images, method logit_normal, skewed, seed 0" in tail
     assert {name.split("/")[0] for name in found} == {*values} - {
         f"{name}_per_class" for name in ("true_pixels", "predicted_pixels", "images")
     }

@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -240,3 +241,13 @@ def test_a_tokenizer_for_all_of_rouge(text: Text) -> None:
     found = text(*pair, *chosen)
     assert found["values"]["mean_rouge1"] == 1 and found["values"]["mean_rougeL"] == 0.5
     assert 0 < found["values"]["mean_rouge2"] < 1
+
+
+def test_intervals_are_shown_with_what_they_are_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = lines(tmp_path / "predictions.txt", PREDICTIONS), lines(tmp_path / "references.txt", FIRST)
+    options = ["text", "--predictions", paths[0], "--references", paths[1], "--metrics", "f1_score"]
+    assert main([*options, "--intervals", "20", "--seed", "4"]) == OK
+    shown = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"mean_f1_score +0\.6667  \(0\.0000 to 1\.0000\)", shown[0]), "ends stay within the scale"
+    assert shown[3].startswith("bias of mean_f1_score by the bootstrap ")
+    assert shown[4] == ("95% intervals of E[mean_f1_score] at 4 rows: 20 replicates of rows, method skewed, seed 4")

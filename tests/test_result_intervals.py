@@ -66,7 +66,7 @@ def test_text_has_bounds_beside_numbers_the_widest_classes_and_the_choices() -> 
         "worst        12.5000  no interval: a maximum has no interval",
         "odds          2.0000  (-inf to 1234.5)",
         "per_class   5 values  widest cat (0.1000 to 0.9000), gnu (0.5000 to 0.8000), fox (0.5000 to 0.7000);"
-        " 1 without",
+        " 1 without: too few images",
         "by_class    [0.75 0.25]  widest 1 (0.2000 to 0.3000)",
         "detections  1 values",
         "images 5000",
@@ -97,8 +97,14 @@ def test_a_result_whose_numbers_have_no_interval_says_so() -> None:
     refused = Interval(reason=FEW)
     lines = str(example(Intervals({"map": refused, "per_class/cat": refused}, CHOICES))).splitlines()
     assert lines[0] == f"map           0.4620  no interval: {FEW}"
-    assert lines[4] == "per_class   5 values  no intervals"
+    assert lines[4] == "per_class   5 values  no intervals: too few images"
     assert lines[-2] == "metric:mAP|version:1" and lines[-1] == "no number has an interval at 5,000 images"
+
+
+def test_classes_without_an_interval_have_the_reason_of_most_of_them() -> None:
+    reasons = [FEW, "too few images: 2 hold a truth, it takes 20", "perfect separation: nothing varies"]
+    found = Intervals({f"per_class/{n}": Interval(reason=reason) for n, reason in zip("abc", reasons)}, CHOICES)
+    assert str(example(found)).splitlines()[4] == "per_class   5 values  no intervals: mostly too few images"
 
 
 def test_without_intervals_nothing_changes() -> None:

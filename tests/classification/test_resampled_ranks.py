@@ -12,6 +12,7 @@ from valor_gpu.classification import (
     ROC,
     ROCAUC,
     AveragePrecision,
+    BinaryEER,
     PrecisionRecallCurve,
     RecallAtFixedPrecision,
 )
@@ -108,6 +109,7 @@ def test_replicates_are_the_metric_on_repeated_rows(kind: str, weighted: bool, m
         (lambda **kept: ROCAUC(max_fpr=0.3, **kept), "binary"),
         (lambda **kept: ROCAUC(max_fpr=0.3, **kept), "multilabel"),
         (lambda **kept: EER(**kept), "binary"),
+        (lambda **_: BinaryEER(), "binary"),
         (lambda **kept: EER(average="macro", **kept), "multiclass"),
         (lambda **kept: RecallAtFixedPrecision(min_precision=0.7, **kept), "multilabel"),
     ],

@@ -96,6 +96,29 @@ def test_a_number_without_an_honest_interval_says_why() -> None:
     assert not enough.reason and enough.low < MEAN < enough.high
 
 
+class Fractions(Means):
+    """Numbers from 0 to 1."""
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        return 0.0, 1.0
+
+
+@pytest.mark.parametrize("rows", [[0.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+def test_ends_stay_within_what_the_number_can_be(rows: list[float]) -> None:
+    values, choices = {"mean": sum(rows) / 3}, Bootstrap(50, method="normal")
+    wide, kept = (intervals_of(values, state(rows), choices)["mean"] for state in (Means, Fractions))
+    assert (wide.low < 0) != (wide.high > 1)
+    assert (kept.low, kept.high) == (max(wide.low, 0.0), min(wide.high, 1.0))
+
+
+@pytest.mark.parametrize("method", [None, "half_normal", "bca"])
+def test_a_single_unit_gives_no_interval(method: str | None) -> None:
+    found = intervals_of({"mean": 0.5}, Means([0.5]), Bootstrap(8, method=method))["mean"]
+    assert found.reason == "too few rows: there is 1, it takes 2" and math.isnan(found.low)
+    together = intervals_of({"mean": 1.0}, Means([0.0, 2.0]), Bootstrap(8, clusters=[0, 0], method=method))["mean"]
+    assert together.reason == "too few clusters: there is 1, it takes 2"
+
+
 def test_few_lost_replicates_are_left_out() -> None:
     values = np.concatenate([replicates(100), [NAN] * 5])
     found = interval_by("percentile", MEAN, Replicates(values), 0.9, "rows")

@@ -85,7 +85,7 @@ def test_the_run_leads_to_its_page(site: tuple[TestClient, str]) -> None:
 
 def test_numbers_with_n_and_why_one_is_missing(site: tuple[TestClient, str]) -> None:
     shown = text_of(site[0].get(f"/runs/{site[1]}/vision"))
-    assert "Averages over 4 images; this result has no intervals" in shown
+    assert "Averages over 4 images; this result has no intervals" in shown and "fewer than 20" not in shown
     assert (
         re.search(r"AP mean over IoU 0\.\d{3}", shown)
         and "AP large above 96² px · no ground truth counts for it" in shown
@@ -100,6 +100,7 @@ def test_bounds_stand_beside_numbers_and_classes(tmp_path: Path) -> None:
     shown = text_of(found)
     choices = "90% intervals of E[map] at 40 images: 1,000 replicates of images, method normal, seed 0"
     assert f"Averages over 40 images; {choices}" in shown and "no intervals" not in shown
+    assert "classes that fewer than 20 images hold have no interval" in shown
     assert "AP mean over IoU 0.500 90% interval 0.400 to 0.600" in shown
     assert "AP small under 32² px 0.250 no interval: too few images" in shown
     assert "worst 12.000 90% interval 10.000 to 14.000" in shown, "also where there is no bar"

@@ -83,7 +83,7 @@ class EER(ROC):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _resampled(self, state: Any) -> Resampled:
-        return resampled_points(self, state, self._single, lambda copies: self._rates(copies).tolist())
+        return resampled_points(self, "EER", state, self._single, lambda copies: self._rates(copies).tolist())
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Draws the value, or the values ``val``, as torchmetrics does; returns figure and axes.

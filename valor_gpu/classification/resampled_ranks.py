@@ -201,12 +201,17 @@ def _descending(scores: Tensor) -> Tensor:
 
 
 def resampled_points(
-    metric: ScoreMetric, state: ScoreRecords | Histogram, single: bool, numbers: Callable[[ScoreRecords], list[float]]
+    metric: ScoreMetric,
+    name: str,
+    state: ScoreRecords | Histogram,
+    single: bool,
+    numbers: Callable[[ScoreRecords], list[float]],
 ) -> Resampled:
     """Returns the scores of a metric as the bootstrap asks them for other numbers than areas.
 
     Args:
-        metric: whose numbers are wanted; its result has them by the name of its class.
+        metric: whose numbers are wanted.
+        name: of the number in its result.
         state: of it.
         single: whether there is one number; else one of each class.
         numbers: of a state.
@@ -214,9 +219,8 @@ def resampled_points(
     Raises:
         InputError: scores are not kept.
     """
-    name = type(metric).__name__
     if isinstance(state, Histogram):
-        raise InputError(f"intervals of {name} need the scores: thresholds=None keeps them")
+        raise InputError(f"intervals of {type(metric).__name__} need the scores: thresholds=None keeps them")
 
     def named(copies: ScoreRecords) -> dict[str, float]:
         values = numbers(copies)

@@ -66,6 +66,7 @@ def add_options(text: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
+    from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
 
@@ -96,7 +97,8 @@ def run(options: argparse.Namespace) -> None:
     _warn(options, scores.unreadable)
     if reports(options):
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
-        print(summary(result), "\n".join([count_line(scores), str(result.signature), *wrote]), sep="\n\n")
+        lines = [count_line(scores), *interval_lines(result.intervals), str(result.signature), *wrote]
+        print(summary(result), "\n".join(lines), sep="\n\n")
 
 
 def _files(options: argparse.Namespace) -> dict[str, str]:

@@ -70,6 +70,10 @@ class RepeatedImages(Resampled):
         """See :class:`Resampled`: numbers of labels are a family of their own."""
         return CLASS_FAMILY if "/" in name else self.family
 
+    def range_of(self, name: str) -> tuple[float, float]:
+        """See :class:`Resampled`: precision and recall are fractions."""
+        return 0.0, 1.0
+
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""
         overlaps = self._ranking.overlaps

@@ -79,6 +79,10 @@ class RepeatedRecords(Resampled):
         """See :class:`Resampled`: numbers of classes are a family of their own."""
         return CLASS_FAMILY if name.startswith("map_per_class/") else self.family
 
+    def range_of(self, name: str) -> tuple[float, float]:
+        """See :class:`Resampled`: precision and recall are fractions."""
+        return 0.0, 1.0
+
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""
         classes = (name for name in self._names if name.startswith("map_per_class/"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
@@ -42,12 +43,22 @@ def interval_note(name: str, value: Any, intervals: Intervals) -> str:
         return bounds_text(interval) if exists(interval) else f"no interval: {interval.reason or 'no reason known'}"
     nested = {key.removeprefix(f"{name}/"): each for key, each in intervals.items() if key.startswith(f"{name}/")}
     have = {key: each for key, each in nested.items() if exists(each)}
+    why = _shared_reason(each for key, each in nested.items() if key not in have)
     if not have:
-        return "no intervals" if nested else ""
+        return f"no intervals{why}" if nested else ""
     widest = sorted(have, key=lambda key: have[key].low - have[key].high)[:_WIDEST]
     shown = ", ".join(f"{key} {bounds_text(have[key])}" for key in widest)
     without = len(nested) - len(have)
-    return f"widest {shown}" + (f"; {without} without" if without else "")
+    return f"widest {shown}" + (f"; {without} without{why}" if without else "")
+
+
+def _shared_reason(intervals: Iterable[Interval]) -> str:
+    """The reason that most of the intervals have, without its numbers, after a colon; empty if none has one."""
+    reasons = Counter(each.reason.partition(":")[0] for each in intervals if each.reason)
+    if not reasons:
+        return ""
+    most = reasons.most_common(1)[0][0]
+    return f": {most}" if len(reasons) == 1 else f": mostly {most}"
 
 
 def interval_lines(intervals: Intervals) -> Iterator[str]:
@@ -88,7 +99,7 @@ def choices_text(choices: Mapping[str, Any], name: str | None) -> str:
     if choices.get("target") == "population":
         what, at = f"the population's {name}", "from"
     if name is None:
-        return f"no number has an interval at {units:,} {unit}"
+        return f"no number has an interval at {units:,} {unit.removesuffix('s') if units == 1 else unit}"
     drawn = f"{choices['clusters']:,} clusters of {unit}" if choices.get("clusters") else unit
     return (
         f"{100 * (choices.get('confidence') or math.nan):g}% intervals of {what} {at} {units:,} {unit}:"

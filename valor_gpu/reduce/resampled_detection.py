@@ -158,6 +158,10 @@ class ResampledDetection(Resampled):
         """See :class:`Resampled`: numbers of classes are a family of their own."""
         return CLASS_FAMILY if "/" in name else self.family
 
+    def range_of(self, name: str) -> tuple[float, float]:
+        """See :class:`Resampled`: precision and recall are fractions."""
+        return 0.0, 1.0
+
     def supports(self) -> dict[str, int]:
         """See :class:`Resampled`."""
         return {name: count for table in self._tables for name, count in table.supports().items()}

@@ -16,7 +16,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
-from valor_gpu.exports.texts import value_text
+from valor_gpu.exports.intervals import interval_note
 from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
@@ -157,7 +157,9 @@ class TextScores:
                 none = [0] * len(self._counts[each.name])
                 rows = np.array([none if row is None else row for row in kept], np.int64)
                 pooled.append(Pooled(rows, partial(_pooled_number, each)))
-        return RowSample(scores, pooled)
+        tables = [(each.summary_name, each.info) for each in self.evaluators]
+        ranges = {name: (info.low, math.inf if info.high is None else info.high) for name, info in tables}
+        return RowSample(scores, pooled, ranges=ranges)
 
     def _number(self, each: Evaluator) -> tuple[float | None, str]:
         if each.pooled:
@@ -186,15 +188,11 @@ def _pooled_number(each: Evaluator, counts: list[int]) -> dict[str, float]:
 def summary(result: Result) -> str:
     """One line per number, or why it does not exist."""
     return number_lines(
-        [(name, value, result.reason(name) or _bounds(result, name)) for name, value in result.values.items()]
+        [
+            (name, value, result.reason(name) or interval_note(name, value, result.intervals))
+            for name, value in result.values.items()
+        ]
     )
-
-
-def _bounds(result: Result, name: str) -> str:
-    found = result.intervals.get(name)
-    if found is None:
-        return ""
-    return found.reason or f"{value_text(found.low)} to {value_text(found.high)}"
 
 
 def count_line(scores: TextScores) -> str:

@@ -111,6 +111,7 @@ class ResampledImages(Resampled):
         supports: images that hold a truth of a number, by its name.
         refused: reasons of numbers that have no interval, by their names.
         rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
+        largest: value that the numbers can have; the least is 0.
     """
 
     unit = "images"
@@ -123,8 +124,9 @@ class ResampledImages(Resampled):
         supports: Mapping[str, int] | None = None,
         refused: Mapping[str, str] | None = None,
         rows: str | None = None,
+        largest: float = 1.0,
     ) -> None:
-        self.family, self.units, self._rows = family, len(keys), rows
+        self.family, self.units, self._rows, self._largest = family, len(keys), rows, largest
         self._keys, self._numbers = keys, numbers
         self._supports, self._refused = dict(supports or {}), dict(refused or {})
 
@@ -139,6 +141,10 @@ class ResampledImages(Resampled):
     def family_of(self, name: str) -> str:
         """Returns the family of a number."""
         return self.family if self._rows is None or not name.startswith(self._rows) else "rows"
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Returns the least and the largest value that a number can have."""
+        return 0.0, self._largest
 
     def supports(self) -> Mapping[str, int]:
         """Returns how many images hold a truth of a number."""

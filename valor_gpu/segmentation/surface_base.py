@@ -193,7 +193,8 @@ def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maxi
     if is_maximum:
         refused = dict.fromkeys((*averages, *places), MAXIMUM)
         return ResampledImages("rows", found, lambda weights: {}, refused=refused)
-    return ResampledImages("rows", found, numbers, supports_of("per_class", ~np.isnan(found)))
+    supports = supports_of("per_class", ~np.isnan(found))
+    return ResampledImages("rows", found, numbers, supports, largest=math.inf)
 
 
 class DistanceMetric(SurfaceMetric):

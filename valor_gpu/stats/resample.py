@@ -67,6 +67,10 @@ class Resampled(ABC):
         """Returns the memory of a portion of replicates beside the state: the weights of the units, or more."""
         return self.units * self.chunk
 
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Returns the least and the largest value that a number can have; the ends of its interval stay within them."""
+        return -math.inf, math.inf
+
     def proportions(self) -> Mapping[str, tuple[int, int]]:
         """Returns successes and trials of the numbers that are proportions of units, by name."""
         return {}
@@ -107,6 +111,7 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
             made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
             made = _checked(made, sample.values, wilson.get(name), choices.confidence)
+            made = _within(made, *state.range_of(name))
             intervals[name] = _with_lost_classes(made, found.get(name + LOST_CLASSES))
     drawn: dict[str, Any] = {} if clusters is None else {"clusters": draws.drawn}
     drawn |= {"lost_classes": "left out"} if any(name.endswith(LOST_CLASSES) for name in found) else {}
@@ -129,6 +134,8 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
 def _too_few(name: str, state: Resampled, drawn: int, choices: Bootstrap) -> str:
     """Why so few units, or clusters, give no interval of the target; empty where they do or a method was chosen."""
     unit = state.unit if choices.clusters is None else "clusters"
+    if drawn == 1:
+        return f"too few {unit}: there is 1, it takes 2"
     return "" if choices.method else too_few_units(state.family_of(name), choices.target, drawn, unit)
 
 
@@ -141,6 +148,11 @@ def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None,
         return Interval(ends.low, ends.high, error, float(kept.mean()) - ends.rate if some else math.nan, made.lost)
     equal = not made.reason and len(kept) > 0 and kept.min() == kept.max()
     return Interval(lost=made.lost, reason=EQUAL) if equal else made
+
+
+def _within(made: Interval, least: float, largest: float) -> Interval:
+    """The interval without values that the number cannot have."""
+    return made if made.reason else replace(made, low=max(made.low, least), high=min(made.high, largest))
 
 
 def _with_lost_classes(made: Interval, lost: Floats | None) -> Interval:

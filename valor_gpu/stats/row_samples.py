@@ -38,6 +38,7 @@ class RowSample(Resampled):
         scores: name to float64 ``[N]``, NaN where a row has no score: the mean is over the others.
         pooled: counts that are added up before anything is divided.
         scale: of the means.
+        ranges: the least and the largest value of a number, by its name; of others nothing is known.
 
     Example:
         >>> from valor_gpu.stats.intervals import Bootstrap
@@ -48,11 +49,17 @@ class RowSample(Resampled):
         True
     """
 
-    def __init__(self, scores: Mapping[str, Floats], pooled: Sequence[Pooled] = (), scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        scores: Mapping[str, Floats],
+        pooled: Sequence[Pooled] = (),
+        scale: float = 1.0,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
         columns = [*scores.values(), *(column for part in pooled for column in part.counts.T)]
         self.units = len(columns[0]) if columns else 0
         self._order = np.lexsort(columns[::-1]) if columns else np.zeros(0, np.int64)
-        self._names, self._scale = tuple(scores), scale
+        self._names, self._scale, self._ranges = tuple(scores), scale, dict(ranges or {})
         self._scores = np.stack([column[self._order] for column in scores.values()], 1) if scores else None
         self._pooled = [Pooled(np.ascontiguousarray(part.counts[self._order]), part.numbers) for part in pooled]
         self._corpus = {name for part in pooled for name in part.numbers(part.counts.sum(0).tolist())}
@@ -60,6 +67,10 @@ class RowSample(Resampled):
     def family_of(self, name: str) -> str:
         """``rows`` for a mean, ``corpus`` for a number of sums."""
         return "corpus" if name in self._corpus else "rows"
+
+    def range_of(self, name: str) -> tuple[float, float]:
+        """Returns the least and the largest value that a number can have; see :meth:`Resampled.range_of`."""
+        return self._ranges.get(name) or super().range_of(name)
 
     def replicates(self, draws: Draws) -> dict[str, Floats]:
         """Computes means and numbers of sums of every replicate; see :meth:`Resampled.replicates`."""

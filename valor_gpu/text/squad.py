@@ -127,7 +127,8 @@ class SQuAD(NamedMeans):
         return scores
 
     def _sample(self, scores: Tensor) -> RowSample:
-        return RowSample(dict(zip(self.names, scores.cpu().numpy().T)), scale=100)
+        ranges = dict.fromkeys(self.names, (0.0, 100.0))
+        return RowSample(dict(zip(self.names, scores.cpu().numpy().T)), scale=100, ranges=ranges)
 
     def _means(self, scores: Tensor) -> list[float]:
         return [100 * mean for mean in super()._means(scores)]

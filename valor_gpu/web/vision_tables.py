@@ -151,6 +151,7 @@ def class_table(summary: Mapping[str, Any], query: Mapping[str, str]) -> dict[st
         "bar": None if bar is None else title(bar)[0],
         "lines": [_class_line(table, columns, bar, name, intervals) for name in shown],
         "total": len(names),
+        "has_bounds": bool(intervals),
     }
 
 
