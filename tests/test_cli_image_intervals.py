@@ -19,7 +19,7 @@ from valor_gpu.segmentation.label_map_folders import ImageCounts, Task, Totals
 from valor_gpu.segmentation.resampled_images import KEEP_IMAGES, ResampledImages
 from valor_gpu.stats import Bootstrap
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import EQUAL
+from valor_gpu.stats.methods import EQUAL
 
 IMAGES, CLASSES = 22, 3
 
