@@ -62,8 +62,8 @@ def test_clusters_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         ([(number, 1) for number in ids[1:]], "image_id,cluster", "1 of 100 are missing"),
         ([(number, 1) for number in [*ids, 10**9]], "image_id,cluster", "1 ids are of no image"),
         ([(ids[0], 1), (ids[0], 2)], "image_id,cluster", "line 3 must name another image"),
-        ([(ids[0], "")], "image_id,cluster", "line 2 must have an image_id and a cluster"),
-        ([(ids[0], 1)], "image,video", "must have columns image_id and cluster"),
+        ([(ids[0], "")], "image_id,cluster", "line 2 must have an image and a cluster"),
+        ([(ids[0], 1)], "image,video", "must have the columns image and cluster"),
     ):
         write(rows, head)
         status, _, told = run(capsys, "--intervals", "6", "--cluster-file", str(path))

@@ -164,7 +164,7 @@ class ResampledImages(Resampled):
                 order of arrival, those of the first rank first.
 
         Raises:
-            InputError: an image has no cluster, or a mapping is given where images have no ids.
+            InputError: an image has no cluster, an id is of no image, or a mapping is given where images have no ids.
         """
         found = self._given(given)
         # Images with equal keys may be of two clusters: their names decide then, not which of them came first.
@@ -192,6 +192,9 @@ class ResampledImages(Resampled):
         missing = [image for image in ids if str(image) not in texts]
         if missing:
             raise InputError(f"clusters must have every image but {len(missing)} are missing, such as {missing[0]!r}")
+        if len(texts) > len(known := {*map(str, ids)}):
+            unknown = [image for image in texts if image not in known]
+            raise InputError(f"clusters must have no other image but have {len(unknown)}, such as {unknown[0]!r}")
         return [texts[str(image)] for image in ids]
 
     @cached_property
