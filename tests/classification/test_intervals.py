@@ -39,7 +39,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.stats import Bootstrap, pass_rate
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import EQUAL, collected
+from valor_gpu.stats.methods import EQUAL
+from valor_gpu.stats.resample import collected
 
 CLASSES, ROWS, REPLICATES = 4, 60, 12
 Keys = NDArray[np.int64]

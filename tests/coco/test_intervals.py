@@ -153,6 +153,18 @@ def test_what_has_no_intervals_says_why() -> None:
         e.result(intervals=10)
 
 
+def test_other_recalls_than_those_evaluated() -> None:
+    e = ours(dataset(scored_scene(8, images=7)))
+    given = copy.deepcopy(e.params)
+    given.recThrs = np.linspace(0, 1, 11)
+    quietly(lambda: e.accumulate(given))
+    assert len(e.params.recThrs) == 101
+    result = e.result()
+    state = state_of(result)
+    state._weights = lambda draws: np.ones((7, 1), np.uint8)
+    assert state.replicates(Draws(7, 1))["map"][0] == result.values["map"]
+
+
 def test_other_limits_than_those_evaluated() -> None:
     scene = scored_scene(8, images=7)
     e = ours(dataset(scene), iouThrs=np.array([0.5]), maxDets=[1, 3, 20])

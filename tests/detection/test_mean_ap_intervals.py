@@ -14,7 +14,7 @@ from tests.coco.test_intervals import STATS, repeated, same
 from tests.ddp import run_ranks
 from tests.detection.test_mean_ap import fed, inputs
 from valor_gpu import detection
-from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision, mAP
+from valor_gpu.detection import AP, MeanAveragePrecision, OpenImagesAveragePrecision, mAP
 from valor_gpu.errors import InputError
 from valor_gpu.stats import Bootstrap
 from valor_gpu.stats.draws import Draws
@@ -122,6 +122,17 @@ def test_several_types_have_intervals_with_prefixes() -> None:
     assert alone.result(intervals=4).intervals["map_50"] == found["segm_map_50"]
 
 
+@pytest.mark.parametrize("make", [MeanAveragePrecision, mAP])
+@pytest.mark.parametrize("images", [0, 1])
+def test_no_image_and_one_have_no_interval_but_a_reason(make: Any, images: int) -> None:
+    metric = make("xywh")
+    if images:
+        metric.update(*(side[:1] for side in inputs(no_crowds(scene()), True)))
+    for method in (None, "bca", "half_basic"):
+        found = metric.result(intervals=Bootstrap(2, method=method)).intervals
+        assert found and all(np.isnan(each.low) and each.reason for each in found.values())
+
+
 def test_clusters_need_ids() -> None:
     metric = fed(MeanAveragePrecision("xywh", **SHORT), *inputs(scene(), False))
     with pytest.raises(InputError, match="give every image of target an image_id"):
@@ -129,8 +140,28 @@ def test_clusters_need_ids() -> None:
     named = fed(MeanAveragePrecision("xywh", **SHORT), *inputs(scene(), True))
     ids = [3 + 7 * i for i in range(IMAGES)]
     alone = intervals(named, clusters={number: number for number in ids})
-    assert alone == intervals(named)
+    assert alone.keys() == (plain := intervals(named)).keys()
+    assert all(alone[name] == plain[name] for name in plain if "/" not in name)
     assert intervals(named, clusters={number: number % 2 for number in ids}) != alone
+
+
+@pytest.mark.parametrize("make", [MeanAveragePrecision, AP, OpenImagesAveragePrecision])
+def test_clusters_hold_a_class_not_their_images(make: Any) -> None:
+    preds, target = inputs(no_crowds(scored_scene(4, images=IMAGES)), True)
+    target = [{k: v for k, v in item.items() if k not in ("iscrowd", "area")} for item in target]
+    metric = fed(make(box_format="xywh"), preds, target, np.random.default_rng(1).permutation(IMAGES))
+    state, videos = state_of(metric.result()), {item["image_id"]: item["image_id"] % 4 for item in target}
+    held: dict[str, set[int]] = {}
+    for item in target:
+        for label in item["labels"].tolist():
+            held.setdefault(str(label), set()).add(item["image_id"])
+    images, clusters = state.supports(), state.supports(state.clusters(videos))
+    assert set(images) == set(clusters) and any(images[name] != clusters[name] for name in images)
+    for name in images:
+        ids = held.get(name.rpartition("/")[2], set())
+        assert (images[name], clusters[name]) == (len(ids), len({videos[number] for number in ids})), name
+    reasons = [each.reason for each in metric.result(intervals=Bootstrap(4, clusters=videos)).intervals.values()]
+    assert any(reason.startswith("too few clusters: ") for reason in reasons)
 
 
 @pytest.mark.parametrize("name", VALOR)

@@ -284,3 +284,16 @@ def test_means_are_those_of_the_exact_sum() -> None:
             found = means[row, column] if column < 4 else of_all[row]
             count = sum(w for w, _ in parts)
             assert repr(float(found)) == (repr(float(sum(w * v for w, v in parts)) / count) if count else "nan")
+
+
+@pytest.mark.parametrize("name", ["mIOU", "PixelConfusionMatrix"])
+def test_clusters_hold_a_class_not_their_images(name: str) -> None:
+    batch = images(name)
+    state = state_of(updated(partial(getattr(segmentation, name), **_KEEP), batch, [range(IMAGES)]).result())
+    videos = [image // 6 for image in range(IMAGES)]
+    held = state.supports(state.clusters(videos))
+    prefix = "per_class/{}" if name == "mIOU" else "confusion_matrix/{},0"
+    for label in range(CLASSES):
+        there = [video for video, target in zip(videos, batch[1]) if bool((target == label).any())]
+        number = prefix.format(label)
+        assert (state.supports()[number], held[number]) == (len(there), len(set(there)))

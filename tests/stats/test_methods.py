@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.stats.methods import Default, Replicates, default_of, interval_by, too_few_units
+from valor_gpu.stats.methods import EQUAL, Default, Replicates, default_of, interval_by, too_few_units
 
 Z = 1.959963984540054
 
@@ -39,6 +39,18 @@ def test_the_bias_of_halves_moves_the_centre() -> None:
     assert interval("half_bias", 0.55, [0.5, 0.6], half=half) == pytest.approx((0.5 - reach, 0.5 + reach))
     root = 0.55 - 0.05 / (math.sqrt(2) - 1)
     assert interval("half_root", 0.55, [0.5, 0.6], half=half) == pytest.approx((root - reach, root + reach))
+
+
+@pytest.mark.parametrize("method", ["half_basic", "half_normal", "half_bias", "half_skewed"])
+def test_halves_without_the_number_give_no_interval(method: str) -> None:
+    def reason(half: list[float]) -> str:
+        sample = Replicates(np.array([0.5, 0.6]), half=np.array(half), deleted=np.array([0.5, 0.6]))
+        return interval_by(method, 0.55, sample, 0.95, "images").reason
+
+    assert reason([math.nan] * 3) == "the number does not exist in 3 of 3 samples of half of the images"
+    assert "in 2 of 21 samples" in reason([math.nan] * 2 + [0.5] * 18 + [0.6])
+    assert reason([math.nan] + [0.5] * 18 + [0.6]) == ""
+    assert reason([0.5] * 3) == EQUAL
 
 
 def test_skewness_moves_both_ends_to_the_longer_tail() -> None:

@@ -8,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import scipy.stats  # type: ignore[import-untyped,unused-ignore]
+import torch
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.result import Result, Signature
@@ -36,8 +38,8 @@ class Means(Resampled):
             means = (self.rows[:, None] * weights).sum(0) / weights.sum(0)
         return {"mean": means, "most": means, "rare": np.where(weights[0] > 0, means, NAN), "of/class": means}
 
-    def supports(self) -> Mapping[str, int]:
-        return {"of/class": self.support}
+    def supports(self, clusters: Any = None) -> Mapping[str, int]:
+        return {"of/class": self.support if clusters is None else len(set(clusters.tolist()))}
 
     def refused(self) -> Mapping[str, str]:
         return {"most": "a maximum has no interval"}
@@ -157,6 +159,25 @@ class Plain(Resampled):
         return {"x": draws.array().sum(0).astype(np.float64)}
 
 
+def test_clusters_are_plain_values() -> None:
+    plain = Bootstrap(10, clusters=[0, 0, 1]).clusters
+    assert plain == [0, 0, 1]
+    tensor = torch.tensor([0, 0, 1])
+    for given in (np.array([0, 0, 1]), tensor, list(tensor), pandas.Series([0, 0, 1], index=[5, 3, 4])):
+        assert Bootstrap(10, clusters=given).clusters == plain  # type: ignore[arg-type]
+    assert Bootstrap(10, clusters={7: tensor[2], "b": "x"}).clusters == {7: 1, "b": "x"}
+    for missing in (None, NAN, np.float64("nan"), pandas.NA, pandas.NaT):
+        with pytest.raises(InputError, match=f"have one for every unit but that of 1 is {missing}"):
+            Bootstrap(10, clusters=["a", missing])
+        with pytest.raises(InputError, match=r"but that of 'x\.png' is"):
+            Bootstrap(10, clusters={"y.png": 1, "x.png": missing})
+    for odd, kind in (("ab", "str"), ({1, 2}, "set"), (3, "int")):
+        with pytest.raises(InputTypeError, match=f"a sequence of the cluster of every unit but is {kind}"):
+            Bootstrap(10, clusters=odd)  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="must be numbers or texts but that of 0 is a list"):
+        Bootstrap(10, clusters=np.zeros((2, 2)))  # type: ignore[arg-type]
+
+
 def test_a_state_of_counts_knows_no_clusters() -> None:
     with pytest.raises(InputError, match="clusters must be None but came: the state keeps counts"):
         intervals_of({"x": 3.0}, Plain(), Bootstrap(10, clusters=[0, 0, 1]))
@@ -169,7 +190,7 @@ def test_choices_are_checked() -> None:
         ({"seed": -1}, "seed must be at least 0 but got -1"),
         ({"seed": 1 << 64}, "seed must be below 2\\*\\*64"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1 but is 1.0"),
-        ({"confidence": NAN}, "confidence must be above 0 and below 1 but is nan"),
+        ({"confidence": NAN}, "confidence must be a number but got nan"),
         ({"target": "truth"}, "target must be"),
     ):
         with pytest.raises(InputError, match=message):

@@ -15,7 +15,7 @@ from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric
 from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
-from valor_gpu.stats.resample import Floats, Resampled
+from valor_gpu.stats.resample import Floats, Resampled, holders
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ranking_metrics import RankingMetric
@@ -78,6 +78,17 @@ class ResampledScores(Resampled):
             return positives, len(target) - positives
         return (target == 1).sum(0), (target == 0).sum(0)
 
+    def _clusters_of_truths(self, clusters: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Clusters with a positive, and with a negative, of each class."""
+        target, classes = self._ranked.target.numpy(), self._ranked.scores.shape[1]
+        if target.ndim == 1:
+            target = (target[:, None] == np.arange(classes)).astype(np.int8)
+        found = []
+        for side in (1, 0):
+            rows, columns = np.nonzero(target == side)
+            found.append(np.array(holders(columns, rows, classes, clusters), np.int64))
+        return found[0], found[1]
+
     @abstractmethod
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
@@ -100,9 +111,9 @@ class ResampledRanks(ResampledScores):
         self._classes = len(values)
         self._found = self._named(ranking.value.cpu().numpy()[:, None], ranking.positives.cpu().numpy()[:, None])
 
-    def supports(self) -> Mapping[str, int]:
-        """Returns how many rows are positive for a class, of ROC AUC also negative if they are fewer."""
-        positives, negatives = self._truths()
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
+        """Returns how many rows, or clusters, are positive for a class, of ROC AUC also negative if they are fewer."""
+        positives, negatives = self._truths() if clusters is None else self._clusters_of_truths(clusters)
         held = positives if self._metric._row else np.minimum(positives, negatives)
         if self._classes == 1:
             return {self._name: int(held.sum())}

@@ -17,7 +17,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import check_elements, check_rows, joined
 from valor_gpu.stats.counts import ResampledCounts, ResampledParts
-from valor_gpu.stats.resample import Floats, Resampled
+from valor_gpu.stats.resample import Floats, Resampled, holders
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ratio_base import RatioMetric
@@ -99,9 +99,22 @@ class ResampledRows(Resampled):
         self._kinds, self._kind_of = kinds, found.reshape(-1)
         self.chunk = max(1, min(_MOST_AT_A_TIME, _ELEMENTS_AT_A_TIME // max(1, len(kinds))))
 
-    def supports(self) -> Mapping[str, int]:
-        """Returns the rows that hold a truth of a number."""
-        return self._cells.supports()
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
+        """Returns the rows, or the clusters, that hold a truth of a number.
+
+        Of clusters proportions of rows need them, too: Wilson's interval is of rows that stand alone.
+        """
+        rows = self._cells.supports()
+        if clusters is None:
+            return rows
+        if self._kinds.ndim == 1:
+            classes = self._kinds[self._kind_of] // self._metric.task.classes
+            units = np.arange(self.units)
+        else:
+            units, classes = np.nonzero(self._kinds[self._kind_of] >= _FN)
+        held = holders(classes, units, self._metric.task.classes, clusters[self._counted])
+        by_class = {name for name in self._cells.proportions() if "/" in name}
+        return {name: held[int(name.rpartition("/")[2]) if "/" in name else 0] for name in {*rows, *by_class}}
 
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""

@@ -34,7 +34,8 @@ class Source:
         recalls: float64 ``[R]``.
         counts: [T, R, K, A, M] of the arrays; what the curves do not fill is -1.
         strict: recall samples after the first that is not reached have precision 0, also in an unsorted grid.
-        chosen: the records that the rows are of, what of them, and which of their limits; None for rows of cells.
+        chosen: the records that the rows are of, what of them, which of their limits, and the recall samples; None for
+            rows of cells.
     """
 
     engine: Engine
@@ -47,7 +48,7 @@ class Source:
     recalls: Array
     counts: list[int]
     strict: bool
-    chosen: tuple[EvaluationRecords, Selection, Positions] | None = None
+    chosen: tuple[EvaluationRecords, Selection, Positions, Array] | None = None
 
     @property
     def ends_with_last_limit(self) -> bool:
@@ -125,9 +126,10 @@ def source_of_records(
         _unless_all(selection.areas, shape.areas),
         _unless_all(limits, shape.limits),
     )
+    grid = _grid(recalls)
     return Source(
-        engine, records.detections, ordered, positives, shape, None, take, _grid(recalls), counts, strict,
-        (records, selection, limits),
+        engine, records.detections, ordered, positives, shape, None, take, grid, counts, strict,
+        (records, selection, limits, grid),
     )  # fmt: skip
 
 

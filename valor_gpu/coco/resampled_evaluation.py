@@ -161,12 +161,12 @@ def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
         return refusing(_EDITED)
     from valor_gpu.coco.evaluation_result import evaluated_names
 
-    records, selection, limits = found.chosen
+    records, selection, limits, recalls = found.chosen
     chosen = Chosen(
         records,
         selection,
         limits,
-        np.array(p.recThrs, np.float64).reshape(-1),
+        recalls,
         len(p.iouThrs),
         summary_picks([float(t) for t in p.iouThrs], list(p.maxDets), list(p.areaRngLbl)),
         evaluated_names(evaluation) if p.useCats else (),

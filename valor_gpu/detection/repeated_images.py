@@ -18,7 +18,7 @@ from valor_gpu.exports.texts import is_scalar
 from valor_gpu.ops.overlaps import Overlaps, Ranked
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import LOST_CLASSES, Resampled
+from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
 
 Floats = NDArray[np.float64]
 
@@ -74,12 +74,14 @@ class RepeatedImages(Resampled):
         """See :class:`Resampled`: precision and recall are fractions."""
         return 0.0, 1.0
 
-    def supports(self) -> dict[str, int]:
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> dict[str, int]:
         """See :class:`Resampled`."""
         overlaps = self._ranking.overlaps
-        pairs = torch.stack((overlaps.gt_labels, overlaps.datums()[1]), 1).unique(dim=0)
-        labels, counts = pairs[:, 0].unique(return_counts=True)
-        by_label = dict(zip(map(str, labels.tolist()), counts.tolist()))
+        labels, classes = overlaps.gt_labels.unique(return_inverse=True)
+        places = torch.empty_like(self._order)  # of the images in the order of their keys
+        places[self._order] = torch.arange(self.units, device=places.device)
+        pairs = classes.cpu().numpy(), places[overlaps.datums()[1]].cpu().numpy()
+        by_label = dict(zip(map(str, labels.tolist()), holders(*pairs, len(labels), clusters)))
         return {name: by_label.get(name.rpartition("/")[2], 0) for name in self._names if "/" in name}
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.ops.record_rows import ground_truth_bit, ground_truth_labels
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import LOST_CLASSES, Resampled
+from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
 
 _ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("ID", "HAS_ID", "DETECTIONS", "GROUND_TRUTHS"))
 
@@ -57,8 +57,8 @@ class RepeatedRecords(Resampled):
         images = images.repeat_interleave(whole.images[:, _GROUND_TRUTHS], output_size=len(counting))[counting]
         labels = ground_truth_labels(whole.ground_truths)[counting]
         self._pairs = torch.stack((labels, images), 1).unique(dim=0)
-        found, counts = self._pairs[:, 0].unique(return_counts=True)
-        self._supports = {f"map_per_class/{name(label)}": n for label, n in zip(found.tolist(), counts.tolist())}
+        found, self._classes = self._pairs[:, 0].unique(return_inverse=True)
+        self._held = [f"map_per_class/{name(label)}" for label in found.tolist()]
 
     def replicates(self, draws: Draws) -> dict[str, NDArray[np.float64]]:
         """See :class:`Resampled`."""
@@ -69,11 +69,11 @@ class RepeatedRecords(Resampled):
             times = weights[:, column]
             repeated = repeat_records(self._records, self._order.repeat_interleave(times))
             held = self._pairs[times[self._pairs[:, 1]] > 0, 0]
-            lost[column] = len(self._supports) - len(held.unique())
+            lost[column] = len(self._held) - len(held.unique())
             for name, value in flat_numbers(self._numbers(repeated)).items():
                 found[name][column] = value
         means = [name for name in found if not name.startswith("map_per_class/")]
-        return found | {name + LOST_CLASSES: lost for name in means if len(self._supports) > 1}
+        return found | {name + LOST_CLASSES: lost for name in means if len(self._held) > 1}
 
     def family_of(self, name: str) -> str:
         """See :class:`Resampled`: numbers of classes are a family of their own."""
@@ -83,10 +83,12 @@ class RepeatedRecords(Resampled):
         """See :class:`Resampled`: precision and recall are fractions."""
         return 0.0, 1.0
 
-    def supports(self) -> dict[str, int]:
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> dict[str, int]:
         """See :class:`Resampled`."""
+        pairs = self._classes.cpu().numpy(), self._pairs[:, 1].cpu().numpy()
+        counts = dict(zip(self._held, holders(*pairs, len(self._held), clusters)))
         classes = (name for name in self._names if name.startswith("map_per_class/"))
-        return {name: self._supports.get(name, 0) for name in classes}
+        return {name: counts.get(name, 0) for name in classes}
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""

@@ -29,7 +29,7 @@ def read_clusters(path: str) -> dict[str, str]:
         if column is None or _CLUSTER not in names:
             raise InputError(f"{path} must have the columns image and cluster but has {', '.join(names) or 'none'}")
         for row in rows:
-            image, cluster = row[column], row[_CLUSTER]
+            image, cluster = ((row[name] or "").strip() for name in (column, _CLUSTER))
             if not image or not cluster:
                 raise InputError(f"{path} line {rows.line_num} must have an image and a cluster but lacks one")
             if image in found:

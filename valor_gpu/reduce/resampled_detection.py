@@ -13,7 +13,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import Pick
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import LOST_CLASSES, Resampled
+from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -110,9 +110,11 @@ class ReplicatedTable:
             found[area] = units, np.flatnonzero(np.append(True, classes[1:] != classes[:-1])[: len(classes)])
         return found
 
-    def supports(self) -> dict[str, int]:
-        """Returns how many images hold a truth of each class."""
-        counts = np.bincount(self.truths.images(0)[0], minlength=self.truths.number).tolist()
+    def supports(self, clusters: Ints | None = None) -> dict[str, int]:
+        """Returns how many images, or clusters of all images, hold a truth of each class."""
+        if clusters is not None and self.units is not None:
+            clusters = clusters[self.units]
+        counts = holders(*self.truths.images(0), self.truths.number, clusters)
         names = (self.class_names(number) for number in ("map_per_class", "mar_per_class"))
         return {name: count for each in names for name, count in zip(each, counts)}
 
@@ -162,9 +164,9 @@ class ResampledDetection(Resampled):
         """See :class:`Resampled`: precision and recall are fractions."""
         return 0.0, 1.0
 
-    def supports(self) -> dict[str, int]:
+    def supports(self, clusters: Ints | None = None) -> dict[str, int]:
         """See :class:`Resampled`."""
-        return {name: count for table in self._tables for name, count in table.supports().items()}
+        return {name: count for table in self._tables for name, count in table.supports(clusters).items()}
 
     def refused(self) -> Mapping[str, str]:
         """See :class:`Resampled`."""

@@ -16,7 +16,7 @@ from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.report.classify import OF_CLASSES
-from valor_gpu.stats.resample import Floats, Resampled
+from valor_gpu.stats.resample import Floats, Resampled, holders
 
 if TYPE_CHECKING:
     from valor_gpu.result import Result
@@ -68,13 +68,17 @@ class ClassifiedRows(Resampled):
         """Returns the family of a number."""
         return "curve" if name.startswith(AREAS) else self.family
 
-    def supports(self) -> Mapping[str, int]:
-        """Returns the rows of a class, of its numbers that are no proportions of rows."""
-        rows = self._table.reshape(self._sides, -1).sum(1).tolist()
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
+        """Returns the rows, or the clusters, of a class, of its numbers that are no proportions of rows.
+
+        Of clusters proportions need them, too: Wilson's interval is of rows that stand alone.
+        """
+        rows = holders(self._cells // self._sides, np.arange(self.units), self._sides, clusters)
+        names = ["f1", *AREAS, *(_PROPORTIONS if clusters is not None else ())]
         if self._binary:
             return {"f1": rows[1]}
-        of = [f"{name}_per_class/{each}" for name in ("f1", *AREAS) for each in self._names]
-        return dict(zip(of, rows * 3))
+        of = [f"{name}_per_class/{each}" for name in names for each in self._names]
+        return dict(zip(of, rows * len(names)))
 
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""

@@ -24,7 +24,7 @@ from valor_gpu.segmentation.region_base import (
     pixel_task,
     seen_counts,
 )
-from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_place, no_images, supports_of
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_class, by_place, no_images
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled
 
@@ -167,7 +167,7 @@ def _resampled_dice(
         return found
 
     return ResampledImages(
-        "rows" if of_images else "pixels", counts, numbers, supports_of("per_class", counts[:, 2] > 0)
+        "rows" if of_images else "pixels", counts, numbers, **by_class("per_class", counts[:, 2] > 0)
     )
 
 
@@ -179,7 +179,7 @@ def _resampled_generalized_dice(state: Regions, kept: NDArray[np.bool_], weight_
         means = by_place("per_class", weights.means(of_classes))
         return {"GeneralizedDiceScore": weights.means(rows), **means}
 
-    return ResampledImages("rows", counts, numbers, supports_of("per_class", counts[:, 2] > 0))
+    return ResampledImages("rows", counts, numbers, **by_class("per_class", counts[:, 2] > 0))
 
 
 class GeneralizedDiceScore(RegionState):

@@ -31,7 +31,7 @@ from valor_gpu.segmentation.region_base import (
     seen_counts,
     words_on,
 )
-from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_place, supports_of
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_class, by_place
 from valor_gpu.state import joined, least, summed
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled
@@ -231,4 +231,4 @@ def _resampled_ious(state: Regions, include_background: bool) -> Resampled:
         return {"MeanIoU": weights.means_of_all(values), **by_place("per_class", weights.means(values))}
 
     present = counts[:, 2, kept_classes(counts.shape[-1], include_background)] > 0
-    return ResampledImages("rows", counts, numbers, supports_of("per_class", present))
+    return ResampledImages("rows", counts, numbers, **by_class("per_class", present))

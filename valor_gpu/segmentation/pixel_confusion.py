@@ -247,7 +247,6 @@ def _resampled_pairs(state: PixelPairs, normalize: str | None) -> Resampled:
         return {f"confusion_matrix/{i},{j}": found[:, i, j] for i, j in np.ndindex(*found.shape[1:])}
 
     # Every cell of a true class rests on the images that hold the class.
-    images = (matrices.sum(2) > 0).sum(0).tolist()
-    classes = range(len(images))
-    supports = {f"confusion_matrix/{i},{j}": images[i] for i in classes for j in classes}
-    return ResampledImages("pixels", matrices, numbers, supports)
+    classes = range(matrices.shape[1])
+    supports = [[f"confusion_matrix/{i},{j}" for i in classes] for j in classes]
+    return ResampledImages("pixels", matrices, numbers, supports, matrices.sum(2) > 0)

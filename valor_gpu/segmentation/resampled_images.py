@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import Floats, Resampled
+from valor_gpu.stats.resample import Floats, Resampled, holders
 
 KEEP_IMAGES = "intervals need the counts of every image: make the metric with keep_images=True"
 MAXIMUM = "a maximum over pixels is in it, whose interval no resampling gives"
@@ -108,7 +108,9 @@ class ResampledImages(Resampled):
         keys: array ``[N, ...]`` of what is kept of each image, by whose bytes the images are ordered: equal ones are
             alike; or the id of every image.
         numbers: gives the numbers of replicates, of weights in the order of ``keys``.
-        supports: images that hold a truth of a number, by its name.
+        supports: names of numbers that need images that hold a truth of them, in each group for the columns of
+            ``present``.
+        present: bool ``[N, C]``, whether an image holds a truth of a class.
         refused: reasons of numbers that have no interval, by their names.
         rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
         largest: value that the numbers can have; the least is 0.
@@ -121,14 +123,15 @@ class ResampledImages(Resampled):
         family: str,
         keys: NDArray[Any] | Sequence[Any],
         numbers: Callable[[Weights], Mapping[str, Floats]],
-        supports: Mapping[str, int] | None = None,
+        supports: Sequence[Sequence[str]] = (),
+        present: NDArray[np.bool_] | None = None,
         refused: Mapping[str, str] | None = None,
         rows: str | None = None,
         largest: float = 1.0,
     ) -> None:
         self.family, self.units, self._rows, self._largest = family, len(keys), rows, largest
         self._keys, self._numbers = keys, numbers
-        self._supports, self._refused = dict(supports or {}), dict(refused or {})
+        self._supports, self._present, self._refused = supports, present, dict(refused or {})
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates; none without images."""
@@ -146,9 +149,14 @@ class ResampledImages(Resampled):
         """Returns the least and the largest value that a number can have."""
         return 0.0, self._largest
 
-    def supports(self) -> Mapping[str, int]:
-        """Returns how many images hold a truth of a number."""
-        return self._supports
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
+        """Returns how many images, or clusters of them, hold a truth of a number."""
+        if self._present is None:
+            return {}
+        present = self._present if clusters is None else self._present[self._order]
+        classes, images = np.nonzero(present.T)
+        counts = holders(classes, images, present.shape[1], clusters)
+        return {name: count for group in self._supports for name, count in zip(group, counts)}
 
     def refused(self) -> Mapping[str, str]:
         """Returns the reasons of numbers that have no interval."""
@@ -162,7 +170,7 @@ class ResampledImages(Resampled):
                 order of arrival, those of the first rank first.
 
         Raises:
-            InputError: an image has no cluster, or a mapping is given where images have no ids.
+            InputError: an image has no cluster, an id is of no image, or a mapping is given where images have no ids.
         """
         found = self._given(given)
         # Images with equal keys may be of two clusters: their names decide then, not which of them came first.
@@ -190,6 +198,9 @@ class ResampledImages(Resampled):
         missing = [image for image in ids if str(image) not in texts]
         if missing:
             raise InputError(f"clusters must have every image but {len(missing)} are missing, such as {missing[0]!r}")
+        if len(texts) > len(known := {*map(str, ids)}):
+            unknown = [image for image in texts if image not in known]
+            raise InputError(f"clusters must have no other image but have {len(unknown)}, such as {unknown[0]!r}")
         return [texts[str(image)] for image in ids]
 
     @cached_property
@@ -227,9 +238,9 @@ def by_place(name: str, values: Floats) -> dict[str, Floats]:
     return {f"{name}/{place}": values[:, place] for place in range(values.shape[1])}
 
 
-def supports_of(name: str, present: NDArray[np.bool_]) -> dict[str, int]:
-    """Returns in how many images each class is, of ``[N, C]``, by the names of :func:`by_place`."""
-    return {f"{name}/{place}": int(images) for place, images in enumerate(present.sum(0))}
+def by_class(name: str, present: NDArray[np.bool_]) -> dict[str, Any]:
+    """Returns the arguments ``supports`` and ``present`` for numbers with the names of :func:`by_place`."""
+    return {"supports": [[f"{name}/{place}" for place in range(present.shape[1])]], "present": present}
 
 
 def no_images() -> Resampled:

@@ -40,7 +40,6 @@ def resampled_label_maps(
             found |= {f"{name}/{each}": values[:, place] for place, each in enumerate(names)}
         return found
 
-    images = (counts[:, 2] > 0).sum(0).tolist()
-    groups = [*per_class, "image_iou_per_class"]
-    supports = {f"{group}/{name}": held for group in groups for name, held in zip(names, images)}
-    return ResampledImages("pixels", [name for name, _ in kept], numbers, supports, rows="image_")
+    supports = [[f"{group}/{name}" for name in names] for group in (*per_class, "image_iou_per_class")]
+    images = [name for name, _ in kept]
+    return ResampledImages("pixels", images, numbers, supports, counts[:, 2] > 0, rows="image_")

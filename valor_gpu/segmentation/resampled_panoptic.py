@@ -36,6 +36,5 @@ def resampled_panoptic(
             found |= {f"{number}_per_class/{name}": part[:, place] for place, name in enumerate(names)}
         return found
 
-    images = (tables[:, TRUE] > 0).sum(0).tolist()
-    supports = {f"{number}_per_class/{name}": held for number in NUMBERS for name, held in zip(names, images)}
-    return ResampledImages("panoptic", keys, numbers, supports)
+    supports = [[f"{number}_per_class/{name}" for name in names] for number in NUMBERS]
+    return ResampledImages("panoptic", keys, numbers, supports, tables[:, TRUE] > 0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.reduce.regions import region_value
-from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_place, supports_of
+from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, by_class, by_place
 
 if TYPE_CHECKING:
     from valor_gpu.segmentation.region_base import Regions
@@ -63,4 +63,4 @@ def resampled_ratios(state: Regions, ratios: Ratios) -> Resampled:
         return found
 
     family = "rows" if ratios.of_images else "pixels"
-    return ResampledImages(family, counts, numbers, supports_of("per_class", counts[:, 2] > 0))
+    return ResampledImages(family, counts, numbers, **by_class("per_class", counts[:, 2] > 0))

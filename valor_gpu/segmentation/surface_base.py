@@ -22,7 +22,7 @@ from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_s
 from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
-from valor_gpu.segmentation.resampled_images import MAXIMUM, ResampledImages, Weights, by_place, supports_of
+from valor_gpu.segmentation.resampled_images import MAXIMUM, ResampledImages, Weights, by_class, by_place
 from valor_gpu.state import State, check_elements, joined
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled
@@ -193,8 +193,8 @@ def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maxi
     if is_maximum:
         refused = dict.fromkeys((*averages, *places), MAXIMUM)
         return ResampledImages("rows", found, lambda weights: {}, refused=refused)
-    supports = supports_of("per_class", ~np.isnan(found))
-    return ResampledImages("rows", found, numbers, supports, largest=math.inf)
+    classes = by_class("per_class", ~np.isnan(found))
+    return ResampledImages("rows", found, numbers, **classes, largest=math.inf)
 
 
 class DistanceMetric(SurfaceMetric):

@@ -50,7 +50,7 @@ class ResampledCounts(Resampled):
         self._held = np.nonzero(tables)
         self.chunk = max(1, min(_MOST_AT_A_TIME, _NUMBERS_AT_A_TIME // max(1, len(self._held[0]))))
 
-    def supports(self) -> Mapping[str, int]:
+    def supports(self, clusters: Counts | None = None) -> Mapping[str, int]:
         """Returns the rows that hold a truth of a number."""
         return self._supports
 
@@ -147,7 +147,7 @@ class ResampledParts(Resampled):
         """Computes the numbers of replicates."""
         return replicates_of(self._parts, draws)
 
-    def supports(self) -> Mapping[str, int]:
+    def supports(self, clusters: Counts | None = None) -> Mapping[str, int]:
         """Returns the units that hold a truth of a number."""
         return {name: count for part in self._parts for name, count in part.supports().items()}
 

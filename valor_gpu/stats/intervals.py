@@ -8,11 +8,13 @@ from dataclasses import fields
 from typing import Any
 
 from valor_gpu._frozen import frozen
-from valor_gpu.checks import check_choice, check_int
+from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError, InputTypeError
 
 TARGETS = ("expected", "population")
 """The number that samples of this size have on average, and that of the population that they are drawn from."""
+_MISSING = ("NAType", "NaTType")
+"""What pandas has in a place without a value."""
 
 
 @frozen
@@ -85,11 +87,12 @@ class Bootstrap:
         target: of :data:`TARGETS`: what the interval is to hold.
         clusters: units that belong together (frames of a video, images of a patient), which are drawn as a whole: a
             mapping of the id of every unit to its cluster, or the cluster of every unit in their order. None: each unit
-            stands alone.
+            stands alone. An array, tensor or column of a table serves as a sequence.
         method: of the ends; None: the default of the family of metrics.
 
     Raises:
-        InputError: a choice is out of its range.
+        InputError: a choice is out of its range, or a unit has no cluster: None or NaN.
+        InputTypeError: clusters are no mapping or sequence of one dimension, or cannot be told apart by a hash.
     """
 
     replicates: int = 1000
@@ -103,10 +106,13 @@ class Bootstrap:
         check_int("replicates", self.replicates, 2)
         check_int("seed", self.seed, 0)
         check_choice("target", self.target, TARGETS)
+        check_number("confidence", self.confidence)
         if not 0 < self.confidence < 1:
             raise InputError(f"confidence must be above 0 and below 1 but is {self.confidence!r}")
         if self.seed >= 1 << 64:
             raise InputError(f"seed must be below 2**64 but is {self.seed}")
+        if self.clusters is not None:
+            vars(self)["clusters"] = _named_clusters(self.clusters)
 
     @classmethod
     def of(cls, intervals: int | Bootstrap) -> Bootstrap:
@@ -116,3 +122,33 @@ class Bootstrap:
         if isinstance(intervals, bool) or not isinstance(intervals, int):
             raise InputTypeError(f"intervals must be a number of replicates or a Bootstrap but is {intervals!r}")
         return cls(intervals)
+
+
+def _named_clusters(given: Any) -> dict[Any, Any] | list[Any]:
+    """The clusters as plain values, which are equal where clusters are: elements of a tensor are not."""
+    if isinstance(given, Mapping):
+        return dict(zip(given, _plain_clusters(list(given.values()), list(given))))
+    values = given.tolist() if hasattr(given, "tolist") else given
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise InputTypeError(
+            "clusters must be a mapping of ids to clusters or a sequence of the cluster of every unit but is"
+            f" {type(given).__name__}"
+        )
+    return _plain_clusters(list(values), range(len(values)))
+
+
+def _plain_clusters(values: list[Any], units: Sequence[Any]) -> list[Any]:
+    if {*map(type, values)} <= {int, str}:
+        return values
+    values = [value.item() if hasattr(value, "item") else value for value in values]
+    for unit, value in zip(units, values):
+        if value is None or (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in _MISSING:
+            raise InputError(
+                f"clusters must have one for every unit but that of {unit!r} is {value}: name each of them"
+            )
+        if value.__hash__ is None:
+            kind = type(value).__name__
+            raise InputTypeError(
+                f"clusters must be numbers or texts but that of {unit!r} is a {kind}: name each of them"
+            )
+    return values

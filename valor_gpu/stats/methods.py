@@ -38,6 +38,7 @@ _FAR = 500.0  # log odds whose exponential is finite
 _EVEN = 1e-6  # skewness below which its correction is lost in rounding
 MOST_LOST = 0.05
 """Fraction of replicates without the number up to which the others give an interval."""
+EQUAL = "every replicate is equal: data of this size do not show how the number varies"
 
 
 @frozen
@@ -147,9 +148,20 @@ def interval_by(method: str, estimate: float, sample: Replicates, confidence: fl
         return Interval(lost=lost, reason=f"too few {unit}: {sample.support} hold a truth, it takes {FEW_UNITS}")
     if lost > MOST_LOST * len(sample.values):
         return Interval(lost=lost, reason=f"the number does not exist in {lost} of {len(sample.values)} replicates")
+    if method.startswith("half") and sample.half is not None and (reason := _doubt_of_half(kept, sample.half, unit)):
+        return Interval(lost=lost, reason=reason)
     error, bias = float(kept.std(ddof=1)), float(kept.mean()) - estimate
     low, high = _ends(method, estimate, kept, sample, confidence)
     return Interval(low, high, error, bias, lost)
+
+
+def _doubt_of_half(kept: Floats, half: Floats, unit: str) -> str:
+    """Why samples of half of the units give no interval; empty where they do."""
+    there = half[~np.isnan(half)]
+    lost = len(half) - len(there)
+    if kept.min() != kept.max() and lost > MOST_LOST * len(half):
+        return f"the number does not exist in {lost} of {len(half)} samples of half of the {unit}"
+    return EQUAL if kept.min() == kept.max() or there.min() == there.max() else ""
 
 
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:

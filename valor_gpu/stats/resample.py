@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
-from valor_gpu.stats.methods import DELETED, Replicates, default_method, interval_by, too_few_units
+from valor_gpu.stats.methods import DELETED, EQUAL, METHODS, Replicates, default_method, interval_by, too_few_units
 from valor_gpu.stats.proportions import pass_rate
 
 Floats = NDArray[np.float64]
-EQUAL = "every replicate is equal: data of this size do not show how the number varies"
+Codes = NDArray[np.int64]
 GROUPS = 50
 """Shares of the jackknife."""
 LOST_CLASSES = "/lost classes"
@@ -55,8 +56,12 @@ class Resampled(ABC):
         """Returns the family of a number, for a metric whose numbers are of several."""
         return self.family
 
-    def supports(self) -> Mapping[str, int]:
-        """Returns how many units hold a truth of a number, for numbers that need enough of them (those of a class)."""
+    def supports(self, clusters: Codes | None = None) -> Mapping[str, int]:
+        """Returns how many units hold a truth of a number, for numbers that need enough of them (those of a class).
+
+        Args:
+            clusters: of the units, see :meth:`clusters`; then how many clusters do, which are what is drawn.
+        """
         return {}
 
     def refused(self) -> Mapping[str, str]:
@@ -94,9 +99,12 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         state: what they came from.
         choices: of the bootstrap.
     """
+    if choices.method is not None:
+        check_choice("method", choices.method, METHODS)
     clusters = None if choices.clusters is None else state.clusters(choices.clusters)
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
-    refused, supports = state.refused(), state.supports()
+    unit = state.unit if clusters is None else "clusters"
+    refused, supports = state.refused(), state.supports(clusters)
     found = collected(state, draws)
     wanted = [name for name in values if name in found and name not in refused]
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
@@ -105,11 +113,11 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
-        if reason := refused.get(name) or (_too_few(name, state, draws.drawn, choices) if name in found else ""):
+        if reason := refused.get(name) or (_too_few(name, state, draws.drawn, unit, choices) if name in found else ""):
             intervals[name] = Interval(reason=reason)
         elif name in wanted:
             sample = Replicates(found[name], half.get(name), deleted.get(name), supports.get(name))
-            made = interval_by(methods[name], values[name], sample, choices.confidence, state.unit)
+            made = interval_by(methods[name], values[name], sample, choices.confidence, unit)
             made = _checked(made, sample.values, wilson.get(name), choices.confidence)
             made = _within(made, *state.range_of(name))
             intervals[name] = _with_lost_classes(made, found.get(name + LOST_CLASSES))
@@ -131,9 +139,8 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     )
 
 
-def _too_few(name: str, state: Resampled, drawn: int, choices: Bootstrap) -> str:
+def _too_few(name: str, state: Resampled, drawn: int, unit: str, choices: Bootstrap) -> str:
     """Why so few units, or clusters, give no interval of the target; empty where they do or a method was chosen."""
-    unit = state.unit if choices.clusters is None else "clusters"
     if drawn == 1:
         return f"too few {unit}: there is 1, it takes 2"
     return "" if choices.method else too_few_units(state.family_of(name), choices.target, drawn, unit)
@@ -159,6 +166,27 @@ def _with_lost_classes(made: Interval, lost: Floats | None) -> Interval:
     return made if lost is None else replace(made, lost_classes=int((lost > 0).sum()))
 
 
+def holders(classes: NDArray[Any], units: NDArray[Any], number: int, clusters: Codes | None = None) -> list[int]:
+    """Counts the units that hold each class, or the clusters that do.
+
+    Args:
+        classes: int ``[P]``, 0 to ``number`` - 1, each beside a unit that holds it; a pair may come again.
+        units: int ``[P]``.
+        number: of classes.
+        clusters: codes of the units; None: units are counted.
+
+    Example:
+        >>> classes, units = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
+        >>> holders(classes, units, 3), holders(classes, units, 3, np.array([0, 0]))
+        ([2, 1, 0], [1, 1, 0])
+    """
+    of = units if clusters is None else clusters[units]
+    width = int(of.max(initial=0)) + 1
+    pairs = np.unique(classes.astype(np.int64) * width + of)
+    found: list[int] = np.bincount(pairs // width, minlength=number).tolist()
+    return found
+
+
 def refusing(reason: str) -> Callable[[], Resampled]:
     """Returns what a result may have as ``state`` where its numbers have no intervals: it raises the reason.
 
@@ -179,7 +207,7 @@ def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
     for part in _portions(draws, state.chunk):
         parts.append(state.replicates(part))
         forecast.after(part.count)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
 def _jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
