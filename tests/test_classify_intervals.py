@@ -161,3 +161,12 @@ def test_clusters_are_one_for_each_row() -> None:
     result = evaluate(predictions("labels"), "macro", None, "cpu").result
     with pytest.raises(ValueError, match=f"clusters must be one for each of {ROWS} rows but are 2"):
         result.with_intervals(Bootstrap(9, clusters=["a", "b"]))
+
+
+@pytest.mark.parametrize("few", [4, ROWS - 4])
+def test_few_positives_or_negatives_have_no_areas(few: int) -> None:
+    scores = np.random.default_rng(5).random(ROWS)
+    found = evaluate(Predictions(("a", "b"), (np.arange(ROWS) < few).astype(int), scores), "macro", None, "cpu")
+    intervals = found.result.with_intervals(8).intervals
+    assert intervals["roc_auc"].reason == "too few rows: 4 hold a truth, it takes 20"
+    assert intervals["average_precision"].reason.startswith("too few") == (few == 4)

@@ -66,3 +66,11 @@ def test_too_few_units_are_refused_with_what_it_takes(monkeypatch: pytest.Monkey
 def test_an_unknown_family_is_rejected() -> None:
     with pytest.raises(InputError, match="but got 'cats'"):
         default_of("cats", "expected")
+
+
+@pytest.mark.parametrize("estimate", [0.0, 1.0])
+def test_an_end_of_the_range_has_no_log_odds(estimate: float) -> None:
+    """The normal interval about a recall of 1 would reach above it."""
+    found = interval_by("logit_normal", estimate, Replicates(np.array([0.2, 0.9, 1.0, 1.0])), 0.95, "rows")
+    assert math.isnan(found.high) and "an end of its range" in found.reason
+    assert interval("normal", estimate, [0.2, 0.9, 1.0, 1.0])[1] > estimate

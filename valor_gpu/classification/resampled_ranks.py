@@ -15,6 +15,7 @@ from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric
 from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
+from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.resample import Floats, Resampled
 
 if TYPE_CHECKING:
@@ -67,16 +68,17 @@ class ResampledScores(Resampled):
             given = [given[row] for row in range(self._rows)]
         if len(given) != self._rows:
             raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
-        codes = np.unique(np.asarray(given)[self._order], return_inverse=True)[1]
-        return codes.reshape(-1).astype(np.int64)
+        return codes_by_name([given[row] for row in self._order.tolist()])
 
-    def _truths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of each class, without weights."""
+    def _held(self, sides: bool) -> NDArray[np.int64]:
+        """Positive rows of each class, or, of both sides, the negative ones if they are fewer; without weights."""
         target, classes = self._ranked.target.numpy(), self._ranked.scores.shape[1]
         if target.ndim == 1:
             positives = np.bincount(target, minlength=classes)
-            return positives, len(target) - positives
-        return (target == 1).sum(0), (target == 0).sum(0)
+            negatives = len(target) - positives
+        else:
+            positives, negatives = (target == 1).sum(0), (target == 0).sum(0)
+        return np.minimum(positives, negatives) if sides else positives
 
     @abstractmethod
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
@@ -102,8 +104,7 @@ class ResampledRanks(ResampledScores):
 
     def supports(self) -> Mapping[str, int]:
         """Returns how many rows are positive for a class, of ROC AUC also negative if they are fewer."""
-        positives, negatives = self._truths()
-        held = positives if self._metric._row else np.minimum(positives, negatives)
+        held = self._held(not self._metric._row)
         if self._classes == 1:
             return {self._name: int(held.sum())}
         return {f"per_class/{c}": int(number) for c, number in enumerate(held)}
@@ -143,12 +144,18 @@ class ResampledPoints(ResampledScores):
         metric: whose numbers are wanted.
         state: of it.
         numbers: names and numbers of a state.
+        sides: whether the numbers of a class need negatives as they need positives.
     """
 
     def __init__(
-        self, metric: ScoreMetric, state: ScoreRecords, numbers: Callable[[ScoreRecords], Mapping[str, float]]
+        self,
+        metric: ScoreMetric,
+        state: ScoreRecords,
+        numbers: Callable[[ScoreRecords], Mapping[str, float]],
+        sides: bool = True,
     ) -> None:
         super().__init__(metric, state)
+        self._sides = sides
         order = torch.from_numpy(self._order)
         weight = state.weight.cpu()
         self._state = ScoreRecords(
@@ -158,6 +165,14 @@ class ResampledPoints(ResampledScores):
             state.score_types.cpu(),
         )
         self._numbers, self._names = numbers, tuple(numbers(self._state))
+
+    def supports(self) -> Mapping[str, int]:
+        """Returns how many rows hold a truth of the numbers of classes; a mean over classes needs none."""
+        held = self._held(self._sides)
+        if len(held) == 1:
+            return dict.fromkeys(self._names, int(held[0]))
+        of_classes = (name for name in self._names if "/" in name)
+        return {name: int(held[int(name.rpartition("/")[2])]) for name in of_classes}
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
@@ -183,7 +198,7 @@ def _ordered(scores: Tensor, target: Tensor, weight: Tensor | None, counted: NDA
     """Places of the rows that count, by score, target and weight: the largest first where there is one score."""
     rows = np.flatnonzero(counted)
     keys = _descending(scores).numpy()[rows]
-    sides = [target.long().numpy().reshape(len(counted), -1)[rows]]
+    sides = [(target if target.ndim == 2 else target[:, None]).long().numpy()[rows]]
     if weight is not None:
         sides.append(weight.contiguous().view(torch.int64).numpy()[rows, None])
     if keys.shape[1] <= _FEW_COLUMNS:
@@ -201,7 +216,11 @@ def _descending(scores: Tensor) -> Tensor:
 
 
 def resampled_points(
-    metric: ScoreMetric, state: ScoreRecords | Histogram, single: bool, numbers: Callable[[ScoreRecords], list[float]]
+    metric: ScoreMetric,
+    state: ScoreRecords | Histogram,
+    single: bool,
+    numbers: Callable[[ScoreRecords], list[float]],
+    sides: bool = True,
 ) -> Resampled:
     """Returns the scores of a metric as the bootstrap asks them for other numbers than areas.
 
@@ -210,6 +229,7 @@ def resampled_points(
         state: of it.
         single: whether there is one number; else one of each class.
         numbers: of a state.
+        sides: whether the numbers of a class need negatives as they need positives.
 
     Raises:
         InputError: scores are not kept.
@@ -222,4 +242,4 @@ def resampled_points(
         values = numbers(copies)
         return {name: values[0]} if single else {f"{name}/{c}": value for c, value in enumerate(values)}
 
-    return ResampledPoints(metric, state, named)
+    return ResampledPoints(metric, state, named, sides)

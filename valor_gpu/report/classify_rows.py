@@ -16,6 +16,7 @@ from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.report.classify import OF_CLASSES
+from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.resample import Floats, Resampled
 
 if TYPE_CHECKING:
@@ -71,10 +72,12 @@ class ClassifiedRows(Resampled):
     def supports(self) -> Mapping[str, int]:
         """Returns the rows of a class, of its numbers that are no proportions of rows."""
         rows = self._table.reshape(self._sides, -1).sum(1).tolist()
+        both = [min(each, self.units - each) for each in rows]  # a ROC curve needs negatives as it needs positives
+        held = {"f1": rows, "roc_auc": both, "average_precision": rows}
         if self._binary:
-            return {"f1": rows[1]}
-        of = [f"{name}_per_class/{each}" for name in ("f1", *AREAS) for each in self._names]
-        return dict(zip(of, rows * 3))
+            return {name: each[1] for name, each in held.items()}
+        found = ((f"{name}_per_class", each) for name, each in held.items())
+        return {f"{name}/{key}": count for name, each in found for key, count in zip(self._names, each)}
 
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""
@@ -103,8 +106,7 @@ class ClassifiedRows(Resampled):
         """
         if isinstance(given, Mapping) or len(given) != self._rows:
             raise InputError(f"clusters must be one for each of {self._rows} rows but are {len(given)}")
-        named = np.asarray(given)[self._kept]
-        return np.unique(named, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return codes_by_name([given[row] for row in np.flatnonzero(self._kept).tolist()])
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""

@@ -148,6 +148,8 @@ def interval_by(method: str, estimate: float, sample: Replicates, confidence: fl
     if lost > MOST_LOST * len(sample.values):
         return Interval(lost=lost, reason=f"the number does not exist in {lost} of {len(sample.values)} replicates")
     error, bias = float(kept.std(ddof=1)), float(kept.mean()) - estimate
+    if "logit" in method and estimate in (0, 1) and 0 <= kept.min() < kept.max() <= 1:
+        return Interval(lost=lost, reason=f"the number is {estimate:g}, an end of its range, and replicates differ")
     low, high = _ends(method, estimate, kept, sample, confidence)
     return Interval(low, high, error, bias, lost)
 

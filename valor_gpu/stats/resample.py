@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
@@ -90,7 +91,7 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         state: what they came from.
         choices: of the bootstrap.
     """
-    clusters = None if choices.clusters is None else state.clusters(choices.clusters)
+    clusters = None if choices.clusters is None else state.clusters(plain_clusters(choices.clusters))
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
     refused, supports = state.refused(), state.supports()
     found = collected(state, draws)
