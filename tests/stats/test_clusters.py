@@ -11,6 +11,7 @@ import torch
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.stats import Bootstrap
 from valor_gpu.stats.clusters import codes_by_name, codes_by_place, plain_clusters
+from valor_gpu.stats.methods import METHODS
 from valor_gpu.stats.resample import intervals_of
 from valor_gpu.stats.row_samples import RowSample
 
@@ -69,3 +70,9 @@ def test_no_order_of_rows_changes_intervals_by_clusters() -> None:
         sample = RowSample({"score": scores[order]})
         found.append(repr(intervals_of({"score": 0.4}, sample, Bootstrap(40, clusters=clusters[order]))))
     assert len(set(found)) == 1 and "'clusters': 12" in found[0]
+
+
+def test_no_rows_give_reasons_by_any_method() -> None:
+    for method in METHODS:
+        made = intervals_of({"score": np.nan}, RowSample({"score": np.zeros(0)}), Bootstrap(9, method=method))
+        assert made["score"].reason == "the number does not exist"

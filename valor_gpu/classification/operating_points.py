@@ -92,7 +92,7 @@ class OperatingPoint(CurveMetric):
         return made if intervals is None else made.with_intervals(intervals)
 
     def _resampled(self, state: Any) -> Resampled:
-        return resampled_points(self, state, self._single, lambda s: [r[0] for r in self._rows(s)], isinstance(self, ROC))
+        return resampled_points(self, state, self._single, lambda copies: [row[0] for row in self._rows(copies)])
 
     def plot(self, val: None = None, ax: Any = None) -> Any:
         """Raises :class:`InputError`: a point of a curve has no picture; ROC and PrecisionRecallCurve draw the curve.

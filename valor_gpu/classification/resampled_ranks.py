@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.classification.curves import PrecisionRecallCurve
 from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords, pool
 from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
@@ -216,11 +217,7 @@ def _descending(scores: Tensor) -> Tensor:
 
 
 def resampled_points(
-    metric: ScoreMetric,
-    state: ScoreRecords | Histogram,
-    single: bool,
-    numbers: Callable[[ScoreRecords], list[float]],
-    sides: bool = True,
+    metric: ScoreMetric, state: ScoreRecords | Histogram, single: bool, numbers: Callable[[ScoreRecords], list[float]]
 ) -> Resampled:
     """Returns the scores of a metric as the bootstrap asks them for other numbers than areas.
 
@@ -229,7 +226,6 @@ def resampled_points(
         state: of it.
         single: whether there is one number; else one of each class.
         numbers: of a state.
-        sides: whether the numbers of a class need negatives as they need positives.
 
     Raises:
         InputError: scores are not kept.
@@ -242,4 +238,4 @@ def resampled_points(
         values = numbers(copies)
         return {name: values[0]} if single else {f"{name}/{c}": value for c, value in enumerate(values)}
 
-    return ResampledPoints(metric, state, named, sides)
+    return ResampledPoints(metric, state, named, sides=not isinstance(metric, PrecisionRecallCurve))

@@ -173,6 +173,8 @@ def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
 
 def _jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
     groups = min(GROUPS, draws.drawn)
+    if not groups:
+        return {}
     return collected(state, replace(draws, kind="delete", groups=groups, count=groups))
 
 
