@@ -240,3 +240,14 @@ def test_a_tokenizer_for_all_of_rouge(text: Text) -> None:
     found = text(*pair, *chosen)
     assert found["values"]["mean_rouge1"] == 1 and found["values"]["mean_rougeL"] == 0.5
     assert 0 < found["values"]["mean_rouge2"] < 1
+
+
+def test_intervals_say_what_they_are_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers, truth = tmp_path / "a.txt", tmp_path / "t.txt"
+    answers.write_text("a b\nc d\ne\nf g\n")
+    truth.write_text("a b\nc\nx\nf h\n")
+    files = ["--predictions", str(answers), "--references", str(truth), "--metrics", "rouge1"]
+    assert main(["text", *files, "--intervals", "30", "--confidence", "0.9", "--seed", "5"]) == OK
+    shown = capsys.readouterr().out
+    assert " (0." in shown.splitlines()[0] or " (-0." in shown.splitlines()[0]
+    assert "\n90% intervals of E[mean_rouge1] at 4 rows: 30 replicates of rows, method " in shown

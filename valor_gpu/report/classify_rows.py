@@ -83,6 +83,8 @@ class ClassifiedRows(Resampled):
         """Returns successes and trials of the numbers that are proportions of rows."""
         matrix = self._table.reshape(self._sides, -1)
         found = {"accuracy": (int(matrix.trace()), self.units)}
+        if self._average == "micro" and not self._binary:  # the same number by other names
+            found |= dict.fromkeys(_PROPORTIONS, found["accuracy"])
         for name, sums in zip(_PROPORTIONS, (matrix.sum(0), matrix.sum(1))):
             trials = list(zip(matrix.diagonal().tolist(), sums.tolist()))
             if self._binary:

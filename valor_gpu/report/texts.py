@@ -16,7 +16,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
-from valor_gpu.exports.texts import value_text
+from valor_gpu.exports.intervals import interval_lines, interval_note
 from valor_gpu.provenance import host_provenance
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
@@ -184,17 +184,11 @@ def _pooled_number(each: Evaluator, counts: list[int]) -> dict[str, float]:
 
 
 def summary(result: Result) -> str:
-    """One line per number, or why it does not exist."""
-    return number_lines(
-        [(name, value, result.reason(name) or _bounds(result, name)) for name, value in result.values.items()]
-    )
-
-
-def _bounds(result: Result, name: str) -> str:
-    found = result.intervals.get(name)
-    if found is None:
-        return ""
-    return found.reason or f"{value_text(found.low)} to {value_text(found.high)}"
+    """One line per number, or why it does not exist; with intervals also of what they are."""
+    rows = []
+    for name, value in result.values.items():
+        rows.append((name, value, result.reason(name) or interval_note(name, value, result.intervals)))
+    return "\n".join([number_lines(rows), *interval_lines(result.intervals)])
 
 
 def count_line(scores: TextScores) -> str:
