@@ -161,3 +161,28 @@ def test_clusters_are_one_for_each_row() -> None:
     result = evaluate(predictions("labels"), "macro", None, "cpu").result
     with pytest.raises(ValueError, match=f"clusters must be one for each of {ROWS} rows but are 2"):
         result.with_intervals(Bootstrap(9, clusters=["a", "b"]))
+
+
+@pytest.mark.parametrize("few", [4, ROWS - 4])
+def test_few_positives_or_negatives_have_no_areas(few: int) -> None:
+    scores = np.random.default_rng(5).random(ROWS)
+    found = evaluate(Predictions(("a", "b"), (np.arange(ROWS) < few).astype(int), scores), "macro", None, "cpu")
+    intervals = found.result.with_intervals(8).intervals
+    assert intervals["roc_auc"].reason == "too few rows: 4 hold a truth, it takes 20"
+    assert intervals["average_precision"].reason.startswith("too few") == (few == 4)
+
+
+def test_a_row_without_a_cluster_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows without one are no cluster: their scores would be drawn together."""
+    data = tmp_path / "data.csv"
+    data.write_text("t,guess,patient\n0,0,a\n1,1,\n")
+    choices = ["--target", "t", "--pred", "guess", "--intervals", "9", "--cluster-column", "patient"]
+    assert main(["classify", "--data", str(data), *choices]) == BAD_INPUT
+    assert "column 'patient' must hold a cluster but is empty" in capsys.readouterr().err
+
+
+def test_one_number_has_one_interval() -> None:
+    """Pooled over classes, precision and recall are the accuracy."""
+    found = evaluate(predictions("scores"), "micro", None, "cpu").result.with_intervals(20).intervals
+    ends = {(found[name].low, found[name].high) for name in ("accuracy", "precision", "recall")}
+    assert len(ends) == 1 and "precision" in found.choices["wilson"]

@@ -251,3 +251,14 @@ def test_intervals_are_shown_with_what_they_are_of(tmp_path: Path, capsys: pytes
     assert re.fullmatch(r"mean_f1_score +0\.6667  \(0\.0000 to 1\.0000\)", shown[0]), "ends stay within the scale"
     assert shown[3].startswith("bias of mean_f1_score by the bootstrap ")
     assert shown[4] == ("95% intervals of E[mean_f1_score] at 4 rows: 20 replicates of rows, method skewed, seed 4")
+
+
+def test_intervals_say_what_they_are_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answers, truth = tmp_path / "a.txt", tmp_path / "t.txt"
+    answers.write_text("a b\nc d\ne\nf g\n")
+    truth.write_text("a b\nc\nx\nf h\n")
+    files = ["--predictions", str(answers), "--references", str(truth), "--metrics", "rouge1"]
+    assert main(["text", *files, "--intervals", "30", "--confidence", "0.9", "--seed", "5"]) == OK
+    shown = capsys.readouterr().out
+    assert " (0." in shown.splitlines()[0] or " (-0." in shown.splitlines()[0]
+    assert "\n90% intervals of E[mean_rouge1] at 4 rows: 30 replicates of rows, method " in shown

@@ -241,3 +241,44 @@ def test_definition_serves_without_the_library(monkeypatch: pytest.MonkeyPatch) 
     found = repr(metric.result(intervals=20).intervals)
     monkeypatch.setattr(native, "usable", lambda _: False)
     assert repr(metric.result(intervals=20).intervals) == found
+
+
+def _of_classes() -> tuple[torch.Tensor, torch.Tensor]:
+    """Scores of three labels, of which the first has 5 positives, the second 5 negatives and the third 60 of each."""
+    row, noise = torch.arange(120), torch.rand(120, 3, generator=torch.Generator().manual_seed(4))
+    target = torch.stack((row < 5, row >= 5, row % 2 == 0), 1).long()
+    return target * 0.2 + noise * 0.8, target
+
+
+@pytest.mark.parametrize("options", [{}, {"thresholds": 50}, {"max_fpr": 0.5}])
+def test_a_class_of_few_positives_or_negatives_has_no_area(options: dict[str, float]) -> None:
+    scores, target = _of_classes()
+    metric = ROCAUC(num_labels=3, average="none", **options)
+    metric.update(scores, target)
+    found = metric.result(intervals=20).intervals
+    reasons = [found[f"per_class/{label}"].reason for label in range(3)]
+    assert [reason[:12] for reason in reasons] == ["too few rows", "too few rows", ""]
+    for label in range(3):
+        binary = ROCAUC(**options)
+        binary.update(scores[:, label], target[:, label])
+        assert binary.result(intervals=20).intervals["ROCAUC"].reason == reasons[label]
+
+
+def test_other_numbers_of_few_rows_have_no_interval() -> None:
+    scores, target = _of_classes()
+    of_roc, of_precision = EER(num_labels=3), RecallAtFixedPrecision(num_labels=3, min_precision=0.01)
+    for metric in (of_roc, of_precision):
+        metric.update(scores, target)
+    few = [found.reason.startswith("too few") for found in of_roc.result(intervals=20).intervals.values()]
+    assert few == [True, True, False]
+    few = [found.reason.startswith("too few") for found in of_precision.result(intervals=20).intervals.values()]
+    assert few == [True, False, False]
+
+
+@pytest.mark.parametrize("rows", [None, 0])
+def test_no_rows_give_reasons(rows: int | None) -> None:
+    for metric in (ROCAUC(), AveragePrecision(), EER(), ROCAUC(num_classes=3)):
+        if rows is not None:
+            metric.update(torch.zeros((0, 3) if metric.task.classes == 3 else 0), torch.zeros(0, dtype=torch.int64))
+        found = metric.result(intervals=20).intervals
+        assert found and {interval.reason for interval in found.values()} == {"the number does not exist"}

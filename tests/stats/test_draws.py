@@ -183,3 +183,10 @@ def test_definitions_serve_without_the_library(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(native, "usable", lambda _: False)
     again = draws.array(), plain.cells(counts), weighted_sums(values, draws)
     assert [part.tobytes() for part in found] == [part.tobytes() for part in again]
+
+
+@pytest.mark.parametrize("value", [np.int64(2**62), np.int64(-(2**63)), np.uint64(2**63)])
+def test_sums_of_integers_that_would_wrap_are_refused(value: np.generic) -> None:
+    with pytest.raises(InputError, match=r"values must be below 2\*\*63 in sums but one of 4 is"):
+        weighted_sums(np.full((4, 1), value), Draws(4, 3))
+    assert weighted_sums(np.full((4, 1), np.int64(-(2**50))), Draws(4, 1)).tolist() == [[-(2**52)]]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.stats.methods import EQUAL, Default, Replicates, default_of, interval_by, too_few_units
+from valor_gpu.stats.methods import EQUAL, METHODS, Default, Replicates, default_of, interval_by, too_few_units
 
 Z = 1.959963984540054
 
@@ -78,3 +78,32 @@ def test_too_few_units_are_refused_with_what_it_takes(monkeypatch: pytest.Monkey
 def test_an_unknown_family_is_rejected() -> None:
     with pytest.raises(InputError, match="but got 'cats'"):
         default_of("cats", "expected")
+
+
+@pytest.mark.parametrize("estimate", [0.0, 1.0])
+def test_an_end_of_the_range_has_no_log_odds(estimate: float) -> None:
+    """The normal interval about a recall of 1 would reach above it."""
+    found = interval_by("logit_normal", estimate, Replicates(np.array([0.2, 0.9, 1.0, 1.0])), 0.95, "rows")
+    assert math.isnan(found.high) and "an end of its range" in found.reason
+    assert interval("normal", estimate, [0.2, 0.9, 1.0, 1.0])[1] > estimate
+
+
+@pytest.mark.parametrize("method", ["half_normal", "half_basic", "half_skewed"])
+def test_half_samples_without_the_number_are_counted(method: str) -> None:
+    half = np.array([0.5, math.nan, 0.6, 0.7])
+    found = interval_by(method, 0.6, Replicates(np.array([0.5, 0.6, 0.7, 0.8]), half), 0.95, "rows")
+    assert found.reason == "the number does not exist in 1 of 4 half samples"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_infinite_numbers_have_a_reason_and_no_warning(method: str) -> None:
+    some, deleted = np.array([0.5, 0.6, math.inf, 0.8]), np.array([0.6, 0.7, math.inf])
+    for sample in (Replicates(some), Replicates(some[:2], some), Replicates(1e300 * some[:2])):
+        assert "infinite, or above 1e100, in" in interval_by(method, 0.6, sample, 0.95, "rows").reason
+    found = interval_by(method, 0.6, Replicates(some[[0, 1, 3]], some[:2], deleted), 0.95, "rows")
+    assert found.low <= found.high
+
+
+def test_log_odds_of_tiny_shares_are_finite() -> None:
+    low, high = interval("logit_normal", 1e-310, [1e-310, 2e-310, 3e-310])
+    assert 0 <= low <= 1e-310 <= high <= 1

@@ -42,5 +42,5 @@ def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCou
 
     found = numbers(tables.astype(np.float64))
     refused = average | {each: SEPARATED for each, value in found.items() if value in (0, 1)}
-    truths = dict(zip(names, positives.sum(1).astype(np.int64).tolist())) if classes > 1 else {}
-    return ResampledCounts(tables, numbers, "curve", truths, refused)
+    held = positives.sum(1) if metric._row else np.minimum(positives.sum(1), (every - positives).sum(1))
+    return ResampledCounts(tables, numbers, "curve", dict(zip(names, held.astype(np.int64).tolist())), refused)

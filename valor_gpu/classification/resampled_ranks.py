@@ -11,11 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.classification.curves import PrecisionRecallCurve
 from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords, pool
 from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
-from valor_gpu.stats.resample import Floats, Resampled, holders
+from valor_gpu.stats.clusters import codes_by_name
+from valor_gpu.stats.resample import Floats, Resampled, holders, sides_of_labels
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ranking_metrics import RankingMetric
@@ -67,27 +69,19 @@ class ResampledScores(Resampled):
             given = [given[row] for row in range(self._rows)]
         if len(given) != self._rows:
             raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
-        codes = np.unique(np.asarray(given)[self._order], return_inverse=True)[1]
-        return codes.reshape(-1).astype(np.int64)
+        return codes_by_name([given[row] for row in self._order.tolist()])
 
-    def _truths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Positives and negatives of each class, without weights."""
+    def _held(self, sides: bool, clusters: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Positive rows (or their clusters) of each class, or, of both sides, the negative ones if they are fewer."""
         target, classes = self._ranked.target.numpy(), self._ranked.scores.shape[1]
         if target.ndim == 1:
-            positives = np.bincount(target, minlength=classes)
-            return positives, len(target) - positives
-        return (target == 1).sum(0), (target == 0).sum(0)
-
-    def _clusters_of_truths(self, clusters: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Clusters with a positive, and with a negative, of each class."""
-        target, classes = self._ranked.target.numpy(), self._ranked.scores.shape[1]
-        if target.ndim == 1:
-            target = (target[:, None] == np.arange(classes)).astype(np.int8)
-        found = []
-        for side in (1, 0):
-            rows, columns = np.nonzero(target == side)
-            found.append(np.array(holders(columns, rows, classes, clusters), np.int64))
-        return found[0], found[1]
+            found = sides_of_labels(target, classes, clusters)
+        else:
+            found = []
+            for side in (1, 0):
+                rows, columns = np.nonzero(target == side)
+                found.append(np.array(holders(columns, rows, classes, clusters), np.int64))
+        return np.minimum(*found) if sides else found[0]
 
     @abstractmethod
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
@@ -113,8 +107,7 @@ class ResampledRanks(ResampledScores):
 
     def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
         """Returns how many rows, or clusters, are positive for a class, of ROC AUC also negative if they are fewer."""
-        positives, negatives = self._truths() if clusters is None else self._clusters_of_truths(clusters)
-        held = positives if self._metric._row else np.minimum(positives, negatives)
+        held = self._held(not self._metric._row, clusters)
         if self._classes == 1:
             return {self._name: int(held.sum())}
         return {f"per_class/{c}": int(number) for c, number in enumerate(held)}
@@ -154,12 +147,18 @@ class ResampledPoints(ResampledScores):
         metric: whose numbers are wanted.
         state: of it.
         numbers: names and numbers of a state.
+        sides: whether the numbers of a class need negatives as they need positives.
     """
 
     def __init__(
-        self, metric: ScoreMetric, state: ScoreRecords, numbers: Callable[[ScoreRecords], Mapping[str, float]]
+        self,
+        metric: ScoreMetric,
+        state: ScoreRecords,
+        numbers: Callable[[ScoreRecords], Mapping[str, float]],
+        sides: bool = True,
     ) -> None:
         super().__init__(metric, state)
+        self._sides = sides
         order = torch.from_numpy(self._order)
         weight = state.weight.cpu()
         self._state = ScoreRecords(
@@ -169,6 +168,14 @@ class ResampledPoints(ResampledScores):
             state.score_types.cpu(),
         )
         self._numbers, self._names = numbers, tuple(numbers(self._state))
+
+    def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
+        """Returns how many rows, or clusters, hold a truth of the numbers of a class; means need none."""
+        held = self._held(self._sides, clusters)
+        if len(held) == 1:
+            return dict.fromkeys(self._names, int(held[0]))
+        of_classes = (name for name in self._names if "/" in name)
+        return {name: int(held[int(name.rpartition("/")[2])]) for name in of_classes}
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
@@ -194,7 +201,7 @@ def _ordered(scores: Tensor, target: Tensor, weight: Tensor | None, counted: NDA
     """Places of the rows that count, by score, target and weight: the largest first where there is one score."""
     rows = np.flatnonzero(counted)
     keys = _descending(scores).numpy()[rows]
-    sides = [target.long().numpy().reshape(len(counted), -1)[rows]]
+    sides = [(target if target.ndim == 2 else target[:, None]).long().numpy()[rows]]
     if weight is not None:
         sides.append(weight.contiguous().view(torch.int64).numpy()[rows, None])
     if keys.shape[1] <= _FEW_COLUMNS:
@@ -237,4 +244,4 @@ def resampled_points(
         values = numbers(copies)
         return {name: values[0]} if single else {f"{name}/{c}": value for c, value in enumerate(values)}
 
-    return ResampledPoints(metric, state, named)
+    return ResampledPoints(metric, state, named, sides=not isinstance(metric, PrecisionRecallCurve))

@@ -16,6 +16,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import check_elements, check_rows, joined
+from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.counts import ResampledCounts, ResampledParts
 from valor_gpu.stats.resample import Floats, Resampled, holders
 
@@ -136,7 +137,7 @@ class ResampledRows(Resampled):
             given = [given[row] for row in rows]
         if len(given) != self._rows:
             raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
-        return np.unique(np.asarray(given), return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return codes_by_name(given)
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""

@@ -121,12 +121,19 @@ def read_predictions(
         raise InputError(f"ignore must be a class of column {columns.target!r} but got {ignore!r}: it holds {held}")
     target = _indices(table, columns.target, table.texts[0], names, ignore)
     weight = _weights(table, columns.weight, table.numbers[-1][:, 0]) if columns.weight else None
-    clusters = None if columns.cluster is None else tuple(table.texts[-1])
+    clusters = None if columns.cluster is None else _clusters(table, columns.cluster)
     if matrix is None:
         predicted = _indices(table, texts[1], table.texts[1], names, None)
         return Predictions(names, target, labels=predicted, weight=weight, clusters=clusters)
     scores_of = matrix[:, 0] if matrix.shape[1] == 1 else matrix
     return Predictions(names, target, scores_of, weight=weight, clusters=clusters)
+
+
+def _clusters(table: Table, column: str) -> tuple[str, ...]:
+    cells = tuple(table.texts[-1])
+    if "" in cells:
+        raise InputError(f"{table.place(cells.index(''))}, column {column!r} must hold a cluster but is empty")
+    return cells
 
 
 def _score_columns(file: InputFile, columns: Columns) -> list[str]:

@@ -16,7 +16,8 @@ from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.report.classify import OF_CLASSES
-from valor_gpu.stats.resample import Floats, Resampled, holders
+from valor_gpu.stats.clusters import codes_by_name
+from valor_gpu.stats.resample import Floats, Resampled, sides_of_labels
 
 if TYPE_CHECKING:
     from valor_gpu.result import Result
@@ -73,17 +74,22 @@ class ClassifiedRows(Resampled):
 
         Of clusters proportions need them, too: Wilson's interval is of rows that stand alone.
         """
-        rows = holders(self._cells // self._sides, np.arange(self.units), self._sides, clusters)
-        names = ["f1", *AREAS, *(_PROPORTIONS if clusters is not None else ())]
+        rows, others = sides_of_labels(self._cells // self._sides, self._sides, clusters)
+        both = np.minimum(rows, others)  # a ROC curve needs negatives as it needs positives
+        held = {"f1": rows, "roc_auc": both, "average_precision": rows}
+        if clusters is not None:
+            held |= dict.fromkeys(_PROPORTIONS, rows)
         if self._binary:
-            return {"f1": rows[1]}
-        of = [f"{name}_per_class/{each}" for name in names for each in self._names]
-        return dict(zip(of, rows * len(names)))
+            return {name: int(held[name][1]) for name in ("f1", *AREAS)}
+        found = ((f"{name}_per_class", each) for name, each in held.items())
+        return {f"{name}/{key}": int(count) for name, each in found for key, count in zip(self._names, each)}
 
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""
         matrix = self._table.reshape(self._sides, -1)
         found = {"accuracy": (int(matrix.trace()), self.units)}
+        if self._average == "micro" and not self._binary:  # the same number by other names
+            found |= dict.fromkeys(_PROPORTIONS, found["accuracy"])
         for name, sums in zip(_PROPORTIONS, (matrix.sum(0), matrix.sum(1))):
             trials = list(zip(matrix.diagonal().tolist(), sums.tolist()))
             if self._binary:
@@ -107,8 +113,7 @@ class ClassifiedRows(Resampled):
         """
         if isinstance(given, Mapping) or len(given) != self._rows:
             raise InputError(f"clusters must be one for each of {self._rows} rows but are {len(given)}")
-        named = np.asarray(given)[self._kept]
-        return np.unique(named, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        return codes_by_name([given[row] for row in np.flatnonzero(self._kept).tolist()])
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""

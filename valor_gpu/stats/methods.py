@@ -34,7 +34,8 @@ DELETED = ("bca", "skewed", "half_skewed")
 """Methods that need samples without a share of the units."""
 FEW_UNITS = 20
 """A number of a class has an interval only where so many units hold a truth of the class."""
-_FAR = 500.0  # log odds whose exponential is finite
+_FAR = 500.0  # log odds that are as good as infinite
+_LARGEST = 1e100  # the cubes of sums of such numbers are finite
 _EVEN = 1e-6  # skewness below which its correction is lost in rounding
 MOST_LOST = 0.05
 """Fraction of replicates without the number up to which the others give an interval."""
@@ -146,26 +147,35 @@ def interval_by(method: str, estimate: float, sample: Replicates, confidence: fl
         return Interval(lost=lost, reason="the number does not exist")
     if sample.support is not None and sample.support < FEW_UNITS:
         return Interval(lost=lost, reason=f"too few {unit}: {sample.support} hold a truth, it takes {FEW_UNITS}")
-    if lost > MOST_LOST * len(sample.values):
-        return Interval(lost=lost, reason=f"the number does not exist in {lost} of {len(sample.values)} replicates")
+    if reason := _unusable(sample.values, "replicates"):
+        return Interval(lost=lost, reason=reason)
     if method.startswith("half") and sample.half is not None and (reason := _doubt_of_half(kept, sample.half, unit)):
         return Interval(lost=lost, reason=reason)
     error, bias = float(kept.std(ddof=1)), float(kept.mean()) - estimate
+    if "logit" in method and estimate in (0, 1) and 0 <= kept.min() < kept.max() <= 1:
+        return Interval(lost=lost, reason=f"the number is {estimate:g}, an end of its range, and replicates differ")
     low, high = _ends(method, estimate, kept, sample, confidence)
     return Interval(low, high, error, bias, lost)
 
 
 def _doubt_of_half(kept: Floats, half: Floats, unit: str) -> str:
     """Why samples of half of the units give no interval; empty where they do."""
+    if kept.min() == kept.max():
+        return EQUAL
     there = half[~np.isnan(half)]
-    lost = len(half) - len(there)
-    if kept.min() != kept.max() and lost > MOST_LOST * len(half):
-        return f"the number does not exist in {lost} of {len(half)} samples of half of the {unit}"
-    return EQUAL if kept.min() == kept.max() or there.min() == there.max() else ""
+    return _unusable(half, f"samples of half of the {unit}") or (EQUAL if there.min() == there.max() else "")
+
+
+def _unusable(values: Floats, what: str) -> str:
+    """Why replicates give no interval; empty where they do."""
+    lost, infinite = int(np.isnan(values).sum()), int((np.abs(values) > _LARGEST).sum())
+    if lost > MOST_LOST * len(values):
+        return f"the number does not exist in {lost} of {len(values)} {what}"
+    return f"the number is infinite, or above 1e100, in {infinite} of {len(values)} {what}" if infinite else ""
 
 
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:
-    deleted = np.zeros(0) if sample.deleted is None else sample.deleted[~np.isnan(sample.deleted)]
+    deleted = np.zeros(0) if sample.deleted is None else sample.deleted[np.abs(sample.deleted) <= _LARGEST]
     if method == "bca" and len(deleted):
         return bca_interval(estimate, np.sort(kept), deleted - deleted.mean(), confidence)
     if method.startswith("half") and sample.half is not None:
@@ -186,7 +196,12 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
 def _logit(estimate: float, reach: float) -> tuple[float, float]:
     """Ends about the log odds of the number, by the delta method."""
     centre, reach = math.log(estimate / (1 - estimate)), min(reach / (estimate * (1 - estimate)), _FAR)
-    return 1 / (1 + math.exp(reach - centre)), 1 / (1 + math.exp(-reach - centre))
+    return _share(centre - reach), _share(centre + reach)
+
+
+def _share(odds: float) -> float:
+    """The share whose log odds these are."""
+    return 1 / (1 + math.exp(-odds)) if odds >= 0 else math.exp(odds) / (1 + math.exp(odds))
 
 
 def _skewed(estimate: float, error: float, deleted: Floats, z: float) -> tuple[float, float]:

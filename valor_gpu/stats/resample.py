@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
+from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
@@ -101,7 +102,7 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     """
     if choices.method is not None:
         check_choice("method", choices.method, METHODS)
-    clusters = None if choices.clusters is None else state.clusters(choices.clusters)
+    clusters = None if choices.clusters is None else state.clusters(plain_clusters(choices.clusters))
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
     unit = state.unit if clusters is None else "clusters"
     refused, supports = state.refused(), state.supports(clusters)
@@ -187,6 +188,32 @@ def holders(classes: NDArray[Any], units: NDArray[Any], number: int, clusters: C
     return found
 
 
+def sides_of_labels(labels: NDArray[Any], classes: int, clusters: Codes | None = None) -> list[NDArray[np.int64]]:
+    """Counts the units, or the clusters, with each label, and those with another.
+
+    Args:
+        labels: int ``[U]``, 0 to ``classes`` - 1.
+        classes: C.
+        clusters: codes of the units; None: units are counted.
+
+    Returns:
+        Two arrays int64 ``[C]``.
+
+    Example:
+        >>> [side.tolist() for side in sides_of_labels(np.array([0, 0, 1]), 2)]
+        [[2, 1], [1, 2]]
+        >>> [side.tolist() for side in sides_of_labels(np.array([0, 0, 1]), 2, np.array([0, 1, 1]))]
+        [[2, 1], [1, 2]]
+    """
+    of = np.arange(len(labels)) if clusters is None else clusters
+    width = int(of.max(initial=0)) + 1
+    pairs = np.unique(labels.astype(np.int64) * width + of)
+    kinds = np.bincount(pairs % width, minlength=width)  # labels of each cluster
+    alone = pairs[kinds[pairs % width] == 1] // width  # labels of clusters that have no other
+    held = np.bincount(pairs // width, minlength=classes)
+    return [held, int((kinds > 0).sum()) - np.bincount(alone, minlength=classes)]
+
+
 def refusing(reason: str) -> Callable[[], Resampled]:
     """Returns what a result may have as ``state`` where its numbers have no intervals: it raises the reason.
 
@@ -212,6 +239,8 @@ def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
 
 def _jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
     groups = min(GROUPS, draws.drawn)
+    if not groups:
+        return {}
     return collected(state, replace(draws, kind="delete", groups=groups, count=groups))
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
+from valor_gpu.stats.clusters import codes_by_place
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Resampled
 from valor_gpu.stats.weighted_sums import weighted_sums
@@ -60,6 +61,7 @@ class RowSample(Resampled):
         self.units = len(columns[0]) if columns else 0
         self._order = np.lexsort(columns[::-1]) if columns else np.zeros(0, np.int64)
         self._names, self._scale, self._ranges = tuple(scores), scale, dict(ranges or {})
+        self._places = _places([column[self._order] for column in columns])
         self._scores = np.stack([column[self._order] for column in scores.values()], 1) if scores else None
         self._pooled = [Pooled(np.ascontiguousarray(part.counts[self._order]), part.numbers) for part in pooled]
         self._corpus = {name for part in pooled for name in part.numbers(part.counts.sum(0).tolist())}
@@ -104,5 +106,13 @@ class RowSample(Resampled):
             given = [given[row] for row in range(self.units)]
         if len(given) != self.units:
             raise InputError(f"clusters must have one for each of the {self.units} rows but has {len(given)}")
-        codes: dict[Any, int] = {}
-        return np.array([codes.setdefault(given[row], len(codes)) for row in self._order.tolist()], np.int64)
+        return codes_by_place([given[row] for row in self._order.tolist()], self._places)
+
+
+def _places(columns: Sequence[NDArray[Any]]) -> list[int]:
+    """Places of sorted rows; equal rows have one."""
+    another: Any = False
+    for column in columns:
+        both = np.isnan(column[1:]) & np.isnan(column[:-1])
+        another = another | ((column[1:] != column[:-1]) & ~both)
+    return [0, *np.cumsum(another).tolist()] if len(columns) and len(columns[0]) else []

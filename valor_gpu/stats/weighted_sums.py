@@ -15,6 +15,7 @@ from valor_gpu.stats.draws import Draws
 
 _LANES, _MOST_BYTES = 64, 8 << 20
 """Replicates that the kernels take side by side; weights in memory at a time."""
+_MOST_WEIGHT = 255
 
 
 def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
@@ -31,7 +32,7 @@ def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
         float64 or int64 ``[C, L]``.
 
     Raises:
-        InputError: there are other units, or :meth:`Draws.array` raises.
+        InputError: there are other units, integers whose sums could exceed 2**63, or :meth:`Draws.array` raises.
 
     Example:
         >>> weighted_sums(np.array([[1.0], [2.0], [4.0]]), Draws(3, 4)).tolist()
@@ -41,6 +42,8 @@ def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
     if values.ndim != 2 or len(values) != draws.units:
         raise InputError(f"values must be [{draws.units}, C], a row a unit, but has shape {list(values.shape)}")
     whole = values.dtype.kind in "biu"
+    if whole and _largest(values) * max(draws.units, 1) * _MOST_WEIGHT >= 1 << 63:
+        raise InputError(f"values must be below 2**63 in sums but one of {draws.units:,} is {_largest(values):,}")
     values = values.astype(np.int64 if whole else np.float64, copy=False)
     sums = np.zeros((values.shape[1], draws.count), values.dtype)
     lanes = max(_LANES, _MOST_BYTES // max(draws.units, 1) // _LANES * _LANES)
@@ -48,6 +51,11 @@ def weighted_sums(values: NDArray[Any], draws: Draws) -> NDArray[Any]:
         part = replace(draws, first=draws.first + first, count=min(lanes, draws.count - first))
         sums[:, first : first + lanes] = _weighted(values, part.array())
     return sums
+
+
+def _largest(values: NDArray[Any]) -> int:
+    """The largest size of integers."""
+    return max(abs(int(values.max(initial=0))), abs(int(values.min(initial=0))))
 
 
 def _weighted(values: NDArray[Any], weights: NDArray[np.uint8]) -> NDArray[Any]:
