@@ -76,7 +76,7 @@ def test_time_and_memory_are_said_above_a_second_and_100_mb(
     clock: Clock, seconds: float, size: int, expected: list[str]
 ) -> None:
     with logged(logging.INFO) as text:
-        intervals_of({"mean": 14.5}, Rows(clock, seconds, size), Bootstrap(100))
+        intervals_of({"mean": 14.5}, Rows(clock, seconds, size), Bootstrap(100, method="normal"))
     assert text.getvalue().splitlines() == [f"INFO valor_gpu.stats.forecast: {line}" for line in expected]
 
 
@@ -116,7 +116,7 @@ def test_without_logging_a_terminal_is_told(clock: Clock, monkeypatch: pytest.Mo
         stream = Terminal(terminal)
         monkeypatch.setattr(sys, "stderr", stream)
         monkeypatch.setenv("RANK", rank)
-        intervals_of({"mean": 14.5}, Rows(clock, 1.0), Bootstrap(100))
+        intervals_of({"mean": 14.5}, Rows(clock, 1.0), Bootstrap(100, method="normal"))
         expected = "\r\x1b[K100 replicates of 30 rows take about 100 s\n"
         assert stream.getvalue() == (expected if shown else "")
 
