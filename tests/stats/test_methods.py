@@ -92,13 +92,14 @@ def test_an_end_of_the_range_has_no_log_odds(estimate: float) -> None:
 def test_half_samples_without_the_number_are_counted(method: str) -> None:
     half = np.array([0.5, math.nan, 0.6, 0.7])
     found = interval_by(method, 0.6, Replicates(np.array([0.5, 0.6, 0.7, 0.8]), half), 0.95, "rows")
-    assert found.reason == "the number does not exist in 1 of 4 half samples"
+    assert found.reason == "the number does not exist in 1 of 4 samples of half of the rows"
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_infinite_numbers_have_a_reason_and_no_warning(method: str) -> None:
     some, deleted = np.array([0.5, 0.6, math.inf, 0.8]), np.array([0.6, 0.7, math.inf])
-    for sample in (Replicates(some), Replicates(some[:2], some), Replicates(1e300 * some[:2])):
+    of_half = [Replicates(some[:2], some)] if method.startswith("half") else []
+    for sample in (Replicates(some), *of_half, Replicates(1e300 * some[:2])):
         assert "infinite, or above 1e100, in" in interval_by(method, 0.6, sample, 0.95, "rows").reason
     found = interval_by(method, 0.6, Replicates(some[[0, 1, 3]], some[:2], deleted), 0.95, "rows")
     assert found.low <= found.high

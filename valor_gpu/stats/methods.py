@@ -73,27 +73,27 @@ class Default:
 
 
 DEFAULTS: Mapping[str, Mapping[str, Default]] = {
-    "detection": {"expected": Default("half_normal"), "population": Default("half_root", math.inf)},
-    "detection_class": {"expected": Default("percentile"), "population": Default("bca")},
-    "ratio": {"expected": Default("percentile"), "population": Default("percentile")},
+    "detection": {"expected": Default("half_normal"), "population": Default("normal_bias", 5000)},
+    "detection_class": {"expected": Default("logit_normal"), "population": Default("half_logit")},
+    "ratio": {"expected": Default("logit_normal"), "population": Default("logit_normal")},
     "ratio_class": {"expected": Default("percentile"), "population": Default("percentile")},
     "curve": {"expected": Default("logit_normal"), "population": Default("logit_normal")},
-    "pixels": {"expected": Default("logit_normal"), "population": Default("skewed")},
-    "panoptic": {"expected": Default("skewed"), "population": Default("skewed")},
-    "corpus": {"expected": Default("normal"), "population": Default("normal_bias")},
+    "pixels": {"expected": Default("logit_normal"), "population": Default("half_logit")},
+    "panoptic": {"expected": Default("half_logit"), "population": Default("half_bias")},
+    "corpus": {"expected": Default("logit_normal"), "population": Default("logit_normal")},
     "rows": {"expected": Default("skewed"), "population": Default("skewed")},
 }
 """Defaults by family and target: ``python -m benchmarks.coverage choose`` prints them from the stored table."""
 DIFFERENCES: Mapping[str, Mapping[str, Default]] = {
     "detection": {"expected": Default("half_normal"), "population": Default("half_normal")},
-    "detection_class": {"expected": Default("percentile"), "population": Default("percentile")},
-    "ratio": {"expected": Default("normal_bias"), "population": Default("normal")},
-    "ratio_class": {"expected": Default("percentile"), "population": Default("percentile")},
-    "curve": {"expected": Default("normal"), "population": Default("normal")},
-    "pixels": {"expected": Default("normal"), "population": Default("normal")},
+    "detection_class": {"expected": Default("half_normal"), "population": Default("percentile")},
+    "ratio": {"expected": Default("normal_bias"), "population": Default("normal_bias")},
+    "ratio_class": {"expected": Default("normal"), "population": Default("normal")},
+    "curve": {"expected": Default("normal_bias"), "population": Default("normal_bias")},
+    "pixels": {"expected": Default("percentile"), "population": Default("percentile")},
     "panoptic": {"expected": Default("percentile"), "population": Default("percentile")},
     "corpus": {"expected": Default("percentile"), "population": Default("percentile")},
-    "rows": {"expected": Default("normal_bias"), "population": Default("normal_bias")},
+    "rows": {"expected": Default("normal_bias"), "population": Default("normal")},
 }
 """Those of the difference of two models on the same units."""
 
