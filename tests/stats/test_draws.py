@@ -46,7 +46,7 @@ def test_words_are_the_known_answers_of_random123(counter, seed, words) -> None:
 def test_kernel_has_the_bytes_of_the_definition(kind: str, units: int, seed: int) -> None:
     draws = Draws(units, 19, 3, seed, kind, 10)
     weights = draws.array()
-    assert weights.tobytes() == draws._defined().tobytes() and weights.shape == (units, 19)
+    assert weights.tobytes() == draws.defined().tobytes() and weights.shape == (units, 19)
     cells = np.random.default_rng(units).multinomial(units, [0.4, 0, 0.3, 0.2, 0.0, 0.1])
     sums = np.stack([weights[each].sum(0) for each in np.split(np.arange(units), np.cumsum(cells)[:-1])])
     assert draws.cells(cells).tolist() == draws._defined_cells(cells).tolist() == sums.tolist()
@@ -58,7 +58,7 @@ def test_words_that_would_bias_a_draw_are_drawn_again() -> None:
     least = (1 << 32) % units
     products = draws._words(-(-units // 4), 5)[:units].astype(np.uint64) * np.uint64(units)
     assert ((products & np.uint64(0xFFFFFFFF)) < least).any()
-    assert draws.array().tobytes() == draws._defined().tobytes()
+    assert draws.array().tobytes() == draws.defined().tobytes()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,7 +154,7 @@ def test_weighted_sums_have_the_bytes_of_the_definition(count: int) -> None:
     rng = np.random.default_rng(count)
     draws = Draws(500, count, 3)
     values = rng.normal(size=(500, 3)) * 10.0 ** rng.integers(-8, 9, (500, 3))
-    weights = draws._defined()
+    weights = draws.defined()
     assert weighted_sums(values, draws).tobytes() == _weighted_defined(values, weights).tobytes()
     whole = rng.integers(-(1 << 40), 1 << 40, (500, 3))
     assert weighted_sums(whole, draws).tolist() == (whole.T @ weights.astype(np.int64)).tolist()

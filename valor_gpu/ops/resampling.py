@@ -9,13 +9,9 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
-from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import cuda, launching
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._launch import cpp, cuda, launching
+from valor_gpu.ops._library import register
 from valor_gpu.stats.draws import KINDS, Draws
-
-MOST_UNITS = 2**32 - 1
-"""Most units or clusters: a draw is the high word of a product of two."""
 
 _MOST_KEYS = 1 << 24  # sorted at once
 
@@ -33,14 +29,12 @@ def weights(draws: Draws, device: torch.device | str = "cpu") -> Tensor:
         uint8 ``[U, L]``, contiguous: the bits of ``draws.array()``.
 
     Raises:
-        InputError: a unit is drawn more than 255 times, or there are 2^32 units or more.
+        InputError: a unit is drawn more than 255 times.
 
     Example:
         >>> weights(Draws(4, 3, seed=1)).sum(0)
         tensor([4, 4, 4])
     """
-    if draws.drawn > MOST_UNITS:
-        raise InputError(f"units must be at most {MOST_UNITS} but are {draws.drawn}")
     codes = torch.empty(0, dtype=torch.int64) if draws.clusters is None else torch.from_numpy(draws.clusters)
     found, error = _OP(codes.to(device), *_numbers(draws))
     if error.item():
@@ -58,9 +52,18 @@ def _weights_reference(
     clusters: Tensor, drawn: int, count: int, first: int, seed: int, kind: int, groups: int
 ) -> tuple[Tensor, Tensor]:
     codes = clusters.cpu().numpy() if len(clusters) else None
-    units = drawn if codes is None else len(codes)
-    found = torch.from_numpy(Draws(units, count, first, seed, KINDS[kind], groups, codes).array())
+    weights = Draws(drawn, count, first, seed, KINDS[kind], groups).defined()
+    found = torch.from_numpy(weights if codes is None else weights[codes])
     return found.to(clusters.device), clusters.new_zeros(())
+
+
+def _weights_cpu(
+    clusters: Tensor, drawn: int, count: int, first: int, seed: int, kind: int, groups: int
+) -> tuple[Tensor, Tensor]:
+    codes = clusters.numpy() if len(clusters) else None
+    units = drawn if codes is None else len(codes)
+    found = Draws(units, count, first, seed, KINDS[kind], groups, codes).array()
+    return torch.from_numpy(found), clusters.new_zeros(())
 
 
 def _weights_cuda(
@@ -119,6 +122,6 @@ _OP = register(
     " -> (Tensor, Tensor)",
     reference=_weights_reference,
     fake=_weights_fake,
-    cpu=by_reference("valor_gpu.stats.draws draws without torch"),
+    cpu=cpp(_weights_cpu),
     cuda=cuda(_weights_cuda),
 )

@@ -86,7 +86,7 @@ class Draws:
         """
         weights = draw_weights(self) if native.usable("valor_cpu") else None
         if weights is None:
-            weights = self._defined()
+            weights = self.defined()
         return weights if self.clusters is None else weights[self.clusters]
 
     def cells(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -108,7 +108,7 @@ class Draws:
             )
         return draw_cells(self, counts) if native.usable("valor_cpu") else self._defined_cells(counts)
 
-    def _defined(self) -> NDArray[np.uint8]:
+    def defined(self) -> NDArray[np.uint8]:
         """The definition of weights ``[drawn, L]``."""
         return {"multinomial": self._multinomial, "half": self._half, "delete": self._delete}[self.kind]()
 
@@ -123,7 +123,7 @@ class Draws:
 
     def _times(self) -> NDArray[np.int64]:
         """How often each unit is drawn, of any size."""
-        return self._bincounts() if self.kind == "multinomial" else self._defined().astype(np.int64)
+        return self._bincounts() if self.kind == "multinomial" else self.defined().astype(np.int64)
 
     def _words(self, blocks: int, replicate: int, attempt: int = 0) -> NDArray[np.uint32]:
         counter = np.empty((blocks, 4), np.uint32)
