@@ -24,7 +24,9 @@ LINES, WIDTH = 40, 120
 _NAMES = 6
 NAME_WIDTH = 60
 _COMPARED = ("of copy speed", "torchmetrics, same GPU", "CPU, with copies")
-_METRICS = ("box AP", "mask AP", "mIoU", "confusion matrix", "top-1 accuracy", "top-5 accuracy", "ROC AUC")
+_METRICS = (
+    "box AP", "1,000 replicates", "mask AP", "mIoU", "confusion matrix", "top-1 accuracy", "top-5 accuracy", "ROC AUC",
+)  # fmt: skip
 """First words of the rows that README.md shows."""
 _EVERY_ROW = "[docs/benchmarks.md](docs/benchmarks.md) has every row, with its targets."
 _ABOUT = (
@@ -72,8 +74,26 @@ def newest(folder: Path = RESULTS) -> Record | None:
     """
     records = [_read_record(path) for path in sorted(folder.glob("gpu_*.json"))]
     run = [record for record in records if "capability" in record["device"] and _any_run(record)]  # no rehearsal
-    timed = [record for record in run if rows(record)]
-    return max(timed or run, key=lambda record: str(record["date"]), default=None)
+    timed = sorted((record for record in run if rows(record)), key=lambda record: str(record["date"]))
+    if not timed:
+        return max(run, key=lambda record: str(record["date"]), default=None)
+    lacking = _missing_rows(timed[-1], timed[:-1])
+    return {**timed[-1], EARLIER: lacking} if lacking else timed[-1]
+
+
+EARLIER = "earlier"
+"""Key of the rows that a record lacks and an earlier one of the same device has, each with what it was made from."""
+
+
+def _missing_rows(record: Record, others: Sequence[Record]) -> list[Record]:
+    """Rows of works that the run of a record was stopped before, of the newest other record that has them."""
+    found: dict[str, Record] = {}
+    for other in others:
+        if other["device"]["name"] == record["device"]["name"]:
+            made = f"{_commit(other)}, {other['date'][:10]}"
+            found |= {row["work"]: {**row, "made": made} for row in rows(other)}
+    known = {row["work"] for row in rows(record)}
+    return [row for work, row in found.items() if work not in known]
 
 
 def _any_run(record: Record) -> bool:
@@ -82,7 +102,8 @@ def _any_run(record: Record) -> bool:
 
 def rows(record: Record, quick: bool = False) -> list[Record]:
     """Returns the rows of all checks that passed, in their order; those of quick runs only where ``quick`` says so."""
-    return [row for row in rows_of(record, quick) if "work" in row]
+    own = [row for row in rows_of(record, quick) if "work" in row]
+    return [*own, *({**row, "work": f"{row['work']} †"} for row in record.get(EARLIER, ()))]
 
 
 # -------------------------------------------------------------------------------------------------------------- shape
@@ -198,10 +219,12 @@ def conditions(record: Record) -> str:
     device, machine, commit = record["device"], record["machine"], _commit(record)
     copies = {row["copy_bytes_per_second"] for row in rows(record, True) if "copy_bytes_per_second" in row}
     copy = f" (copies at {max(copies) / 1e12:.2f} TB/s)" if copies else ""
+    earlier = dict.fromkeys(row["made"] for row in record.get(EARLIER, ()))
+    marked = f" † Of {'; '.join(earlier)}: the newest run was stopped before these rows." if earlier else ""
     return (
         f"{device['name']}{copy}, driver {device['driver']}, torch {record['versions']['torch']}; CPU:"
         f" {machine['cpus']} cores of {machine['processor']}; {coverage(record)}."
-        f" {commit.capitalize()}, {record['date'][:10]}."
+        f" {commit.capitalize()}, {record['date'][:10]}.{marked}"
     )
 
 

@@ -103,8 +103,8 @@ def test_what_a_user_would_choose_is_timed_beside_the_cpu(record: dict[str, Any]
     assert set(checks_of(record, "unavailable")) <= {"small: kernels", *beside} and beside
     shown = [row for row in gpu_table.rows(record) if "cpu_route" in row and " beside, " not in row["work"]]
     starts = [
-        "box AP, small, one update and compute", "box AP, small, updates of 16 images and compute", "box IoU, 1,200",
-        "top-1 counts", "score histogram, 200 thresholds", "exact AUROC and AP, 500", "top-5 counts",
+        "box AP, small, one update and compute", "box AP, small, updates of 16 images and compute", "2 replicates of",
+        "box IoU, 1,200", "top-1 counts", "score histogram, 200 thresholds", "exact AUROC and AP, 500", "top-5 counts",
         "score histogram, 200, activation auto", "score histogram, 200 uneven", "exact AUROC and AP, multilabel, 300",
         *("top-1 accuracy", "top-5 accuracy", "confusion matrix, 600 x 20", "ROC AUC, 200", "ROC AUC, exact, 500"),
         *("mIoU, label maps", "confusion matrix, label maps", "mIoU, logits", "bool masks to packed bits"),

@@ -58,6 +58,7 @@ def test_kernel_has_the_bytes_of_the_op_on_copies(kind: str, weighted: bool, tie
             assert [part.tobytes() for part in found] == [part.tobytes() for part in wanted]
 
 
+@pytest.mark.smoke
 def test_rows_of_a_unit_are_drawn_together() -> None:
     scores, target, weight = _rows("binary", 2)
     draws = Draws(N // 3, 20).array()
@@ -69,6 +70,7 @@ def test_rows_of_a_unit_are_drawn_together() -> None:
         assert [part.tobytes() for part in found] == [part.tobytes() for part in wanted]
 
 
+@pytest.mark.smoke
 def test_large_weights_of_draws_and_classes_without_positives() -> None:
     scores, target, _ = _rows("multiclass", 3)
     target[target == 2] = 1

@@ -169,6 +169,7 @@ def test_replicates_equal_pycocotools_over_copies_of_images(seed: int) -> None:
         assert means.tobytes() == theirs.stats.tobytes()
 
 
+@pytest.mark.smoke
 def test_all_weights_one_are_the_evaluation_itself() -> None:
     given, wanted = tables(1, 300, SHAPES["2 x 3 x 2"]), choices(SHAPES["2 x 3 x 2"])
     records = resampled_records(*given, wanted)
@@ -186,6 +187,7 @@ def test_copies_of_an_image_id_are_one_unit_and_images_without_id_are_not() -> N
     check(records, random_weights(records, 2, 0))
 
 
+@pytest.mark.smoke
 def test_copies_of_tied_detections_of_one_image_alternate() -> None:
     """A true and a false positive with one score, twice: precision 1/1, 1/2, 2/3, 2/4 and never 2/2."""
     detections = torch.zeros((2, 15), dtype=torch.uint8)
@@ -197,6 +199,7 @@ def test_copies_of_tied_detections_of_one_image_alternate() -> None:
     torch.testing.assert_close(found.means[:, 0], torch.tensor([1.0, (1 + 2 / 3) / 2]).double())
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("classes", [[], [99], [-4, -1, 99]])
 @pytest.mark.parametrize("count", [0, 40])
 def test_no_class_no_detection_and_classes_without_rows(count: int, classes: list[int]) -> None:

@@ -61,6 +61,7 @@ def test_words_that_would_bias_a_draw_are_drawn_again() -> None:
     assert draws.array().tobytes() == draws.defined().tobytes()
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", KINDS)
 def test_portions_join_to_the_whole(kind: str) -> None:
     whole = Draws(301, 40, seed=2, kind=kind, groups=40)
@@ -79,6 +80,7 @@ def test_no_number_of_threads_changes_a_byte(monkeypatch: pytest.MonkeyPatch) ->
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.smoke
 def test_sums_of_weights_are_what_is_drawn() -> None:
     assert set(Draws(1000, 30).array().sum(0)) == {1000}
     assert set(Draws(1001, 30, kind="half").array().sum(0)) == {500}
@@ -99,6 +101,7 @@ def test_weights_are_spread_as_a_multinomial() -> None:
     assert abs(halves - 0.5).max() < 5 * np.sqrt(0.25 / 500)
 
 
+@pytest.mark.smoke
 def test_clusters_give_their_weight_to_each_unit() -> None:
     clusters = np.array([0, 0, 1, 2, 1])
     draws = Draws(5, 9, clusters=clusters)
@@ -108,6 +111,7 @@ def test_clusters_give_their_weight_to_each_unit() -> None:
         draws.cells(np.array([5]))
 
 
+@pytest.mark.smoke
 def test_no_units_and_no_replicates_are_no_error() -> None:
     for kind in KINDS:
         assert Draws(0, 4, kind=kind, groups=4).array().shape == (0, 4)
@@ -161,6 +165,7 @@ def test_weighted_sums_have_the_bytes_of_the_definition(count: int) -> None:
     assert weighted_sums(whole % 2 == 0, draws).dtype == np.int64
 
 
+@pytest.mark.smoke
 def test_weighted_sums_of_portions_are_those_of_the_whole() -> None:
     values, draws = (
         np.random.default_rng(0).normal(size=(200_000, 1)),
