@@ -13,7 +13,7 @@ VALOR_INLINE void multiply(const uint32_t* from, uint32_t multiplier, uint32_t* 
   }
 }
 
-VALOR_INLINE void fill_batch(const Replicate& from, uint32_t first, Batch& batch) {
+VALOR_INLINE void fill_batch(const Replicate& from, uint32_t first, WordBlocks& batch) {
   auto& c = batch.word;
   for (int b = 0; b < kBlocks; ++b)
     c[0][b] = first + static_cast<uint32_t>(b), c[1][b] = 0, c[2][b] = from.number, c[3][b] = from.kind;
@@ -31,7 +31,7 @@ VALOR_INLINE void fill_batch(const Replicate& from, uint32_t first, Batch& batch
 }
 
 // Makes words units; whether one of them needs another attempt.
-VALOR_INLINE bool make_units(const Batch& words, uint32_t units, uint32_t least, Batch& drawn) {
+VALOR_INLINE bool make_units(const WordBlocks& words, uint32_t units, uint32_t least, WordBlocks& drawn) {
   uint32_t again = 0;
   for (int i = 0; i < kWords; ++i)
     for (int b = 0; b < kBlocks; ++b) {
@@ -44,7 +44,7 @@ VALOR_INLINE bool make_units(const Batch& words, uint32_t units, uint32_t least,
 
 // Apart, since the loops around it would not be vectorised with it.
 __attribute__((noinline)) void draw_again(const Replicate& from, uint32_t first, uint32_t units,
-                                          uint32_t least, const Batch& words, Batch& drawn) {
+                                          uint32_t least, const WordBlocks& words, WordBlocks& drawn) {
   for (int i = 0; i < kWords; ++i)
     for (int b = 0; b < kBlocks; ++b)
       drawn.word[i][b] =
@@ -53,15 +53,16 @@ __attribute__((noinline)) void draw_again(const Replicate& from, uint32_t first,
 
 }  // namespace
 
-VALOR_FUSED_CLONES void fill_words(const Replicate& from, uint32_t first, int64_t batches, Batch* words) {
+VALOR_FUSED_CLONES void fill_words(const Replicate& from, uint32_t first, int64_t batches,
+                                   WordBlocks* words) {
   for (int64_t i = 0; i < batches; ++i)
     fill_batch(from, first + static_cast<uint32_t>(i * kBlocks), words[i]);
 }
 
 VALOR_FUSED_CLONES void fill_units(const Replicate& from, uint32_t units, uint32_t first, int64_t batches,
-                                   Batch* drawn) {
+                                   WordBlocks* drawn) {
   const uint32_t least = least_unbiased(units);
-  Batch words;
+  WordBlocks words;
   for (int64_t i = 0; i < batches; ++i) {
     const uint32_t block = first + static_cast<uint32_t>(i * kBlocks);
     fill_batch(from, block, words);

@@ -11,20 +11,20 @@ constexpr int kBatch = kWords * kBlocks;
 constexpr int64_t kRun = 16;  // batches that are made at a time: 4 KB
 
 // By place in a block: word[i][b] is of draw kWords * b + i of the batch.
-struct Batch {
+struct WordBlocks {
   uint32_t word[kWords][kBlocks];
 };
 
 // Words of `batches` batches from block `first` on.
-void fill_words(const Replicate& from, uint32_t first, int64_t batches, Batch* words);
+void fill_words(const Replicate& from, uint32_t first, int64_t batches, WordBlocks* words);
 // Likewise the units, below `units`, that are drawn by them.
-void fill_units(const Replicate& from, uint32_t units, uint32_t first, int64_t batches, Batch* drawn);
+void fill_units(const Replicate& from, uint32_t units, uint32_t first, int64_t batches, WordBlocks* drawn);
 
 // Calls take(unit, place in the block) for each of `units` independent draws with replacement.
 template <class Take>
 inline void for_draws(const Replicate& from, uint32_t units, const Take& take) {
   if (units == 0) return;
-  Batch run[kRun];
+  WordBlocks run[kRun];
   const int64_t whole = units / kBatch;
   for (int64_t at = 0; at <= whole; at += kRun) {
     const int64_t some = std::min(kRun, whole + 1 - at);
@@ -41,7 +41,7 @@ inline void for_draws(const Replicate& from, uint32_t units, const Take& take) {
 template <class Take>
 inline void for_keys(const Replicate& from, uint32_t units, const Take& take) {
   constexpr int64_t kKeys = kBatch / 2;
-  Batch run[kRun];
+  WordBlocks run[kRun];
   for (int64_t unit = 0; unit < units; unit += kRun * kKeys) {
     fill_words(from, static_cast<uint32_t>(unit / 2), kRun, run);
     const int64_t some = std::min<int64_t>(kRun * kKeys, units - unit);

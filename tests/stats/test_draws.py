@@ -153,7 +153,7 @@ def test_many_units_of_few_cells_take_no_memory() -> None:
     assert kilobytes < 8_000 and drawn == 30_000_000 and half == 15_000_000
 
 
-@pytest.mark.parametrize("count", [1, 15, 16, 17, 64, 81, 200])
+@pytest.mark.parametrize("count", [1, pytest.param(17, marks=pytest.mark.smoke), 15, 16, 64, 81, 200])
 def test_weighted_sums_have_the_bytes_of_the_definition(count: int) -> None:
     rng = np.random.default_rng(count)
     draws = Draws(500, count, 3)
