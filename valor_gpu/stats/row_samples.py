@@ -62,7 +62,11 @@ class RowSample(Resampled):
         self._order = np.lexsort(columns[::-1]) if columns else np.zeros(0, np.int64)
         self._names, self._scale, self._ranges = tuple(scores), scale, dict(ranges or {})
         self._places = _places([column[self._order] for column in columns])
-        self._scores = np.stack([column[self._order] for column in scores.values()], 1) if scores else None
+        self._columns: Floats | None = None  # scores, then whether they are there: one draw serves both
+        if scores:
+            table = np.stack([column[self._order] for column in scores.values()], 1)
+            there = ~np.isnan(table)
+            self._columns = np.concatenate((np.where(there, table, 0.0), there[:, :1] if there.all() else there), 1)
         self._pooled = [Pooled(np.ascontiguousarray(part.counts[self._order]), part.numbers) for part in pooled]
         self._corpus = {name for part in pooled for name in part.numbers(part.counts.sum(0).tolist())}
 
@@ -77,11 +81,10 @@ class RowSample(Resampled):
     def replicates(self, draws: Draws) -> dict[str, Floats]:
         """Computes means and numbers of sums of every replicate; see :meth:`Resampled.replicates`."""
         found: dict[str, Floats] = {}
-        if self._scores is not None:
-            present = ~np.isnan(self._scores)
+        if self._columns is not None:
+            names, sums = len(self._names), weighted_sums(self._columns, draws)
             with np.errstate(invalid="ignore"):
-                sums = weighted_sums(np.where(present, self._scores, 0.0), draws)
-                means = sums / weighted_sums(present.astype(np.int64), draws)
+                means = sums[:names] / sums[names:]
             found = dict(zip(self._names, self._scale * means))
         for part in self._pooled:
             rows = [part.numbers(sums) for sums in weighted_sums(part.counts, draws).T.tolist()]
