@@ -310,12 +310,10 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
                 of that replicate; ``lost_classes`` of an interval says how many replicates that were.
 
         Example:
-            >>> target = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "labels": torch.tensor([0]), "image_id": i}
-            ...           for i in range(40)]
-            >>> preds = [{**target[i], "scores": torch.tensor([0.9 - i / 100])} for i in range(0, 40, 2)]
-            >>> preds = [preds[i // 2] if i % 2 == 0 else {n: v[:0] for n, v in preds[0].items()} for i in range(40)]
-            >>> metric = MeanAveragePrecision()
-            >>> metric.update(preds, target)
+            >>> box, label, metric = torch.tensor([[0.0, 0, 10, 10]]), torch.tensor([0]), MeanAveragePrecision()
+            >>> for i in range(40):  # in every other image the object is found
+            ...     found = {"boxes": box[: i % 2], "scores": torch.tensor([0.9])[: i % 2], "labels": label[: i % 2]}
+            ...     metric.update([found], [{"boxes": box, "labels": label, "image_id": i}])
             >>> interval = metric.result(intervals=100).intervals["map"]
             >>> interval.low < 0.5 < interval.high
             True

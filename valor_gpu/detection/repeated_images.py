@@ -103,13 +103,13 @@ def repeat_images(ranking: Ranking, times: Tensor) -> Ranking:
 
     Example:
         >>> from valor_gpu.ops.overlaps import rank_overlaps
-        >>> overlaps = Overlaps(torch.tensor([[1, 1], [1, 0]]), torch.tensor([7, 7]), torch.tensor([0.9, 0.8]).double(),
+        >>> overlaps = Overlaps(torch.tensor([[1, 1], [1, 0]]), torch.tensor([7, 7]), torch.tensor([0.5, 0.25]).double(),
         ...                     torch.tensor([7]), torch.tensor([1, 0]), torch.tensor([0]),
         ...                     torch.tensor([0.75]).double())
         >>> images = Evaluated(overlaps, torch.arange(2), 0, {})
         >>> twice = repeat_images(Ranking(images, rank_overlaps(overlaps), torch.tensor([7]), {}), torch.tensor([2, 0]))
         >>> twice.overlaps.scores.tolist(), twice.overlaps.ground_truths.tolist(), twice.ranked.best.tolist()
-        ([0.9, 0.9], [0, 1], [0, 1])
+        ([0.5, 0.5], [0, 1], [0, 1])
     """
     overlaps, ranked = ranking.overlaps, ranking.ranked
     images = torch.arange(len(times), device=times.device).repeat_interleave(times)
