@@ -103,9 +103,9 @@ def repeat_images(ranking: Ranking, times: Tensor) -> Ranking:
 
     Example:
         >>> from valor_gpu.ops.overlaps import rank_overlaps
-        >>> overlaps = Overlaps(torch.tensor([[1, 1], [1, 0]]), torch.tensor([7, 7]), torch.tensor([0.5, 0.25]).double(),
-        ...                     torch.tensor([7]), torch.tensor([1, 0]), torch.tensor([0]),
-        ...                     torch.tensor([0.75]).double())
+        >>> scores, best = torch.tensor([0.5, 0.25]).double(), torch.tensor([0.75]).double()
+        >>> overlaps = Overlaps(torch.tensor([[1, 1], [1, 0]]), torch.tensor([7, 7]), scores,
+        ...                     torch.tensor([7]), torch.tensor([1, 0]), torch.tensor([0]), best)
         >>> images = Evaluated(overlaps, torch.arange(2), 0, {})
         >>> twice = repeat_images(Ranking(images, rank_overlaps(overlaps), torch.tensor([7]), {}), torch.tensor([2, 0]))
         >>> twice.overlaps.scores.tolist(), twice.overlaps.ground_truths.tolist(), twice.ranked.best.tolist()
