@@ -215,7 +215,8 @@ def _conditions(result: dict[str, Any]) -> str:
     versions = result.get("versions", {})
     return (
         f"Median CPU seconds of {result['repeats']} processes, in turn, imports, matching and the first calls not"
-        " counted. hotcoco's `compare` takes the replicates of the difference of two models, ours those of one."
+        " counted. hotcoco's `compare` takes the replicates of the difference of two models, ours those of one and"
+        " as many samples of half of the images, which the interval is made of."
         f" {result['machine']['processor']}, {result['machine']['cpus']} CPUs, Python {result['machine']['python']}"
         f"{''.join(f', {name} {version}' for name, version in versions.items() if version)}."
         f" Commit {result['commit'][:10]}, {result['date'][:10]}."
