@@ -17,6 +17,7 @@ from valor_gpu.exports.signature import Signature as Signature
 from valor_gpu.exports.signature import grid_choice as grid_choice
 from valor_gpu.exports.texts import is_scalar, value_text
 from valor_gpu.provenance import Served as Served
+from valor_gpu.result_analysis import Analysed
 from valor_gpu.stats.intervals import Bootstrap, Intervals
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def require_matplotlib(purpose: str) -> None:
 
 
 @frozen
-class Result:
+class Result(Analysed):
     """Numbers of a metric, with the choices that made them, counts, and reasons for missing numbers.
 
     Attributes:
@@ -55,6 +56,8 @@ class Result:
 
     Args:
         state: what the numbers came from, or a function that returns it, for :meth:`with_intervals`; it is never saved.
+        analysis: a :class:`valor_gpu.analysis.base.Analysis`, which answers :meth:`errors`, :meth:`by` and their like, a
+            mapping of them by ``iou_type``, or a function that returns either; it is never saved.
         provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: unknown.
 
     Raises:
@@ -90,10 +93,12 @@ class Result:
         provenance: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
         intervals: Intervals | None = None,
         state: Resampled | Callable[[], Resampled] | None = None,
+        analysis: Any = None,
     ) -> None:
         vars(self).update(
             _provenance=provenance,
             _state=state,
+            _analysis=analysis,
             values=read_only(values),
             signature=signature,
             counts=read_only(counts or {}),
@@ -159,7 +164,7 @@ class Result:
         state = state() if callable(state) else state
         found = intervals_of(dict(numbers_of(self.values)), state, Bootstrap.of(intervals))
         kept = (self.values, self.signature, self.counts, self.reasons, self.plotter, vars(self)["_provenance"])
-        return Result(*kept, found, vars(self)["_state"])
+        return Result(*kept, found, vars(self)["_state"], vars(self)["_analysis"])
 
     def reason(self, name: str) -> str | None:
         """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""

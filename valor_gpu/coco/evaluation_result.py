@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,7 +68,19 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
 
     values = _values(evaluation)
     state = resampled_evaluation(evaluation)
-    return Result(values, Signature(choices), counts, absent_reasons(values), plot, served, state=state)
+    reasons, analysis = absent_reasons(values), _analysis_of(evaluation, choices)
+    return Result(values, Signature(choices), counts, reasons, plot, served, state=state, analysis=analysis)
+
+
+def _analysis_of(evaluation: COCOeval, choices: Mapping[str, Any]) -> Callable[[], Any]:
+    """What answers questions about errors, made at the first of them."""
+
+    def made() -> Any:
+        from valor_gpu.coco.analysis import CocoAnalysis
+
+        return CocoAnalysis(evaluation, choices)
+
+    return made
 
 
 def _sigmas(params: Any) -> dict[str, list[float]]:

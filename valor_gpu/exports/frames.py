@@ -32,7 +32,7 @@ def pandas_table(
         MissingExtraError: pandas is not installed.
     """
     columns = _columns(entries, arrays, intervals)
-    frame: pandas.DataFrame = _module("pandas", "pandas", "Result.to_pandas").DataFrame(columns)
+    frame: pandas.DataFrame = imported("pandas", "pandas", "Result.to_pandas").DataFrame(columns)
     frame.attrs.update(attributes)
     return frame.astype({name: "float64" for name in columns if name in ("value", *_ENDS)})
 
@@ -45,14 +45,21 @@ def arrow_table(
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    arrow = _module("pyarrow", "arrow", "Result.to_arrow")
+    arrow = imported("pyarrow", "arrow", "Result.to_arrow")
     columns = _columns(entries, arrays, intervals)
     kinds = [(name, arrow.float64() if name in ("value", *_ENDS) else arrow.string()) for name in columns]
     metadata = {name: json.dumps(value) for name, value in attributes.items()}
     return arrow.table(columns, schema=arrow.schema(kinds, metadata=metadata))
 
 
-def _module(name: str, extra: str, purpose: str) -> ModuleType:
+def imported(name: str, extra: str, purpose: str) -> ModuleType:
+    """Returns a module of an extra; raises :class:`MissingExtraError` where it is not installed.
+
+    Args:
+        name: of the module.
+        extra: that installs it.
+        purpose: what needs it.
+    """
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

@@ -1,0 +1,107 @@
+"""DetectionAnalysis: what results of detection answer, from the rows and pairs of their evaluation."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.analysis.base import Analysis
+from valor_gpu.analysis.matching import match_rows
+from valor_gpu.analysis.rows import Matching, Pairs, Rows
+from valor_gpu.checks import check_number
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from valor_gpu.result import Result
+
+
+class DetectionAnalysis(Analysis, ABC):
+    """Answers of a detection result; subclasses say where rows and pairs come from.
+
+    Attributes:
+        choices: of the signature of the result: metric, iou_type, limits, and so on.
+        recall_thresholds: float64 ``[R]`` at which precision is read.
+    """
+
+    choices: Mapping[str, Any]
+    recall_thresholds: NDArray[np.float64]
+
+    @abstractmethod
+    def make_rows(self) -> Rows:
+        """Returns detections and ground truths."""
+
+    @abstractmethod
+    def make_pairs(self) -> Pairs:
+        """Returns the pairs that overlap; raises :class:`InputError`, naming the argument, where none were kept."""
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Detections and ground truths."""
+        return self.make_rows()
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Pairs that overlap."""
+        return self.make_pairs()
+
+    @cached_property
+    def _matchings(self) -> dict[float, Matching]:
+        return {}
+
+    def matching(self, iou: float = 0.5) -> Matching:
+        """Returns the outcomes at one IoU threshold, made once for each.
+
+        Raises:
+            InputError: ``iou`` is not above 0 and at most 1, or below what pairs are known of.
+        """
+        check_number("iou", iou, 0, 1)
+        known = self._matchings.get(iou)
+        if known is None:
+            if not iou or iou < self.pairs.lowest:
+                raise InputError(f"iou must be above 0 and at least {self.pairs.lowest:g} but got {iou}")
+            known = self._matchings[iou] = match_rows(self.rows, self.pairs, iou)
+        return known
+
+    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+        """See :meth:`valor_gpu.result.Result.errors`."""
+        from valor_gpu.analysis.tide import detection_errors
+
+        found: Result = detection_errors(self, iou, background, protocol)
+        return found
+
+    def olrp(self, iou: float = 0.5) -> Result:
+        """See :meth:`valor_gpu.result.Result.olrp`."""
+        from valor_gpu.analysis.olrp import optimal_lrp
+
+        found: Result = optimal_lrp(self, iou)
+        return found
+
+    def operating_points(self, **choices: Any) -> Result:
+        """See :meth:`valor_gpu.result.Result.operating_points`."""
+        from valor_gpu.analysis.operating_points import operating_points
+
+        found: Result = operating_points(self, **choices)
+        return found
+
+    def image_table(self, **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.images`."""
+        from valor_gpu.analysis.image_table import image_table
+
+        return image_table(self, **choices)
+
+    def match_table(self, **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.matches`."""
+        from valor_gpu.analysis.match_table import match_table
+
+        return match_table(self, **choices)
+
+    def by(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.by`."""
+        from valor_gpu.analysis.slices import slices
+
+        return slices(self, table, columns, **choices)

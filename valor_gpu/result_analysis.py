@@ -1,0 +1,97 @@
+"""Methods of Result about the data behind its numbers: errors, operating points, tables, slices. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.checks import check_choice
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from valor_gpu.exports.column_table import ColumnTable
+    from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
+
+_UNKNOWN = (
+    "{name}() needs the data that the result came from, which no file of a result holds: ask the metric or the"
+    " evaluation for result() again"
+)
+
+
+class Analysed:
+    """Part of every result: questions about the data behind its numbers.
+
+    A result of several ``iou_type`` is asked about one of them by ``iou_type``.
+    """
+
+    def errors(
+        self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco", iou_type: str | None = None
+    ) -> Result:
+        """Returns how much average precision each kind of error costs: TIDE."""
+        found: Result = self._asked("errors", iou_type).errors(iou, background, protocol)
+        return found
+
+    def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> Result:
+        """Returns the optimal localisation recall precision error and its parts."""
+        found: Result = self._asked("olrp", iou_type).olrp(iou)
+        return found
+
+    def operating_points(
+        self,
+        beta: float | None = None,
+        precision: float | None = None,
+        recall: float | None = None,
+        cost: tuple[float, float] | None = None,
+        *,
+        iou: float = 0.5,
+        split: float | None = None,
+        intervals: int | Bootstrap | None = None,
+        iou_type: str | None = None,
+    ) -> Result:
+        """Returns the score threshold of each class that serves a purpose, with precision, recall and F there."""
+        asked = {"beta": beta, "precision": precision, "recall": recall, "cost": cost}
+        choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "intervals": intervals}
+        found: Result = self._asked("operating_points", iou_type).operating_points(**choices)
+        return found
+
+    def images(self, iou: float = 0.5, score: float | None = None, iou_type: str | None = None) -> ColumnTable:
+        """Returns a table with a row per image: true positives, false positives, misses, F1 and mean IoU."""
+        found: ColumnTable = self._asked("images", iou_type).image_table(iou=iou, score=score)
+        return found
+
+    def matches(
+        self, iou: float = 0.5, score: float | None = None, background: float = 0.1, iou_type: str | None = None
+    ) -> ColumnTable:
+        """Returns a table with a row per detection and missed ground truth: outcome, kind of error and partner."""
+        found: ColumnTable = self._asked("matches", iou_type).match_table(iou=iou, score=score, background=background)
+        return found
+
+    def by(
+        self,
+        table: Any,
+        *columns: str,
+        bins: Mapping[str, Sequence[float]] | None = None,
+        intervals: int | Bootstrap | None = None,
+        iou_type: str | None = None,
+    ) -> ColumnTable:
+        """Returns the numbers of slices of the images."""
+        found: ColumnTable = self._asked("by", iou_type).by(table, columns, bins=bins, intervals=intervals)
+        return found
+
+    def _asked(self, name: str, iou_type: str | None) -> Any:
+        """The analysis that answers; several by prefix where there are several ``iou_type``."""
+        own = vars(self)
+        if own.get("_analysis") is None:
+            raise InputError(_UNKNOWN.format(name=name))
+        if callable(own["_analysis"]):
+            own["_analysis"] = own["_analysis"]()
+        found = own["_analysis"]
+        if isinstance(found, Mapping):
+            kinds = tuple(found)
+            if iou_type is None:
+                raise InputError(f"iou_type must be one of {', '.join(map(repr, kinds))}, which the result has, for"
+                                 f" {name}()")  # fmt: skip
+            check_choice("iou_type", iou_type, kinds)
+            return found[iou_type]
+        return found
