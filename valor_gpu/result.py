@@ -56,8 +56,8 @@ class Result(Analysed):
 
     Args:
         state: what the numbers came from, or a function that returns it, for :meth:`with_intervals`; it is never saved.
-        analysis: a :class:`valor_gpu.analysis.base.Analysis`, which answers :meth:`errors`, :meth:`by` and their like, a
-            mapping of them by ``iou_type``, or a function that returns either; it is never saved.
+        analysis: a :class:`valor_gpu.analysis.base.Analysis`, which answers :meth:`errors` and its like, a mapping of
+            them by ``iou_type``, or a function that returns either; it is never saved.
         provenance: the mapping of :attr:`provenance`, or a function that returns it at the first access; None: unknown.
 
     Raises:
