@@ -13,12 +13,13 @@ from testing.examples_grouped import grouped_examples, random_arguments
 from testing.examples_records import accumulate_arguments, labels
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_reference
+from valor_gpu.ops import _accumulate_reference, _grouped_means_cpu
 from valor_gpu.ops._grouped_means_reference import each_group
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
-from valor_gpu.ops.grouped_means import GroupedMeans, grouped_means
+from valor_gpu.ops.grouped_means import grouped_means
+from valor_gpu.ops.grouped_types import GroupedMeans
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import CocoSummary
 
@@ -70,6 +71,9 @@ def check_groups(given: Tables, wanted: AccumulateChoices, groups: list[list[int
     arrays = [np.array(group, np.int64) for group in groups]
     found = grouped_means(*given, arrays, wanted, class_picks(shape))
     order = _accumulate_reference.choose_images(given[2].numpy(), wanted.by_key)
+    plain = _grouped_means_cpu.grouped_means(*(table.numpy() for table in given), arrays, wanted, class_picks(shape))
+    for mine, other in zip(plain, found):
+        assert mine.tobytes() == other.numpy().tobytes()
     names = [0.5] * shape.thresholds, [1] * shape.limits, ["all"] * shape.areas
     for index, group in enumerate(groups):
         own = replace(wanted, labels=found.labels.numpy(), images=np.arange(len(group)))
