@@ -1,4 +1,4 @@
-"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs where they are asked for."""
+"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs where asked for."""
 
 from __future__ import annotations
 
@@ -169,6 +169,12 @@ class EvaluationAnalysis(DetectionAnalysis):
         if not fits(taken.chosen) or taken.params.iouType == "keypoints_crowd":
             return [single_numbers(self.result_of(group).values) for group in groups]
         return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
+
+    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """See :class:`DetectionAnalysis`."""
+        from valor_gpu.coco.object_bins import object_numbers
+
+        return object_numbers(self._taken, attribute, bins)
 
     def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
         return objects_of_side(getattr(self._rows_taken[0], side), rows)

@@ -16,6 +16,7 @@ from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import CROWD, IGNORED, Matching, Pairs, Rows
 from valor_gpu.checks import check_number
+from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.error_records import PairColumns, part_of_images
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords
@@ -135,6 +136,26 @@ class MeanApAnalysis(DetectionAnalysis):
         from valor_gpu.detection.mean_ap_result import grouped_result_numbers
 
         return grouped_result_numbers(self.reductions, self.records, self.kept, groups)
+
+    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """See :class:`DetectionAnalysis`: records know the area ranges of the metric alone."""
+        from valor_gpu.detection.mean_ap_result import grouped_result_numbers
+
+        if attribute != "size":
+            raise InputError(f"{attribute} needs boxes, which records of {self.metric} do not hold: use COCOeval")
+        known = {AREA_RANGES[name]: index for index, name in enumerate(self.reductions.areas)}
+        for low, high in bins:
+            if (low, high) not in known:
+                ranges = ", ".join(f"({known_low:g}, {known_high:g})" for known_low, known_high in known)
+                raise InputError(
+                    f"bins of size must be area ranges of {self.metric}, {ranges}, but one is ({low:g}, {high:g}):"
+                    " COCOeval takes others"
+                )
+        everything = [np.arange(self.images)]
+        return [
+            grouped_result_numbers(self.reductions, self.records, self.kept, everything, known[pair])[0]
+            for pair in bins
+        ]
 
     def _need_pairs(self, name: str) -> None:
         if not isinstance(self.records, PairColumns):
