@@ -51,7 +51,7 @@ def object_numbers(taken: Taken, attribute: str, bins: Bins) -> list[Mapping[str
     records = replace(
         chosen.records, detections=matched.detections, ground_truths=matched.ground_truths, shape=RecordShape.of(rule)
     )
-    numbers = []
+    numbers: list[Mapping[str, float]] = []
     for place, (low, high) in enumerate(rule.area_ranges.tolist()):
         inside = [(column >= low) & (column <= high) for column in (true, found)]
         numbers.append({**_of_bin(replace(chosen, records=records), taken, place), **_counts(taken, *inside)})
