@@ -41,6 +41,8 @@ class OverlapAnalysis(DetectionAnalysis):
         matching: ``valor`` or ``doc``, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
         choices: of the signature of the result.
         result_of: returns the result of some of the images, int64 positions; None: not defined.
+        positive_only: detections of no positive score are left out, and no false positives.
+        objects: see ``boxes`` of :class:`valor_gpu.analysis.rows.Rows`.
     """
 
     def __init__(
@@ -51,7 +53,10 @@ class OverlapAnalysis(DetectionAnalysis):
         matching: str,
         choices: Mapping[str, Any],
         result_of: Callable[[Ints], Result] | None = None,
+        positive_only: bool = False,
+        objects: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None,
     ) -> None:
+        self._positive_only, self._objects = positive_only, objects
         self._overlaps, self._classes, self._rule, self._result_of = overlaps, classes, matching, result_of
         self.choices, self.metric, self.recall_thresholds = choices, str(choices["metric"]), _RECALLS
         self.image_ids, self.images = image_ids, len(image_ids)
@@ -60,10 +65,11 @@ class OverlapAnalysis(DetectionAnalysis):
         """See :class:`DetectionAnalysis`."""
         found = self._overlaps
         labels, gt_labels = (self._places(column) for column in (found.labels, found.gt_labels))
+        scores = _array(found.scores)
+        kept = scores > 0 if self._positive_only else np.ones(len(labels), np.bool_)
         return Rows(
-            self.image_ids or [], list(self._classes.values()), _array(found.sizes), _array(found.scores), labels,
-            np.ones(len(labels), np.bool_), np.zeros(len(labels), np.bool_), gt_labels,
-            np.zeros(len(gt_labels), np.uint8),
+            self.image_ids or [], list(self._classes.values()), _array(found.sizes), scores, labels, kept,
+            np.zeros(len(labels), np.bool_), gt_labels, np.zeros(len(gt_labels), np.uint8), boxes=self._objects,
         )  # fmt: skip
 
     def _places(self, labels: torch.Tensor) -> Ints:
@@ -98,7 +104,7 @@ class OverlapAnalysis(DetectionAnalysis):
             found = np.zeros(len(rows.gt_labels), np.bool_)
             found[partners[hits]] = True
             ious = np.where(hits, _array(ranked.ious), np.nan)
-            self._matchings[iou] = Matching(rows, iou, hits, ~hits, partners, ious, found)
+            self._matchings[iou] = Matching(rows, iou, hits, rows.kept & ~hits, partners, ious, found)
         return self._matchings[iou]
 
     def result_of(self, images: Ints) -> Result:
