@@ -18,6 +18,7 @@ from tests.contract_boxes import LOW, Batch, boxes_batch, drawn, drawn_batch, tu
 from tests.ddp import WORLD, run_ranks
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.leaves import leaves, numbers_of
 
 GEOMETRIES: dict[str, tuple[dict[str, Any], Callable[[int], Batch]]] = {
     "bbox": ({"box_format": "xywh"}, lambda seed: boxes_batch(seed, 5, ids=True)),
@@ -36,6 +37,7 @@ KINDS = {
 
 def fed(batches: list[Batch], **choices: Any) -> MeanAveragePrecision:
     metric = MeanAveragePrecision(**choices)
+    metric.warn_on_many_detections = False
     for batch in batches:
         metric.update(*batch)
     return metric
@@ -70,7 +72,7 @@ def expected_pairs(batch: Batch, lowest: float) -> tuple[list[int], list[int], l
         sides = (pred["boxes"].reshape(-1, 4).double().numpy(), true["boxes"].reshape(-1, 4).double().numpy())
         table = np.zeros((len(sides[0]), len(sides[1])))
         if table.size:
-            table = pycocotools().mask.iou(*sides, true["iscrowd"].tolist())
+            table = pycocotools("mask").iou(*sides, true["iscrowd"].tolist())
         for row in table:
             found = [j for j in range(len(row)) if row[j] >= lowest]
             found.sort(key=lambda j: (-row[j], -j))
@@ -211,11 +213,9 @@ def test_some_images_have_the_result_of_a_metric_that_saw_no_others(ids: bool, t
         fresh = fed([tuple([side[i] for i in sorted(places)] for side in batch)], **choices).result()
         part = found.result_of(images)
         assert part.counts == fresh.counts and part.signature == fresh.signature and part.reasons == fresh.reasons
-        for name, value in fresh.values.items():
-            np.testing.assert_array_equal(
-                list(value.values()) if isinstance(value, dict) else value,
-                list(part.values[name].values()) if isinstance(value, dict) else part.values[name],
-            )
+        assert dict(numbers_of(part.values)).keys() == dict(numbers_of(fresh.values)).keys()
+        for name, value in leaves(fresh.values):
+            np.testing.assert_array_equal(dict(leaves(part.values))[name], value, err_msg=name)
         one, other = part._asked("errors", None), fresh._asked("errors", None)
         assert one.matching(0.5).hits.tolist() == other.matching(0.5).hits.tolist()
         if errors:
@@ -289,18 +289,20 @@ def test_questions_say_what_they_need() -> None:
         _ = found.pairs
     with pytest.raises(InputError, match=r"iou must be one of iou_thresholds, 0.5, 0.55, .*, but got 0.3: make the me"):
         found.matching(0.3)
-    with pytest.raises(InputError, match=r"iou must be between 0 and 1 but got 1.5"):
+    with pytest.raises(InputError, match=r"iou must be in \[0, 1\] but got 1.5"):
         found.matching(1.5)
     assert 0.9 not in result.values["iou_thresholds"]  # numpy.linspace has 0.8999999999999999
     assert found.matching(0.9) is found.matching(0.8999999999999999)
     with_pairs = analysis(fed([boxes()], box_format="xywh", errors=0.25))
     assert with_pairs.matching(0.9) is with_pairs.matching(0.8999999999999999)
-    with pytest.raises(InputError, match="iou must be above 0 and at least 0.25 but got 0.2"):
+    with pytest.raises(InputError, match=r"iou must be above 0 and at least 0.25 but got 0.2"):
         with_pairs.matching(0.2)
 
 
 def test_keypoints_are_matched_by_their_records() -> None:
-    metric = fed([drawn_batch(1, 6)], iou_type="keypoints", sigmas=(0.2, 0.3, 0.1))
+    preds, target = drawn_batch(1, 6)
+    preds = [{key: value for key, value in item.items() if key != "boxes"} for item in preds]
+    metric = fed([(preds, target)], iou_type="keypoints", sigmas=(0.2, 0.3, 0.1))
     found = analysis(metric)
     for index, iou in enumerate(metric.iou_thresholds):
         bits = metric.state().detections[:, 13 + index // 8].numpy() >> index % 8 & 1
@@ -390,3 +392,22 @@ def test_pairs_that_contradict_themselves_are_rejected(change: Any, message: str
         message = message.split(r"\[")[0] if "pair_counts" not in message else message  # of one geometry
     with pytest.raises(InputError, match=message):
         MeanAveragePrecision(**choices).merge_state(state)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("geometry", GEOMETRIES)
+def test_a_device_finds_the_pairs_of_the_host(geometry: str) -> None:
+    choices, make = GEOMETRIES[geometry]
+    there = MeanAveragePrecision(**choices, errors=True).to("cuda")
+    batches = [make(seed) for seed in range(3)]
+    for batch in batches:
+        there.update(*[
+            [{key: value.cuda() if isinstance(value, Tensor) else value for key, value in item.items()} for item in side]
+            for side in batch
+        ])  # fmt: skip
+    here = fed(batches, **choices, errors=True)
+    found, expected = analysis(there), analysis(here)
+    assert pairs_of(found) == pairs_of(expected)
+    assert found.matching(0.5).hits.tolist() == expected.matching(0.5).hits.tolist()
+    part = np.array([0, 2, 3])
+    assert found.result_of(part).scalars() == pytest.approx(expected.result_of(part).scalars(), abs=0, nan_ok=True)
