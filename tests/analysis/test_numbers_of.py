@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from testing.keypoint_scenes import random_keypoints
+from testing.lvis_scenes import random_lvis
 from tests.coco.comparison import OURS, Objects, evaluator, random_objects, run
 from tests.coco.test_keypoints import keypoint_evaluator
+from tests.coco.test_lvis import evaluated as lvis_evaluated
 from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.exports.leaves import single_numbers
@@ -20,6 +22,7 @@ from valor_gpu.reduce.grouped_detection import GroupNumbers
 
 Numbers = Mapping[str, float]
 
+COUNTS = ("ground_truths_per_class", "detections_per_class")
 VARIANTS: dict[str, dict[str, Any]] = {
     "strict": {},
     "corrected": {"convention": "corrected"},
@@ -85,6 +88,24 @@ def test_keypoint_groups_equal_fresh_evaluations(kind: str) -> None:
     check(whole._asked("by", None), fresh, whole, 3)
 
 
+@pytest.mark.parametrize("options", [{}, {"use_cats": 0}, {"area_rng_lbl": ["every", "small", "medium", "large"]}])
+@pytest.mark.parametrize("seed", seeds(2))
+def test_lvis_groups_equal_fresh_evaluations(tmp_path: Any, seed: int, options: dict[str, Any]) -> None:
+    dataset, results = random_lvis(seed)
+
+    def fresh(images: Any = None) -> Any:
+        chosen = {} if images is None else {"img_ids": images}
+        return lvis_evaluated(tmp_path, dataset, copy.deepcopy(results), **options, **chosen).result()
+
+    whole = fresh()
+    analysis = whole._asked("by", None)
+    found = check(analysis, fresh, whole, seed)
+    assert isinstance(found, GroupNumbers) == ("area_rng_lbl" not in options)
+    everything = analysis.numbers_of_objects("size", [(0, 1e10)])[0]
+    means = {name: value for name, value in everything.items() if not name.startswith(COUNTS)}
+    same(means, {name: single_numbers(whole.values)[name] for name in means})
+
+
 def test_groups_are_of_what_accumulate_took() -> None:
     """Fewer images, categories, ranges and limits than were evaluated."""
     e = evaluation(random_objects(5))
@@ -97,8 +118,8 @@ def test_groups_are_of_what_accumulate_took() -> None:
     analysis = whole._asked("by", None)
     assert analysis.images == len(part.imgIds)
     mine, theirs = analysis.numbers_of([np.arange(analysis.images)])[0], single_numbers(whole.values)
-    counts = ("ground_truths_per_class", "detections_per_class")  # of the result: all rows that were evaluated
-    same(*({n: v for n, v in numbers.items() if not n.startswith(counts)} for numbers in (mine, theirs)))
+    # The counts of the result are of all rows that were evaluated.
+    same(*({n: v for n, v in numbers.items() if not n.startswith(COUNTS)} for numbers in (mine, theirs)))
 
 
 # ------------------------------------------------------------------------------------------ MeanAveragePrecision

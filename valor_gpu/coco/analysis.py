@@ -58,8 +58,8 @@ class Taken:
         image_objects: returns the COCO image objects.
         result_of: returns the result of some of the images that were taken, int64 positions.
         flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
-        category_groups: names of further means of ``map``, and positions of the categories that they are over;
-            None for none.
+        category_groups: names of further means of ``map``, and positions of the categories that they are over; None:
+            the result has other numbers too.
     """
 
     chosen: Chosen
@@ -167,7 +167,7 @@ class EvaluationAnalysis(DetectionAnalysis):
         from valor_gpu.coco.grouped_evaluation import evaluation_numbers, fits
 
         taken = self._taken
-        if not fits(taken.chosen) or taken.params.iouType == "keypoints_crowd":
+        if taken.category_groups is None or not fits(taken.chosen):
             return [single_numbers(self.result_of(group).values) for group in groups]
         return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
 
@@ -214,6 +214,7 @@ def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, 
     return EvaluationAnalysis(Taken(
         chosen, layout, params, geometry_of(params, chosen.strict), names,
         lambda: image_objects(evaluation.cocoGt), result_of,
+        category_groups=None if params.iouType == "keypoints_crowd" else {},
     ), choices)  # fmt: skip
 
 
@@ -227,8 +228,8 @@ def lvis_analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> Evaluatio
         evaluation: after ``run()``; nobody may change it any more.
         choices: of the signature of the result.
     """
+    from valor_gpu.coco.lvis_result import category_groups, lvis_names
     from valor_gpu.coco.lvis_result import chosen_of as chosen_of_lvis
-    from valor_gpu.coco.lvis_result import lvis_names
 
     records = evaluation._records
     assert records is not None
@@ -239,7 +240,7 @@ def lvis_analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> Evaluatio
 
     return EvaluationAnalysis(Taken(
         chosen, rows.layout, records.whole, records.geometry(), names, lambda: evaluation.lvis_gt.columns.images or (),
-        lambda images: lvis_subset(evaluation, images), rows.flags,
+        lambda images: lvis_subset(evaluation, images), rows.flags, category_groups(evaluation),
     ), choices)  # fmt: skip
 
 

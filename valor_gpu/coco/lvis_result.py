@@ -83,12 +83,17 @@ def chosen_of(evaluation: LVISEval) -> Chosen:
     )
 
 
-def _groups(evaluation: LVISEval) -> dict[str, list[int]]:
-    """Places of the categories of each frequency, where a number of it is a mean over one area range."""
+def category_groups(evaluation: LVISEval) -> dict[str, list[int]] | None:
+    """Returns places of the categories of each frequency; None where a number of it is no mean over one area range."""
     p = evaluation.params
-    if not p.use_cats or list(p.area_rng_lbl[:1]) != ["all"] or list(p.area_rng_lbl).count("all") != 1:
-        return {}
-    return {name: places for name, places in zip(_GROUPS, evaluation.freq_groups) if places}
+    if list(p.area_rng_lbl[:1]) != ["all"] or list(p.area_rng_lbl).count("all") != 1:
+        return None
+    return {name: places if p.use_cats else [] for name, places in zip(_GROUPS, evaluation.freq_groups)}
+
+
+def _groups(evaluation: LVISEval) -> dict[str, list[int]]:
+    """:func:`category_groups` that hold a category."""
+    return {name: places for name, places in (category_groups(evaluation) or {}).items() if places}
 
 
 def _resampled(chosen: Chosen, groups: Mapping[str, list[int]]) -> ResampledDetection:
