@@ -40,7 +40,7 @@ def each_group(
     table, names = PickTable(picks.numpy(), pick_thresholds.numpy()), labels.numpy()
     of_class = PickTable(class_picks.numpy(), class_thresholds.numpy())
     classes = min(1, len(names)) if agnostic else len(names)
-    ends = group_offsets.tolist()
+    ends, lengths = group_offsets.tolist(), images[:, _ROWS].cpu().numpy()
     means = np.full((len(ends) - 1, len(picks)), np.nan)
     class_means = np.full((len(ends) - 1, classes, len(class_picks)), np.nan)
     for group in range(len(ends) - 1):
@@ -49,7 +49,7 @@ def each_group(
             RecordShape(*sizes), recall_thresholds.numpy(), table.picks(), False, agnostic, full, labels=names,
             images=np.arange(len(chosen)),
         )  # fmt: skip
-        found = run(*_rows_of(chosen, detections, ground_truths, images), choices)
+        found = run(*_rows_of(chosen, lengths, detections, ground_truths, images), choices)
         means[group] = found.means[0].numpy()
         class_means[group] = class_numbers(found.curves, of_class)
     return torch.from_numpy(means), torch.from_numpy(class_means)
@@ -67,9 +67,10 @@ def class_numbers(curves: Curves, picks: PickTable) -> Any:
     return found
 
 
-def _rows_of(chosen: Any, detections: Tensor, ground_truths: Tensor, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows of some images in their order."""
-    lengths = images[:, _ROWS].cpu().numpy()
+def _rows_of(
+    chosen: Any, lengths: Any, detections: Tensor, ground_truths: Tensor, images: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows of some images in their order; ``lengths`` are int64 ``[I, 2]``, rows of each side."""
     starts = lengths.cumsum(0) - lengths
     tables = []
     for side, rows in enumerate((detections, ground_truths)):

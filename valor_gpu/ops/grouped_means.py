@@ -131,5 +131,5 @@ _GROUPED_MEANS = register(
     fake=_grouped_means_fake,
     cpu=cpp(_grouped_means_cpu_kernel),
     cuda=cuda(_grouped_means_cuda),
-    launches=("accumulate",),
+    launches=("accumulate", "precision_recall", "present_means"),
 )
