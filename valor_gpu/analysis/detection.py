@@ -17,6 +17,7 @@ from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.tide_curves import State
     from valor_gpu.result import Result
 
 
@@ -67,7 +68,15 @@ class DetectionAnalysis(Analysis, ABC):
             known = self._matchings[iou] = match_rows(self.rows, self.pairs, iou)
         return known
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
+        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
+        from valor_gpu.analysis.tide_curves import Rule
+
+        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
+
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 

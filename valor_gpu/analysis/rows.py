@@ -41,6 +41,8 @@ class Rows:
             ``ground_truths``; None where shapes were not kept.
         image_fields: returns the COCO image object of an image by its position, such as width and file_name; None
             where none are known.
+        file_order: int64 ``[I]``: place of each image in the file, or among the updates, that it came from; None: as
+            the images stand here.
     """
 
     image_ids: Sequence[Any]
@@ -56,6 +58,7 @@ class Rows:
     ground_truth_ids: Any = None
     boxes: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None
     image_fields: Callable[[int], Mapping[str, Any]] | None = None
+    file_order: Ints | None = None
 
     @cached_property
     def images(self) -> Ints:

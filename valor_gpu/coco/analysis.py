@@ -43,6 +43,7 @@ class CocoAnalysis(DetectionAnalysis):
         self.choices, self.recall_thresholds = choices, np.asarray(self._params.recThrs, np.float64)
         self._ids = [plain_text(i) if isinstance(i, str) else int(i) for i in self._params.imgIds]
         self.image_ids, self.images = self._ids, len(self._ids)
+        self._image_objects = lambda: evaluation.cocoGt.dataset.get("images", ())
 
     def make_rows(self) -> Rows:
         """See :class:`DetectionAnalysis`."""
@@ -58,8 +59,12 @@ class CocoAnalysis(DetectionAnalysis):
             self._ids, self._names, layout.lengths(), scores, detections.labels.astype(np.int64),
             _ranks(detections, scores) < params.maxDets[-1], (own < low) | (own > high),
             ground_truths.labels.astype(np.int64), flags | outside.astype(np.uint8) * np.uint8(IGNORED),
-            detections.take("id"), ground_truths.take("id"),
+            detections.take("id"), ground_truths.take("id"), file_order=self._file_order(),
         )  # fmt: skip
+
+    def _file_order(self) -> NDArray[np.int64]:
+        places = {image["id"]: place for place, image in enumerate(self._image_objects())}
+        return np.array([places.get(image_id, len(places)) for image_id in self._params.imgIds], np.int64)
 
     def make_pairs(self) -> Pairs:
         """See :class:`DetectionAnalysis`."""
