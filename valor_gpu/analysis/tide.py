@@ -100,9 +100,7 @@ def _judged(analysis: DetectionAnalysis, iou: float, background: float) -> Judge
     return Judged(analysis.rows, analysis.rows.kept, matching.hits, counted, matching.found, errors, order, order)
 
 
-def _values(
-    judged: Judged, average: Callable[[State], tuple[float, Floats]]
-) -> tuple[dict[str, Any], dict[str, str]]:
+def _values(judged: Judged, average: Callable[[State], tuple[float, Floats]]) -> tuple[dict[str, Any], dict[str, str]]:
     """AP and gains, of all classes and of each, and why one is NaN."""
     names, base = judged.rows.classes, base_state(judged)
     ap, of_classes = average(base)

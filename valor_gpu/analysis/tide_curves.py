@@ -115,4 +115,3 @@ class State:
         # In the order of COCOeval's array of precision, which decides the last bit of the mean.
         mean = np.ascontiguousarray(samples.T[:, present]).ravel().mean()
         return float(mean), np.where(present, samples.mean(axis=1), np.nan)
-

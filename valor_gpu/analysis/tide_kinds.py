@@ -69,15 +69,14 @@ def kinds_of(analysis: DetectionAnalysis, iou: float = 0.5, background: float = 
 
 
 def check_thresholds(analysis: DetectionAnalysis, iou: float, background: float) -> None:
-    """Raises :class:`InputError` unless errors at these thresholds are known."""
+    """Raises :class:`InputError` unless errors at these thresholds are known; has their pairs found."""
     check_number("iou", iou, 0, 1)
     check_number("background", background, 0, 1)
     if not iou:
         raise InputError(f"iou must be above 0 and at most 1 but got {iou}")
     if not 0 < background < iou:
         raise InputError(f"background must be above 0 and below iou, which is {iou:g}, but got {background}")
-    if background < analysis.pairs.lowest:
-        raise InputError(f"background must be at least {analysis.pairs.lowest:g} but got {background}")
+    analysis.pairs_from(background)
 
 
 def told_apart(

@@ -58,9 +58,7 @@ def base_state(judged: Judged) -> State:
     """Returns the data as they are."""
     rows = by_class(judged.rows.labels, judged.order)
     everything = np.ones(len(judged.rows.gt_labels), np.bool_)
-    return State(
-        rows, judged.rows.labels[rows], judged.counted[rows], judged.hits[rows], judged.positives(everything)
-    )
+    return State(rows, judged.rows.labels[rows], judged.counted[rows], judged.hits[rows], judged.positives(everything))
 
 
 def mended_states(judged: Judged, base: State) -> Iterator[tuple[str, State]]:

@@ -46,7 +46,7 @@ def _subset(pairs: Pairs, used: Bools) -> Pairs:
 
 
 def _earlier_first(pairs: Pairs) -> Pairs:
-    """The pairs with those of a detection that have the same IoU in the opposite order: the earlier ground truth first."""
+    """The pairs with runs of equal IoU of a detection turned: the earlier ground truth first."""
     new = np.ones(len(pairs.ious), np.bool_)
     new[1:] = (pairs.ious[1:] != pairs.ious[:-1]) | (pairs.detections[1:] != pairs.detections[:-1])
     if new.all():
@@ -76,7 +76,7 @@ def _matched(rows: Rows, pairs: Pairs, kept: Bools, iou: float) -> tuple[Bools, 
     reach = _subset(pairs, pairs.ious >= iou)
     opposite = replaced(
         rows, kept=kept, unmatched_ignored=np.zeros_like(kept), gt_labels=rows.gt_labels[turned],
-        gt_flags=rows.gt_flags[turned],
+        gt_flags=np.zeros_like(rows.gt_flags), free=None,
     )  # fmt: skip
     found = match_rows(opposite, Pairs(reach.lowest, reach.counts, turned[reach.ground_truths], reach.ious), iou)
     assert found.found is not None
@@ -96,5 +96,5 @@ def _in_file_order(rows: Rows) -> Ints:
     """int64 ``[D]``: rows of detections, image after image as the file of ground truths has them."""
     if rows.file_order is None:
         return np.arange(len(rows.scores))
-    found: Ints = np.argsort(rows.file_order[rows.images], kind="stable")
+    found: Ints = np.argsort(rows.file_order()[rows.images], kind="stable")
     return found
