@@ -79,15 +79,15 @@ def test_mean_that_a_fix_empties_is_nan_with_a_reason():
 
 
 def test_gains_before_they_are_clamped_are_those_of_tidecv():
-    from valor_gpu.analysis.tide_mend import base_state, mended_states
+    from valor_gpu.analysis.tide_mend import Mended
     from valor_gpu.analysis.tide_program import RULE, judged_by_program
 
     for name in ("val2014_100_fakebbox", "val2014_100_fakesegm_mask_iou75"):
         truth, detections, iou_type, iou = DATA[name]()
         analysis = evaluated(truth, detections, iou_type)._asked("errors", None)
         judged = judged_by_program(analysis.rows, analysis.pairs, iou, 0.1)
-        base = base_state(judged)
-        ap = base.average_precision(RULE)[0]
-        gains = {kind: state.average_precision(RULE)[0] - ap for kind, state in mended_states(judged, base)}
+        states = Mended(judged)
+        ap = states.base().average_precision(RULE)[0]
+        gains = {kind: state.average_precision(RULE)[0] - ap for kind, state in states.mended()}
         for short, gain in GOLDEN[name]["unclamped"].items():
             assert np.isclose(gains[NAMES[short]] * 100, gain, rtol=0, atol=1e-9), (name, short)

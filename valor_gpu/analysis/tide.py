@@ -11,7 +11,7 @@ import numpy as np
 from valor_gpu.analysis.rows import Bools, Floats, Ints
 from valor_gpu.analysis.tide_curves import State
 from valor_gpu.analysis.tide_kinds import DETECTION_KINDS, check_thresholds, kinds_of
-from valor_gpu.analysis.tide_mend import GAIN_NAMES, MAIN_KINDS, Judged, base_state, descending, mended_states
+from valor_gpu.analysis.tide_mend import GAIN_NAMES, MAIN_KINDS, Judged, Mended, descending
 from valor_gpu.analysis.tide_program import RULE, judged_by_program
 from valor_gpu.analysis.tide_result import DetectionErrors, plot_errors
 from valor_gpu.checks import check_choice
@@ -102,9 +102,9 @@ def _judged(analysis: DetectionAnalysis, iou: float, background: float) -> Judge
 
 def _values(judged: Judged, average: Callable[[State], tuple[float, Floats]]) -> tuple[dict[str, Any], dict[str, str]]:
     """AP and gains, of all classes and of each, and why one is NaN."""
-    names, base = judged.rows.classes, base_state(judged)
-    ap, of_classes = average(base)
-    mended = {name: average(state) for name, state in mended_states(judged, base)}
+    names, states = judged.rows.classes, Mended(judged)
+    ap, of_classes = average(states.base())
+    mended = {name: average(state) for name, state in states.mended()}
     gains = {name: mended[name][0] - ap for name in GAIN_NAMES}
     per_class = {name: dict(zip(names, (mended[name][1] - of_classes).tolist())) for name in GAIN_NAMES}
     values = {"ap": ap, "gains": gains, "ap_per_class": dict(zip(names, of_classes.tolist())),
@@ -124,21 +124,18 @@ def _values(judged: Judged, average: Callable[[State], tuple[float, Floats]]) ->
 
 def _counts(judged: Judged) -> Mapping[str, Ints]:
     """int64 ``[K]`` by name: detections by their own class, ground truths by theirs."""
-    rows, errors = judged.rows, judged.errors
-    classes = len(rows.classes)
-
-    def detections(chosen: Bools) -> Ints:
-        return np.bincount(rows.labels[chosen], minlength=classes)
+    rows, errors, table = judged.rows, judged.errors, judged.counts()
+    of_kinds = table.sum(axis=1)
 
     def ground_truths(chosen: Bools) -> Ints:
-        return np.bincount(rows.gt_labels[chosen], minlength=classes)
+        return np.bincount(rows.gt_labels[chosen], minlength=len(rows.classes))
 
     return {
         "ground_truths": ground_truths(rows.gt_counts),
-        "hits": detections(judged.hits),
-        **{name: detections(errors.kinds == code) for code, name in enumerate(DETECTION_KINDS)},
+        "hits": table[:, 1, -1],
+        **{name: of_kinds[:, code] for code, name in enumerate(DETECTION_KINDS)},
         "missed": ground_truths(errors.missed),
-        "false_positives": detections(judged.counted & ~judged.hits),
+        "false_positives": table[:, 1, :-1].sum(axis=1),
         "false_negatives": ground_truths(rows.gt_counts & ~judged.found),
-        "ignored": detections(judged.kept & ~judged.counted),
+        "ignored": np.bincount(rows.labels[judged.kept & ~judged.counted], minlength=len(rows.classes)),
     }

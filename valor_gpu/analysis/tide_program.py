@@ -7,7 +7,7 @@ import numpy as np
 from valor_gpu._frozen import replaced
 from valor_gpu.analysis.matching import match_rows
 from valor_gpu.analysis.rows import Bools, Ints, Pairs, Rows
-from valor_gpu.analysis.tide_curves import Rule, by_class
+from valor_gpu.analysis.tide_curves import Rule
 from valor_gpu.analysis.tide_kinds import told_apart
 from valor_gpu.analysis.tide_mend import Judged, descending
 
@@ -61,7 +61,8 @@ def _within_limit(rows: Rows) -> Bools:
     """Bool ``[D]``: among the best of their image, of equal scores the first."""
     if rows.lengths[0].max(initial=0) <= _LIMIT:
         return np.ones(len(rows.scores), np.bool_)
-    order = by_class(rows.images, descending(rows.scores, np.arange(len(rows.scores))))
+    order = descending(rows.scores, np.arange(len(rows.scores)))
+    order = order[np.argsort(rows.images[order], kind="stable")]
     first = rows.lengths[0].cumsum() - rows.lengths[0]
     kept = np.zeros(len(order), np.bool_)
     kept[order] = np.arange(len(order)) - first[rows.images[order]] < _LIMIT
