@@ -59,8 +59,28 @@ class Judged:
 
 def descending(scores: Floats, rows: Ints) -> Ints:
     """Returns ``rows`` by descending score; equal scores as they were."""
-    order: Ints = rows[np.argsort(-scores[rows], kind="stable")]
-    return order
+    values = -scores[rows]
+    order = np.argsort(values)  # several times faster than a stable sort
+    first = _runs(values[order]) * len(rows)
+    keys = first + order
+    keys.sort()
+    found: Ints = rows[keys - first]
+    return found
+
+
+def errors_first(scores: Floats, order: Ints, hits: Bools) -> Ints:
+    """Returns detections by descending score with errors before hits of the same score, else as ``order`` has them."""
+    keys = (_runs(scores[order]) * 2 + hits[order]) * len(order) + np.arange(len(order))
+    keys.sort()
+    found: Ints = order[keys % max(len(order), 1)]
+    return found
+
+
+def _runs(values: Floats) -> Ints:
+    """int64 ``[N]``: 0, 1, ... for the runs of equal values; NaN, which come last, equal each other."""
+    runs = np.zeros(len(values), np.int64)
+    np.cumsum((values[1:] != values[:-1]) & ~np.isnan(values[:-1]), out=runs[1:])
+    return runs
 
 
 class Mended:

@@ -9,7 +9,7 @@ from valor_gpu.analysis.matching import match_rows
 from valor_gpu.analysis.rows import Bools, Ints, Pairs, Rows
 from valor_gpu.analysis.tide_curves import Rule
 from valor_gpu.analysis.tide_kinds import told_apart
-from valor_gpu.analysis.tide_mend import Judged, descending
+from valor_gpu.analysis.tide_mend import Judged, descending, errors_first
 
 _LIMIT = 100
 """Detections of an image, of all classes together."""
@@ -34,10 +34,8 @@ def judged_by_program(rows: Rows, pairs: Pairs, iou: float, background: float) -
     errors = told_apart(rows, counting, kept & ~hits, found, iou, background, True)
     counted = kept & ~_in_crowds(rows, pairs, kept & ~hits, iou)
     images = _in_file_order(rows)
-    everything = images[kept[images]]
-    errors_first = np.concatenate([everything[~hits[everything]], everything[hits[everything]]])
-    orders = (descending(rows.scores, part) for part in (everything, errors_first))
-    return Judged(rows, kept, hits, counted, found, errors, *orders)
+    order = descending(rows.scores, images[kept[images]])
+    return Judged(rows, kept, hits, counted, found, errors, order, errors_first(rows.scores, order, hits))
 
 
 def _subset(pairs: Pairs, used: Bools) -> Pairs:
