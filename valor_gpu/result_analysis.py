@@ -71,12 +71,23 @@ class Analysed:
                 for the metric.
 
         Example:
+            >>> import contextlib, io
             >>> from valor_gpu.coco import COCO, COCOeval
-            >>> box, near = [0, 0, 10, 10], [4, 0, 10, 10]
-            >>> truth = COCO.from_dict({
-            ...     "images": [{"id": 1}], "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
-            ...     "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": box, "area": 100, "iscrowd": 0}],
-            ... })
+            >>> one = {"image_id": 1, "bbox": [0, 0, 10, 10]}
+            >>> truth, cat = COCO(), {"id": 1, "category_id": 1, "area": 100, "iscrowd": 0, **one}
+            >>> names = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
+            >>> truth.dataset = {"images": [{"id": 1}], "categories": names, "annotations": [cat]}
+            >>> dog = {"category_id": 2, "score": 0.9, **one}  # a cat that is called a dog
+            >>> with contextlib.redirect_stdout(io.StringIO()):
+            ...     truth.createIndex()
+            ...     evaluation = COCOeval(truth, truth.loadRes([dog]), "bbox")
+            ...     evaluation.evaluate()
+            ...     evaluation.accumulate()
+            >>> errors = evaluation.result().errors()
+            >>> round(errors.values["ap"], 3), round(errors.values["gains"]["classification"], 3)
+            (0.0, 1.0)
+            >>> errors.counts["classification"], errors.values["counts_per_class"]["classification"]["dog"]
+            (1, 1)
         """
         found: DetectionErrors = self._asked("errors", iou_type).errors(iou, background, protocol)
         return found
