@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -69,6 +70,7 @@ class MeanApAnalysis(DetectionAnalysis):
             found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
             # An ignored detection that matches nothing is out of the range of areas, at every threshold.
             (ignored & ~matched).any(1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            file_order=lambda: self.kept,
         )  # fmt: skip
 
     def make_pairs(self) -> Pairs:
@@ -111,7 +113,9 @@ class MeanApAnalysis(DetectionAnalysis):
             made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
         return made
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         self._need_pairs("errors()")
         return super().errors(iou, background, protocol)
