@@ -93,17 +93,7 @@ def told_apart(
         background: threshold of background.
         closed: whether an IoU of exactly ``iou`` with the own class is localization, not duplicate.
     """
-    near = np.flatnonzero(pairs.ious >= background)
-    detections, ground_truths = pairs.detections[near], pairs.ground_truths[near]
-    used = errors[detections] & rows.gt_counts[ground_truths]
-    detections, ground_truths, ious = detections[used], ground_truths[used], pairs.ious[near[used]]
-    same = rows.labels[detections] == rows.gt_labels[ground_truths]
-    starts = _starts(detections)
-    about = detections[starts]
-    places = np.repeat(np.arange(len(about)), np.diff(np.r_[starts, len(detections)]))
-    (target, own), (aside, other) = (
-        _best(len(about), places[chosen], ground_truths[chosen], ious[chosen]) for chosen in (same, ~same)
-    )
+    about, (target, own), (aside, other) = _best_of_both(rows, pairs, errors, background)
     rules = {
         LOCALIZATION: (own >= background) & ((own <= iou) if closed else (own < iou)),
         CLASSIFICATION: other >= iou,
@@ -122,6 +112,22 @@ def told_apart(
     usable[targets[(kinds == LOCALIZATION) | (kinds == CLASSIFICATION)]] = True
     usable &= rows.gt_counts & ~found
     return ErrorKinds(kinds, targets, target_ious, usable, rows.gt_counts & ~found & ~usable)
+
+
+def _best_of_both(
+    rows: Rows, pairs: Pairs, errors: Bools, background: float
+) -> tuple[Ints, tuple[Ints, Floats], tuple[Ints, Floats]]:
+    """Errors that overlap a ground truth by ``background``, and the best of their own class and of others."""
+    near = np.flatnonzero(pairs.ious >= background)
+    detections, ground_truths = pairs.detections[near], pairs.ground_truths[near]
+    used = errors[detections] & rows.gt_counts[ground_truths]
+    detections, ground_truths, ious = detections[used], ground_truths[used], pairs.ious[near[used]]
+    same = rows.labels[detections] == rows.gt_labels[ground_truths]
+    starts = _starts(detections)
+    about = detections[starts]
+    places = np.repeat(np.arange(len(about)), np.diff(np.r_[starts, len(detections)]))
+    own = _best(len(about), places[same], ground_truths[same], ious[same])
+    return about, own, _best(len(about), places[~same], ground_truths[~same], ious[~same])
 
 
 def _starts(values: Ints) -> Ints:
