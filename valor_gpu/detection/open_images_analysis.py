@@ -83,7 +83,9 @@ class OpenImagesAnalysis(DetectionAnalysis):
         """Raises :class:`InputError`: there are none."""
         raise self._without_pairs("a question about pairs")
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """Raises :class:`InputError`."""
         raise self._without_pairs("errors()")
 
