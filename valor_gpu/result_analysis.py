@@ -52,7 +52,8 @@ class Analysed:
                 ``iou``, or for one ``iou``.
             protocol: ``coco``: matching, limits, ignored detections, recall samples and mean are those of this result,
                 so that ``ap`` is its number at ``iou`` to the last bit, and a gain is what an evaluation of the mended
-                data would show. Detections beyond the limit have no part, in the mended data neither. ``tidecv``:
+                data would show. Detections beyond the limit have no part, in the mended data neither. To metrics by
+                Valor's rules, detections of equal score stand as they came, which may move ``ap``. ``tidecv``:
                 those of the program of the authors, version 1.0.1: 100 detections of an image over all classes,
                 detections in crowds are among the errors, classes with detections alone have an AP of 0, and the
                 gains of the first six kinds are at least 0.
@@ -71,22 +72,16 @@ class Analysed:
                 for the metric.
 
         Example:
-            >>> import contextlib, io
-            >>> from valor_gpu.coco import COCO, COCOeval
-            >>> one = {"image_id": 1, "bbox": [0, 0, 10, 10]}
-            >>> truth, cat = COCO(), {"id": 1, "category_id": 1, "area": 100, "iscrowd": 0, **one}
-            >>> names = [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}]
-            >>> truth.dataset = {"images": [{"id": 1}], "categories": names, "annotations": [cat]}
-            >>> dog = {"category_id": 2, "score": 0.9, **one}  # a cat that is called a dog
-            >>> with contextlib.redirect_stdout(io.StringIO()):
-            ...     truth.createIndex()
-            ...     evaluation = COCOeval(truth, truth.loadRes([dog]), "bbox")
-            ...     evaluation.evaluate()
-            ...     evaluation.accumulate()
-            >>> errors = evaluation.result().errors()
+            >>> import torch
+            >>> from valor_gpu.detection import MeanAveragePrecision
+            >>> metric, box = MeanAveragePrecision(errors=True), torch.tensor([[0.0, 0.0, 10.0, 10.0]])
+            >>> dog = {"boxes": box, "scores": torch.tensor([0.9]), "labels": torch.tensor([2])}
+            >>> cat = {"boxes": box, "labels": torch.tensor([1])}
+            >>> metric.update([dog], [cat])  # a cat that is called a dog
+            >>> errors = metric.result().errors()
             >>> round(errors.values["ap"], 3), round(errors.values["gains"]["classification"], 3)
             (0.0, 1.0)
-            >>> errors.counts["classification"], errors.values["counts_per_class"]["classification"]["dog"]
+            >>> errors.counts["classification"], errors.values["counts_per_class"]["classification"]["2"]
             (1, 1)
         """
         found: DetectionErrors = self._asked("errors", iou_type).errors(iou, background, protocol)

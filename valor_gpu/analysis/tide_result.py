@@ -21,6 +21,16 @@ class DetectionErrors(Result):
 
     ``values`` has ``ap``, ``gains`` by kind, ``ap_per_class``, ``gains_per_class`` and ``counts_per_class`` by kind and
     class; at several pairs these under the text of each pair, such as ``0.75``, with ``counts`` among them.
+
+    Example:
+        >>> import torch
+        >>> from valor_gpu.detection import MeanAveragePrecision
+        >>> metric, box = MeanAveragePrecision(errors=True), torch.tensor([[0.0, 0.0, 10.0, 10.0]])
+        >>> dog = {"boxes": box, "scores": torch.tensor([0.9]), "labels": torch.tensor([2])}
+        >>> metric.update([dog], [{"boxes": box, "labels": torch.tensor([1])}])
+        >>> errors = metric.result().errors([0.5, 0.75])
+        >>> errors.at(0.75).counts["classification"], errors.table().rows()[0]["share"]
+        (1, 1.0)
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
