@@ -17,8 +17,10 @@ from testing.oracles import pycocotools
 from tests.contract_boxes import LOW, Batch, boxes_batch, drawn, drawn_batch, turned_batch
 from tests.ddp import WORLD, run_ranks
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection.error_records import Links, stored_by_class
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import leaves, numbers_of
+from valor_gpu.ops.match_batch import MatchBatch, Pairs
 
 GEOMETRIES: dict[str, tuple[dict[str, Any], Callable[[int], Batch]]] = {
     "bbox": ({"box_format": "xywh"}, lambda seed: boxes_batch(seed, 5, ids=True)),
@@ -394,17 +396,45 @@ def test_pairs_that_contradict_themselves_are_rejected(change: Any, message: str
         MeanAveragePrecision(**choices).merge_state(state)
 
 
+def test_room_that_no_pair_uses_is_left_out() -> None:
+    """Kernels of CUDA write the pairs of a detection into room for all ground truths of its image."""
+    offsets, counts = torch.tensor([0, 3, 6, 9, 11]), torch.tensor([2, 0, 3, 1], dtype=torch.int32)
+    places = torch.tensor([2, 0, 9, 9, 9, 9, 1, 2, 0, 1, 9], dtype=torch.int32)
+    ious = torch.tensor([0.75, 0.5, -1, -1, -1, -1, 0.5, 0.25, 0.125, 0.375, -1], dtype=torch.float64)
+    links = Links.of(Pairs(offsets, counts, places, ious))
+    assert links.ground_truths.tolist() == [2, 0, 1, 2, 0, 1]
+    assert links.ious.tolist() == [0.75, 0.5, 0.5, 0.25, 0.125, 0.375]
+    lengths = torch.tensor([[3, 1], [3, 2]])
+    labels = {"labels": [torch.tensor([7, 7, 8]), torch.tensor([8])]}
+    batch = MatchBatch(
+        lengths, gt_labels=[torch.tensor([7, 7, 8]), torch.tensor([7, 8])], pairs=links.stored(), **labels
+    )
+    ((found, _),) = stored_by_class({"bbox": (batch, torch.tensor(0))}).values()
+    assert found.pairs.counts.tolist() == [1, 0, 1, 1] and found.pairs.offsets.tolist() == [0, 2, 2, 5, 6]
+    first = found.pairs.offsets[:-1][found.pairs.counts > 0]
+    assert found.pairs.ground_truths[first].tolist() == [0, 2, 1]
+    assert found.pairs.similarities[first].tolist() == [0.5, 0.25, 0.375]
+
+
+def test_no_graph_captures_the_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = MeanAveragePrecision("xywh", errors=True)
+    monkeypatch.setattr("valor_gpu.ops._launch.capturing", lambda: True)
+    with pytest.raises(InputError, match="errors=True waits for the device and must not run inside the capture of a C"):
+        metric.update(*boxes_batch(1, 2))
+
+
 @pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 @pytest.mark.parametrize("geometry", GEOMETRIES)
 def test_a_device_finds_the_pairs_of_the_host(geometry: str) -> None:
+    def moved(item: dict[str, Any]) -> dict[str, Any]:
+        return {key: value.cuda() if isinstance(value, Tensor) else value for key, value in item.items()}
+
     choices, make = GEOMETRIES[geometry]
     there = MeanAveragePrecision(**choices, errors=True).to("cuda")
     batches = [make(seed) for seed in range(3)]
     for batch in batches:
-        there.update(*[
-            [{key: value.cuda() if isinstance(value, Tensor) else value for key, value in item.items()} for item in side]
-            for side in batch
-        ])  # fmt: skip
+        there.update(*([moved(item) for item in side] for side in batch))
     here = fed(batches, **choices, errors=True)
     found, expected = analysis(there), analysis(here)
     assert pairs_of(found) == pairs_of(expected)

@@ -71,7 +71,9 @@ class MeanApAnalysis(DetectionAnalysis):
             self.kept.tolist() if self.image_ids is None else self.image_ids, classes, np.stack((lengths, gt_lengths)),
             found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
             # An ignored detection that matches nothing is out of the range of areas, at every threshold.
-            np.logical_or.reduce(ignored & ~matched, axis=1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            np.logical_or.reduce(ignored & ~matched, axis=1), gt_labels,
+            np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            file_order=lambda: self.kept,
         )  # fmt: skip
 
     def make_pairs(self) -> Pairs:
@@ -119,7 +121,9 @@ class MeanApAnalysis(DetectionAnalysis):
             made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
         return made
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         self._need_pairs("errors()")
         return super().errors(iou, background, protocol)
@@ -226,7 +230,8 @@ def _taken(table: torch.Tensor, rows: Ints | None) -> Bytes:
 
 def _spread(starts: Ints, sizes: Ints) -> Ints:
     """From each start on, as many indices as its size says."""
-    found: Ints = np.repeat(starts - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
+    found: Ints = np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+    found += np.arange(len(found))
     return found
 
 
