@@ -33,7 +33,49 @@ class Analysed:
         return found
 
     def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> Result:
-        """Returns the optimal localisation recall precision error and its parts."""
+        """Returns the optimal localisation recall precision error and its parts, of every class and their means.
+
+        Of the detections of a class whose score reaches a threshold, TP are true positives at ``iou``, FP false
+        positives, and FN ground truths without one. Their error is LRP = (sum of (1 - IoU) / (1 - ``iou``) over TP
+        + FP + FN) / (TP + FP + FN): 0 is perfect, 1 as bad as no detection. oLRP is the least LRP over all thresholds;
+        of equal ones the lowest threshold counts. Detections that match a crowd or an ignored ground truth count
+        nowhere.
+
+        Panoptic segments have no scores and match above an IoU of 0.5. Their result has LRP errors as they are:
+        ``lrp``, ``lrp_localization``, ``lrp_false_positive`` and ``lrp_false_negative``, over all categories, with
+        ``_things`` or ``_stuff`` behind the name over some, and with ``_per_class`` of each.
+
+        Source: Oksuz, Cam, Kalkan, Akbas, "One Metric to Measure Them All: Localisation Recall Precision (LRP) for
+        Evaluating Visual Detection Tasks", TPAMI 2021.
+
+        Args:
+            iou: least IoU (of keypoints OKS) of a true positive, above 0 and below 1.
+            iou_type: of a result that has several.
+
+        Returns:
+            ``olrp``; at the optimum ``olrp_localization``, the mean 1 - IoU of true positives,
+            ``olrp_false_positive``, 1 - precision, and ``olrp_false_negative``, 1 - recall; each also as a mapping by
+            class, such as ``olrp_per_class``; and ``score_threshold_per_class``, the lowest score that the optimum
+            keeps. A class without a ground truth that counts is NaN. One without a true positive has oLRP 1, false
+            negative error 1, and no other part. Means are over the classes that have the number, as in the
+            authors' program. ``with_intervals`` chooses thresholds anew in every replicate.
+
+        Raises:
+            InputError: ``iou`` is out of range, the metric did not keep IoUs (``errors=True`` keeps them), or LRP is
+                not defined for it.
+
+        Example:
+            >>> import contextlib, io
+            >>> from valor_gpu.coco import COCO, COCOeval
+            >>> with contextlib.redirect_stdout(io.StringIO()):
+            ...     truth = COCO("examples/data/instances_val2014_100.json")
+            ...     found = truth.loadRes("examples/data/instances_val2014_fakebbox100_results.json")
+            ...     evaluation = COCOeval(truth, found, "bbox")
+            ...     evaluation.evaluate(), evaluation.accumulate()
+            >>> olrp = evaluation.result().olrp()
+            >>> round(olrp.values["olrp"], 4), olrp.values["score_threshold_per_class"]["dog"]
+            (0.5015, 0.236)
+        """
         found: Result = self._asked("olrp", iou_type).olrp(iou)
         return found
 
