@@ -9,6 +9,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.points_result import OperatingPoints
     from valor_gpu.exports.column_table import ColumnTable
     from valor_gpu.result import Result
     from valor_gpu.stats.intervals import Bootstrap
@@ -88,13 +89,14 @@ class Analysed:
         *,
         iou: float = 0.5,
         split: float | None = None,
+        seed: int = 0,
         intervals: int | Bootstrap | None = None,
         iou_type: str | None = None,
-    ) -> Result:
+    ) -> OperatingPoints:
         """Returns the score threshold of each class that serves a purpose, with precision, recall and F there."""
         asked = {"beta": beta, "precision": precision, "recall": recall, "cost": cost}
-        choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "intervals": intervals}
-        found: Result = self._asked("operating_points", iou_type).operating_points(**choices)
+        choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "seed": seed, "intervals": intervals}
+        found: OperatingPoints = self._asked("operating_points", iou_type).operating_points(**choices)
         return found
 
     def images(self, iou: float = 0.5, score: float | None = None, iou_type: str | None = None) -> ColumnTable:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.analysis.rows import Floats
 from valor_gpu.analysis.score_rankings import Ranking, ResampledRankings, Weights, rankings_of
+from valor_gpu.analysis.thresholds import at
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, Signature
 
@@ -84,12 +85,6 @@ def class_errors(ranking: Ranking, iou: float, weights: Weights | None = None) -
         losses, tp, fp, error = (at(part, best) for part in (kept.losses, kept.tp, kept.fp, errors))
         parts = [error, losses / tp, fp / (tp + fp), (positives - tp) / positives, ranking.thresholds[best]]
     return _table(positives, [np.where(tp > 0, part, number) for part, number in zip(parts, _WITHOUT_HIT)])
-
-
-def at(table: NDArray[Any], places: NDArray[Any]) -> NDArray[Any]:
-    """Returns the number at one place of each row: ``[...]`` of ``[..., G]``."""
-    found: NDArray[Any] = np.asarray(table[places] if table.ndim == 1 else table[np.arange(len(table)), places])
-    return found
 
 
 def _table(positives: NDArray[Any], rows: Sequence[NDArray[Any]]) -> Floats:
