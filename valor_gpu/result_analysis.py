@@ -93,7 +93,56 @@ class Analysed:
         intervals: int | Bootstrap | None = None,
         iou_type: str | None = None,
     ) -> OperatingPoints:
-        """Returns the score threshold of each class that serves a purpose, with precision, recall and F there."""
+        """Returns the score threshold of each class that serves a purpose, with precision, recall and F there.
+
+        Thresholds are chosen among all scores: a threshold keeps the detections whose score is at least it. Of
+        thresholds that serve the purpose alike the highest is taken; of those of the highest precision with a recall
+        asked for, the one of the highest recall. Detections that match a crowd or an ignored ground truth count
+        nowhere. Without a purpose it is ``beta=1``.
+
+        A threshold flatters the numbers of the data that it was chosen on. ``split`` takes that out.
+
+        Args:
+            beta: the largest F of this beta, above 0: (1 + beta^2) TP / ((1 + beta^2) TP + beta^2 FN + FP).
+            precision: the largest recall with a precision of at least this, above 0 and at most 1.
+            recall: the highest precision with a recall of at least this, above 0 and at most 1.
+            cost: the least cost of errors, of a false positive and of a missed ground truth.
+            iou: least IoU (of keypoints OKS) of a true positive.
+            split: the fraction of the images that thresholds are chosen on; the numbers are those of the others. Both
+                parts are drawn by ``seed``, the same on every machine.
+            seed: of ``split``, 0 to 2**64 - 1.
+            intervals: replicates of a bootstrap over images, or its choices; each replicate chooses its thresholds
+                anew, so that the intervals are those of the numbers that such a choice gives on images like these.
+            iou_type: of a result that has several.
+
+        Returns:
+            ``score_threshold``, ``precision``, ``recall``, the F (``f1``, or of another beta ``f2``, ``f0.5``) and,
+            where it is the purpose, ``cost``: of all detections at one threshold, those of classes without a ground
+            truth as false positives; and by class, such as ``precision_per_class``. Where no threshold reaches the
+            number, they are NaN, and the reason names the best that can be reached. Where no detection is a true
+            positive, or to keep none costs least, there is no threshold and no precision, and recall and F are 0.
+            ``lines("ultralytics")``, ``lines("detectron2")`` and ``lines("yaml")`` are text to paste; ``plot()`` draws
+            the lines over scores.
+
+        Raises:
+            InputError: there are several purposes, a number is out of range, or the metric has no scores.
+
+        Example:
+            >>> import contextlib, io
+            >>> from valor_gpu.coco import COCO, COCOeval
+            >>> with contextlib.redirect_stdout(io.StringIO()):
+            ...     truth = COCO("examples/data/instances_val2014_100.json")
+            ...     found = truth.loadRes("examples/data/instances_val2014_fakebbox100_results.json")
+            ...     evaluation = COCOeval(truth, found, "bbox")
+            ...     evaluation.evaluate(), evaluation.accumulate()
+            >>> points = evaluation.result().operating_points(precision=0.9)
+            >>> points.values["score_threshold"], round(points.values["recall"], 3)
+            (0.643, 0.287)
+            >>> points.values["score_threshold_per_class"]["dog"]
+            0.236
+            >>> print(points.lines("yaml"))  # doctest: +ELLIPSIS
+            # metric:OperatingPoints|of:COCOeval|iou_type:bbox...
+        """
         asked = {"beta": beta, "precision": precision, "recall": recall, "cost": cost}
         choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "seed": seed, "intervals": intervals}
         found: OperatingPoints = self._asked("operating_points", iou_type).operating_points(**choices)

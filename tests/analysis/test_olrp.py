@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import math
@@ -86,6 +87,7 @@ def test_a_plain_loop_over_all_thresholds(seed: int, iou: float) -> None:
         assert olrp.values[name] == pytest.approx(np.mean(there) if there else math.nan, abs=1e-15, nan_ok=True)
 
 
+@functools.cache
 def example(kind: str) -> COCOeval:
     data = ROOT / "examples" / "data"
 

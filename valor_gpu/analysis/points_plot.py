@@ -48,19 +48,19 @@ def plot_points(
         if name not in rankings:
             raise InputError(f"label and classes must be of the {len(rankings)} classes of the result but got {name!r}")
     axes = axes_to_draw(ax, (8.4, 4.6), resize)
-    chosen = (
-        [(name, rankings[name]) for name in classes] if classes else [(label, rankings[label] if label else pooled)]
-    )
-    handles, texts = [], []
-    for name, ranking in chosen:
+    drawn: list[str | None] = [*classes] if classes else [label]
+    chosen = [(name, pooled if name is None else rankings[name]) for name in drawn]
+    handles: list[Any] = []
+    texts: list[str] = []
+    for of, ranking in chosen:
         scores, lines = _lines(ranking, f_name)
-        for number, values in lines.items() if classes is None else [(f_name, lines[f_name])]:
+        for number, values in lines.items() if not classes else [(f_name, lines[f_name])]:
             style = line_style(len(handles))
             handles += axes.plot(scores, values, drawstyle="steps-pre", linewidth=1.7, **style)
-            threshold, there = (_value(points, each, name) for each in ("score_threshold", number))
-            texts.append(f"{str(name) if classes else number} {'none' if math.isnan(there) else f'{there:.3f}'}")
+            threshold, there = (_value(points, each, of) for each in ("score_threshold", number))
+            texts.append(f"{of if classes else number} {'none' if math.isnan(there) else f'{there:.3f}'}")
             axes.plot([threshold], [there], "o", color=style["color"], markersize=5)
-        if classes is None and not math.isnan(threshold):
+        if not classes and not math.isnan(threshold):
             axes.axvline(threshold, color="0.6", linewidth=0.8)
     axes.set(xlabel="score threshold", ylabel=f_name if classes else "ratio", ylim=(0, 1.02))
     axes.grid(**GRID)

@@ -89,8 +89,8 @@ class OperatingPoints(Result):
     def lines(self, form: str) -> str:
         """Returns text to paste into a program that uses the thresholds.
 
-        The programs keep scores above a threshold, so each number lies below the lowest score that is kept, as far from
-        the highest that is left out, with as few digits as tell both apart. A class without a threshold has the common
+        The programs keep scores above a threshold, so each number lies between the highest score that is left out and
+        the lowest that is kept, with as few digits as tell both apart. A class without a threshold has the common
         one, and a comment says why; where to keep no detection costs least it has 1, which no score exceeds.
 
         Args:
@@ -138,11 +138,11 @@ class OperatingPoints(Result):
 
 
 def between(low: float, high: float) -> float:
-    """Returns the number with the fewest digits near the middle that is at least ``low`` and below ``high``.
+    """Returns a number of few digits that is at least ``low`` and below ``high``: their middle, rounded.
 
     Example:
         >>> between(0.31234, 0.31301), between(0.0, 0.9), between(0.5, 0.5000001)
-        (0.3127, 0.5, 0.50000005)
+        (0.313, 0.5, 0.5)
     """
     middle = low + (high - low) / 2
     rounded = (round(middle, digits) for digits in range(1, _DIGITS + 1))

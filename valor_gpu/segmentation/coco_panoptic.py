@@ -112,7 +112,7 @@ class PanopticEvaluation:
         resampled = partial(resampled_panoptic, tables, list(self.ground_truth.annotations), things, names)
         reasons = panoptic_reasons(values)
         result = Result(values, Signature(choices), counts, reasons, provenance=host_provenance, state=resampled)
-        result = answers_lrp(result, tables, list(self.ground_truth.annotations), things, names)
+        result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

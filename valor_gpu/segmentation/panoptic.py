@@ -214,7 +214,7 @@ class _PanopticMetric(Metric[Any]):
         signature = Signature({"metric": type(self).__name__, **self._identity.config})
         counts = {"images": images, **segment_counts(table, self._state_rule)}
         result = Result(values, signature, counts, panoptic_reasons(values), state=resampled)
-        result = answers_lrp(result, *_lrp_tables(state, self.modified), things, names)
+        result = answers_lrp(result, None if self.modified else partial(_segments, state), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
@@ -233,10 +233,8 @@ def _resampled(state: ImageSegments, things: NDArray[np.bool_], names: Sequence[
     return resampled_panoptic(tables, tables, things, names)
 
 
-def _lrp_tables(state: SegmentCounts | ImageSegments, modified: bool) -> tuple[Any, Any]:
-    """Counts of segments, and of each image as its key where they are kept; of the modified metric none."""
-    if modified:
-        return None, None
+def _segments(state: SegmentCounts | ImageSegments) -> tuple[NDArray[np.int64], Any]:
+    """Counts of segments; where those of each image are kept, they are its key as well."""
     if isinstance(state, SegmentCounts):
         return state.table(), None
     tables = state.counts.cpu().numpy()

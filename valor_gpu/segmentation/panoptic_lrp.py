@@ -7,7 +7,7 @@ Visual Detection Tasks", TPAMI 2021, section 5. Segments have no scores, so ther
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,6 +23,7 @@ from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no
 
 Floats = NDArray[np.float64]
 Names = Sequence[str]
+Segments = Callable[[], tuple[NDArray[np.int64], Any]] | None
 
 NUMBERS = ("lrp", "lrp_localization", "lrp_false_positive", "lrp_false_negative")
 _IOU = 0.5
@@ -33,30 +34,40 @@ class PanopticAnalysis(Analysis):
     """Answers of a panoptic result from its counts of segments; questions about images go to another analysis.
 
     Args:
-        result: the panoptic result.
-        tables: int64 ``[8, C]``, or ``[N, 8, C]`` of each image; None: LRP is not defined for the metric.
-        keys: of the images, see :class:`ResampledImages`; None: the images are not kept.
+        signature: of the panoptic result.
+        counts: of the panoptic result.
+        of_images: the analysis that answers questions about images, a function that returns it, or None.
+        segments: returns int64 ``[8, C]`` and None, or ``[N, 8, C]`` of each image and the keys of the images, see
+            :class:`ResampledImages`; None: LRP is not defined for the metric.
         things: bool ``[C]``.
         names: of the categories.
     """
 
     image_ids = None
 
-    def __init__(self, result: Result, tables: NDArray[np.int64] | None, keys: Any, things: Any, names: Names) -> None:
-        self.metric, self.images = str(result.signature["metric"]), result.counts["images"]
-        self._signature, self._counts, self._of_images = result.signature, result.counts, vars(result)["_analysis"]
-        self._tables, self._keys, self._things, self._names = tables, keys, things, names
+    def __init__(
+        self,
+        signature: Signature,
+        counts: Mapping[str, int],
+        of_images: Any,
+        segments: Segments,
+        things: Any,
+        names: Names,
+    ) -> None:
+        self.metric, self.images = str(signature["metric"]), counts["images"]
+        self._signature, self._counts, self._of_images = signature, counts, of_images
+        self._segments, self._things, self._names = segments, things, names
 
     def olrp(self, iou: float) -> Result:
         """See :meth:`valor_gpu.result.Result.olrp`."""
-        if self._tables is None:
+        if self._segments is None:
             raise self._undefined("olrp")
         if iou != _IOU:
             raise InputError(f"iou must be {_IOU} for panoptic segments, which match above that IoU, but got {iou}")
-        table = self._tables if self._tables.ndim == 2 else self._tables.sum(0)
+        tables, keys = self._segments()
+        table = tables if tables.ndim == 2 else tables.sum(0)
         values = lrp_values(table, self._things, self._names)
-        kept = self._keys is not None
-        state = partial(resampled_lrp, self._tables, self._keys, self._things, self._names) if kept else no_images
+        state = no_images if keys is None else partial(resampled_lrp, tables, keys, self._things, self._names)
         signature = Signature({**self._signature, "metric": "LRP", "of": self.metric})
         return Result(values, signature, self._counts, _reasons(values), state=state)
 
@@ -68,9 +79,12 @@ class PanopticAnalysis(Analysis):
         return found.by(table, columns, **choices)
 
 
-def answers_lrp(result: Result, tables: NDArray[np.int64] | None, keys: Any, things: Any, names: Names) -> Result:
+def answers_lrp(result: Result, segments: Segments, things: Any, names: Names) -> Result:
     """Returns the panoptic result, which answers :meth:`valor_gpu.result.Result.olrp` now; see PanopticAnalysis."""
-    vars(result)["_analysis"] = PanopticAnalysis(result, tables, keys, things, names)
+    own = vars(result)
+    own["_analysis"] = partial(
+        PanopticAnalysis, result.signature, result.counts, own["_analysis"], segments, things, names
+    )
     return result
 
 
