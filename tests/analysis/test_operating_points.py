@@ -15,6 +15,7 @@ from testing.coco_scenes import dataset, scored_scene
 from tests.analysis.test_olrp import example, matching_of
 from tests.coco.test_intervals import ours, repeated, state_of
 from tests.fuzz import seeds
+from valor_gpu.analysis import score_rankings
 from valor_gpu.analysis.operating_points import chosen_images
 from valor_gpu.analysis.points_result import between
 from valor_gpu.analysis.rows import Matching
@@ -220,9 +221,24 @@ def test_a_threshold_of_one_half_and_the_numbers_of_the_other(purpose: dict[str,
         for key, value in found.items():
             assert math.isnan(value) == ((key if name is None else f"{key}_per_class/{name}") in points.reasons)
     assert points.signature["split"] == 0.5 and points.signature["seed"] == 7
-    ones = state_of(points)._numbers(np.ones((1, 12), np.uint8))
+    ones = state_of(points)._numbers(np.ones((12, 1), np.uint8))
     assert ones["precision"][0] == pytest.approx(points.values["precision"], nan_ok=True)
     assert not (chosen_images(12, 0.5, 8) == part).all() and chosen_images(100, 0.2, 0).sum() == 20
+
+
+@pytest.mark.parametrize(("largest", "kinds"), [(3, None), (255, None), (255, (np.uint64,))])
+def test_sums_of_weights_side_by_side(largest: int, kinds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 16 bits, of 32, and of 64, which sums of 16 million detections need."""
+    if kinds:
+        monkeypatch.setattr(score_rankings, "_SUMS", kinds)
+    rng = np.random.default_rng(5)
+    weights, images = rng.integers(0, largest + 1, (40, 7)).astype(np.uint8), rng.integers(0, 40, 900)
+    weights[3] = largest
+    ends = np.array([0, 1, 1, 17, 899, 900])
+    found = score_rankings.Weights(weights).sums(images, ends)
+    assert found.dtype == np.int64
+    for lane in range(7):
+        assert found[lane].tolist() == [sum(int(weights[i, lane]) for i in images[:end]) for end in ends]
 
 
 def test_intervals_of_points() -> None:

@@ -67,7 +67,7 @@ def class_errors(ranking: Ranking, iou: float, weights: Weights | None = None) -
     Args:
         ranking: with losses.
         iou: of true positives.
-        weights: uint8 ``[L, U]`` of images in replicates; None: each image counts once.
+        weights: of images in L replicates; None: each image counts once.
 
     Returns:
         NaN where the class has no ground truth that counts; 1, NaN, NaN, 1, NaN where it has no true positive.
@@ -108,9 +108,12 @@ def _values(table: Floats, classes: Sequence[str]) -> dict[str, Any]:
     return {**dict(means), **{name: dict(zip(classes, row)) for name, row in zip(names, table.tolist())}}
 
 
-def _replicates(rankings: Sequence[Ranking], iou: float, classes: Sequence[str], weights: Weights) -> dict[str, Floats]:
+def _replicates(
+    rankings: Sequence[Ranking], iou: float, classes: Sequence[str], weights: NDArray[np.uint8]
+) -> dict[str, Floats]:
     """Numbers of replicates by leaf names."""
-    table = np.stack([class_errors(ranking, iou, weights) for ranking in rankings], -1)  # [5, L, K]
+    packed = Weights(weights)
+    table = np.stack([class_errors(ranking, iou, packed) for ranking in rankings], -1)  # [5, L, K]
     found = dict(zip(NUMBERS, mean_where(table[:4])))
     for name, part in zip((*(f"{name}_per_class" for name in NUMBERS), THRESHOLDS), table):
         found |= {f"{name}/{of}": part[:, place] for place, of in enumerate(classes)}

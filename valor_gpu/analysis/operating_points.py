@@ -155,18 +155,25 @@ class Chooser:
             kept = ranking.kept()
             place = self.purpose.best(kept)
             return Point(self._numbers(ranking, kept, kept, place), self.purpose, kept, int(place), False)
-        sides = (_first(ranking.kept(side[None].astype(np.uint8))) for side in (self.part, ~self.part))
-        choosing, reported = next(sides), next(sides)
+        choosing, reported = (_first(ranking.kept(side)) for side in self.sides(np.ones((len(self.part), 1), np.uint8)))
         place = self.purpose.best(choosing)
         numbers = self._numbers(ranking, choosing, reported, place)
         return Point(numbers, self.purpose, choosing, int(place), True)
 
-    def replicates(self, ranking: Ranking, weights: Weights) -> dict[str, NDArray[Any]]:
-        """Returns the numbers of replicates, float64 ``[L]`` by name; thresholds are chosen in each anew."""
+    def sides(self, weights: NDArray[np.uint8]) -> tuple[Weights, Weights]:
+        """Returns the weights of the images that thresholds are chosen on, and of those that are reported.
+
+        Args:
+            weights: uint8 ``[U, L]`` of all images.
+        """
         if self.part is None:
-            choosing = reported = ranking.kept(weights)
-        else:
-            choosing, reported = (ranking.kept(weights * side) for side in (self.part, ~self.part))
+            return (both := Weights(weights)), both
+        return Weights(weights * self.part[:, None]), Weights(weights * ~self.part[:, None])
+
+    def replicates(self, ranking: Ranking, sides: tuple[Weights, Weights]) -> dict[str, NDArray[Any]]:
+        """Returns the numbers of replicates, float64 ``[L]`` by name; thresholds are chosen in each anew."""
+        choosing = ranking.kept(sides[0])
+        reported = choosing if self.part is None else ranking.kept(sides[1])
         return self._numbers(ranking, choosing, reported, self.purpose.best(choosing))
 
     def _numbers(self, ranking: Ranking, choosing: Kept, reported: Kept, place: Any) -> dict[str, NDArray[Any]]:
@@ -182,12 +189,17 @@ def _first(kept: Kept) -> Kept:
 
 
 def _replicates(
-    chooser: Chooser, pooled: Ranking, rankings: Sequence[Ranking], classes: Sequence[str], weights: Weights
+    chooser: Chooser,
+    pooled: Ranking,
+    rankings: Sequence[Ranking],
+    classes: Sequence[str],
+    weights: NDArray[np.uint8],
 ) -> dict[str, Floats]:
     """Numbers of replicates by leaf names."""
-    found = dict(chooser.replicates(pooled, weights))
+    sides = chooser.sides(weights)
+    found = dict(chooser.replicates(pooled, sides))
     for of, ranking in zip(classes, rankings):
-        found |= {f"{name}_per_class/{of}": each for name, each in chooser.replicates(ranking, weights).items()}
+        found |= {f"{name}_per_class/{of}": each for name, each in chooser.replicates(ranking, sides).items()}
     return found
 
 

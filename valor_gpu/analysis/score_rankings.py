@@ -15,9 +15,52 @@ from valor_gpu.reduce.resampled_detection import cluster_codes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Resampled, holders
 
-Weights = NDArray[np.uint8]
-_NUMBERS_AT_A_TIME = 1 << 20  # running counts of a portion of replicates: 4 MB, or of 8 replicates
-_MOST_AT_A_TIME = 64
+_SUMS = (np.uint16, np.uint32, np.uint64)
+_NUMBERS_AT_A_TIME = 1 << 20  # running counts of a portion of replicates: 4 MB, or of 16 replicates
+_LEAST_AT_A_TIME, _MOST_AT_A_TIME = 16, 64
+
+
+class Weights:
+    """Weights of images in L replicates, of which several are added at a time: side by side in words of 64 bits.
+
+    Args:
+        weights: uint8 ``[U, L]``.
+    """
+
+    def __init__(self, weights: NDArray[np.uint8]) -> None:
+        self._weights, self._largest = weights, int(weights.max(initial=0))
+        self._words: dict[Any, NDArray[np.uint64]] = {}
+
+    def sums(self, images: Ints, ends: Ints) -> Ints:
+        """Returns the sums of the weights of the first ``ends`` images, int64 ``[L, E]``."""
+        kind = next(kind for kind in _SUMS if self._largest * len(images) <= np.iinfo(kind).max)
+        words = self._packed(kind)
+        if not len(images):
+            return np.zeros((self._weights.shape[1], len(ends)), np.int64)
+        running = np.take(words, images, axis=1)
+        np.cumsum(running, axis=1, out=running)
+        words_at = np.ascontiguousarray(running[:, ends - 1] * (ends > 0))
+        lanes = words_at.view(kind).reshape(len(words), len(ends), -1).transpose(0, 2, 1).reshape(-1, len(ends))
+        return np.asarray(lanes[: self._weights.shape[1]], np.int64)
+
+    def weighted(self, images: Ints, values: Floats) -> Floats:
+        """Returns the values of images times the weights of these, float64 ``[L, n]``."""
+        found: Floats = np.take(self._rows, images, axis=1) * values
+        return found
+
+    @cached_property
+    def _rows(self) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(self._weights.T)
+
+    def _packed(self, kind: Any) -> NDArray[np.uint64]:
+        """Words ``[W, U]``, each with the weights of as many replicates as numbers of a kind fit in."""
+        if kind not in self._words:
+            units, lanes = self._weights.shape
+            side = 8 // np.dtype(kind).itemsize
+            wide = np.zeros((units, -(-lanes // side) * side), kind)
+            wide[:, :lanes] = self._weights
+            self._words[kind] = np.ascontiguousarray(wide.view(np.uint64).T)
+        return self._words[kind]
 
 
 @frozen
@@ -89,26 +132,17 @@ class Ranking:
         """Counts what each threshold keeps.
 
         Args:
-            weights: uint8 ``[L, U]``, how often each image counts in each replicate; None: each once.
+            weights: how often each image counts in each replicate; None: each once.
         """
         ends, losses = self._hit_ends, None if self.losses is None else self.losses[self.hits]
         if weights is None:
             sums = None if losses is None else losses.cumsum()[ends - 1]
             return Kept(ends, self._ends - ends, len(self.gt_images), sums)
         hit_images, fp_images = self._images_of
-        found = np.take(weights, hit_images, axis=1)
-        sums = None if losses is None else np.cumsum(found * losses, axis=1)[:, ends - 1]
-        return Kept(
-            _running(found)[:, ends], _running(np.take(weights, fp_images, axis=1))[:, self._ends - ends],
-            np.take(weights, self.gt_images, axis=1).sum(1, dtype=np.int64), sums,
-        )  # fmt: skip
-
-
-def _running(weights: Weights) -> NDArray[np.int32]:
-    """int32 ``[L, n + 1]``: the sums of the first 0, 1, ... n weights."""
-    found = np.zeros((len(weights), weights.shape[1] + 1), np.int32)
-    np.cumsum(weights, axis=1, out=found[:, 1:])
-    return found
+        if losses is not None:
+            losses = np.cumsum(weights.weighted(hit_images, losses), axis=1)[:, ends - 1]
+        positives = weights.sums(self.gt_images, np.array([len(self.gt_images)]))[:, 0]
+        return Kept(weights.sums(hit_images, ends), weights.sums(fp_images, self._ends - ends), positives, losses)
 
 
 def rankings_of(matching: Matching) -> tuple[Ranking, list[Ranking]]:
@@ -143,7 +177,7 @@ class ResampledRankings(Resampled):
     Args:
         matching: what the numbers came from.
         image_ids: see :class:`valor_gpu.analysis.base.Analysis`.
-        numbers: computes numbers float64 ``[L]`` by their leaf names, from weights uint8 ``[L, U]`` of the images.
+        numbers: computes numbers float64 ``[L]`` by their leaf names, from weights uint8 ``[U, L]`` of the images.
         by_class: names of the mappings whose numbers are of classes.
         longest: detections of the longest ranking.
         refused: reasons of numbers without an interval, by their leaf names.
@@ -156,7 +190,7 @@ class ResampledRankings(Resampled):
         self,
         matching: Matching,
         image_ids: Sequence[Any] | None,
-        numbers: Callable[[Weights], Mapping[str, Floats]],
+        numbers: Callable[[NDArray[np.uint8]], Mapping[str, Floats]],
         by_class: Sequence[str],
         longest: int,
         refused: Mapping[str, str] | None = None,
@@ -164,11 +198,11 @@ class ResampledRankings(Resampled):
         self._rows, self._keys, self._numbers, self._by_class = matching.rows, image_ids, numbers, by_class
         self._refused = dict(refused or {})
         self.units = matching.rows.lengths.shape[1]
-        self.chunk = min(_MOST_AT_A_TIME, max(8, _NUMBERS_AT_A_TIME // max(longest, self.units, 1)))
+        self.chunk = min(_MOST_AT_A_TIME, max(_LEAST_AT_A_TIME, _NUMBERS_AT_A_TIME // max(longest, self.units, 1)))
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """See :class:`Resampled`."""
-        return self._numbers(np.ascontiguousarray(draws.array().T))
+        return self._numbers(draws.array())
 
     def range_of(self, name: str) -> tuple[float, float]:
         """See :class:`Resampled`: ratios are within 0 and 1; thresholds and costs have no range."""
