@@ -155,15 +155,18 @@ def test_one_image_by_hand() -> None:
     boxes = [[0, 0, 10, 10], [50, 50, 10, 10], [90, 0, 10, 10]]
     truth = {
         "images": [{"id": 1, "width": 200, "height": 200}],
-        "categories": [{"id": n, "name": name} for n, name in enumerate(("cat", "dog", "cow", "ant"), 1)],
+        "categories": [{"id": n, "name": name} for n, name in enumerate(("cat", "dog", "cow", "ant", "bee"), 1)],
         "annotations": [
             *({"id": n + 1, "category_id": 1, "bbox": boxes[n], **box} for n in range(2)),
-            *({"id": n, "category_id": n, "bbox": boxes[0], **box} for n in (3, 4)),
+            *({"id": n, "category_id": n, "bbox": boxes[0], **box} for n in (3, 4, 5)),
         ],
     }
     scores = [(0, 0.9), (2, 0.8), (1, 0.7), (2, 0.7), (2, 0.1)]
     results = [{"image_id": 1, "category_id": 1, "bbox": boxes[at], "score": score} for at, score in scores]
     results += [{"image_id": 1, "category_id": label, "bbox": boxes[2], "score": 0.6} for label in (2, 3)]
+    results += [
+        {"image_id": 1, "category_id": 5, "bbox": boxes[at], "score": score} for at, score in ((2, 0.9), (0, 0.8))
+    ]
     result = ours((truth, results)).result()
 
     def point(name: str = "cat", **purpose: Any) -> list[float]:
@@ -179,6 +182,10 @@ def test_one_image_by_hand() -> None:
     assert point(cost=(1, 2.5)) == pytest.approx([0.7, 0.5, 1, 2 / 3, 2])
     assert point("cow") == pytest.approx([math.nan, math.nan, 0, 0], nan_ok=True)
     assert point("cow", cost=(1, 1)) == pytest.approx([math.nan, math.nan, 0, 0, 1], nan_ok=True)
+    assert point("bee", cost=(1, 1)) == pytest.approx(
+        point("cow", cost=(1, 1)), nan_ok=True
+    )  # a false positive costs what it finds
+    assert point("bee", cost=(1, 1.5)) == pytest.approx([0.8, 0.5, 1, 2 / 3, 1])
     points = result.operating_points(precision=0.9)
     assert points.reason("precision_per_class/dog") == "no ground truth of the class counts"
     nothing = "no detection of the class is a true positive at this IoU"
@@ -186,7 +193,7 @@ def test_one_image_by_hand() -> None:
     assert points.reason("recall_per_class/ant") == nothing
     points = result.operating_points(recall=0.75)
     assert points.reason("recall_per_class/ant") == nothing
-    assert points.reason("score_threshold") == "no threshold reaches recall 0.75: the highest recall is 0.5"
+    assert points.reason("score_threshold") == "no threshold reaches recall 0.75: the highest recall is 0.6"
     costs = result.operating_points(cost=(9, 1))
     assert costs.reason("score_threshold_per_class/cow") == "to keep no detection costs least"
 
