@@ -9,6 +9,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.points_result import OperatingPoints
     from valor_gpu.analysis.tide_result import DetectionErrors
     from valor_gpu.exports.column_table import ColumnTable
     from valor_gpu.result import Result
@@ -88,7 +89,49 @@ class Analysed:
         return found
 
     def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> Result:
-        """Returns the optimal localisation recall precision error and its parts."""
+        """Returns the optimal localisation recall precision error and its parts, of every class and their means.
+
+        Of the detections of a class whose score reaches a threshold, TP are true positives at ``iou``, FP false
+        positives, and FN ground truths without one. Their error is LRP = (sum of (1 - IoU) / (1 - ``iou``) over TP
+        + FP + FN) / (TP + FP + FN): 0 is perfect, 1 as bad as no detection. oLRP is the least LRP over all thresholds;
+        of equal ones the lowest threshold counts. Detections that match a crowd or an ignored ground truth count
+        nowhere.
+
+        Panoptic segments have no scores and match above an IoU of 0.5. Their result has LRP errors as they are:
+        ``lrp``, ``lrp_localization``, ``lrp_false_positive`` and ``lrp_false_negative``, over all categories, with
+        ``_things`` or ``_stuff`` behind the name over some, and with ``_per_class`` of each.
+
+        Source: Oksuz, Cam, Kalkan, Akbas, "One Metric to Measure Them All: Localisation Recall Precision (LRP) for
+        Evaluating Visual Detection Tasks", TPAMI 2021.
+
+        Args:
+            iou: least IoU (of keypoints OKS) of a true positive, above 0 and below 1.
+            iou_type: of a result that has several.
+
+        Returns:
+            ``olrp``; at the optimum ``olrp_localization``, the mean 1 - IoU of true positives,
+            ``olrp_false_positive``, 1 - precision, and ``olrp_false_negative``, 1 - recall; each also as a mapping by
+            class, such as ``olrp_per_class``; and ``score_threshold_per_class``, the lowest score that the optimum
+            keeps. A class without a ground truth that counts is NaN. One without a true positive has oLRP 1, false
+            negative error 1, and no other part. Means are over the classes that have the number, as in the
+            authors' program. ``with_intervals`` chooses thresholds anew in every replicate.
+
+        Raises:
+            InputError: ``iou`` is out of range, the metric did not keep IoUs (``errors=True`` keeps them), or LRP is
+                not defined for it.
+
+        Example:
+            >>> import contextlib, io
+            >>> from valor_gpu.coco import COCO, COCOeval
+            >>> with contextlib.redirect_stdout(io.StringIO()):
+            ...     truth = COCO("examples/data/instances_val2014_100.json")
+            ...     found = truth.loadRes("examples/data/instances_val2014_fakebbox100_results.json")
+            ...     evaluation = COCOeval(truth, found, "bbox")
+            ...     evaluation.evaluate(), evaluation.accumulate()
+            >>> olrp = evaluation.result().olrp()
+            >>> round(olrp.values["olrp"], 4), olrp.values["score_threshold_per_class"]["dog"]
+            (0.5015, 0.236)
+        """
         found: Result = self._asked("olrp", iou_type).olrp(iou)
         return found
 
@@ -101,13 +144,63 @@ class Analysed:
         *,
         iou: float = 0.5,
         split: float | None = None,
+        seed: int = 0,
         intervals: int | Bootstrap | None = None,
         iou_type: str | None = None,
-    ) -> Result:
-        """Returns the score threshold of each class that serves a purpose, with precision, recall and F there."""
+    ) -> OperatingPoints:
+        """Returns the score threshold of each class that serves a purpose, with precision, recall and F there.
+
+        Thresholds are chosen among all scores: a threshold keeps the detections whose score is at least it. Of
+        thresholds that serve the purpose alike the highest is taken; of those of the highest precision with a recall
+        asked for, the one of the highest recall. Detections that match a crowd or an ignored ground truth count
+        nowhere. Without a purpose it is ``beta=1``.
+
+        A threshold flatters the numbers of the data that it was chosen on. ``split`` takes that out.
+
+        Args:
+            beta: the largest F of this beta, above 0: (1 + beta^2) TP / ((1 + beta^2) TP + beta^2 FN + FP).
+            precision: the largest recall with a precision of at least this, above 0 and at most 1.
+            recall: the highest precision with a recall of at least this, above 0 and at most 1.
+            cost: the least cost of errors, of a false positive and of a missed ground truth.
+            iou: least IoU (of keypoints OKS) of a true positive.
+            split: the fraction of the images that thresholds are chosen on; the numbers are those of the others. Both
+                parts are drawn by ``seed``, the same on every machine.
+            seed: of ``split``, 0 to 2**64 - 1.
+            intervals: replicates of a bootstrap over images, or its choices; each replicate chooses its thresholds
+                anew, so that the intervals are those of the numbers that such a choice gives on images like these.
+            iou_type: of a result that has several.
+
+        Returns:
+            ``score_threshold``, ``precision``, ``recall``, the F (``f1``, or of another beta ``f2``, ``f0.5``) and,
+            where it is the purpose, ``cost``: of all detections at one threshold, those of classes without a ground
+            truth as false positives; and by class, such as ``precision_per_class``. Where no threshold reaches the
+            number, they are NaN, and the reason names the best that can be reached. Where no detection is a true
+            positive, or to keep none costs least, there is no threshold and no precision, and recall and F are 0.
+            ``lines("ultralytics")``, ``lines("detectron2")`` and ``lines("yaml")`` are text to paste; ``plot()`` draws
+            the lines over scores.
+
+        Raises:
+            InputError: there are several purposes, a number is out of range, or the metric has no scores.
+
+        Example:
+            >>> import contextlib, io
+            >>> from valor_gpu.coco import COCO, COCOeval
+            >>> with contextlib.redirect_stdout(io.StringIO()):
+            ...     truth = COCO("examples/data/instances_val2014_100.json")
+            ...     found = truth.loadRes("examples/data/instances_val2014_fakebbox100_results.json")
+            ...     evaluation = COCOeval(truth, found, "bbox")
+            ...     evaluation.evaluate(), evaluation.accumulate()
+            >>> points = evaluation.result().operating_points(precision=0.9)
+            >>> points.values["score_threshold"], round(points.values["recall"], 3)
+            (0.643, 0.287)
+            >>> points.values["score_threshold_per_class"]["dog"]
+            0.236
+            >>> print(points.lines("yaml"))  # doctest: +ELLIPSIS
+            # metric:OperatingPoints|of:COCOeval|iou_type:bbox...
+        """
         asked = {"beta": beta, "precision": precision, "recall": recall, "cost": cost}
-        choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "intervals": intervals}
-        found: Result = self._asked("operating_points", iou_type).operating_points(**choices)
+        choices: dict[str, Any] = {**asked, "iou": iou, "split": split, "seed": seed, "intervals": intervals}
+        found: OperatingPoints = self._asked("operating_points", iou_type).operating_points(**choices)
         return found
 
     def images(self, iou: float = 0.5, score: float | None = None, iou_type: str | None = None) -> ColumnTable:

@@ -34,6 +34,7 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.panoptic_lrp import answers_lrp
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
 from valor_gpu.stats.intervals import Bootstrap
 
@@ -111,6 +112,7 @@ class PanopticEvaluation:
         resampled = partial(resampled_panoptic, tables, list(self.ground_truth.annotations), things, names)
         reasons = panoptic_reasons(values)
         result = Result(values, Signature(choices), counts, reasons, provenance=host_provenance, state=resampled)
+        result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
