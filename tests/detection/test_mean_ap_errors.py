@@ -181,6 +181,48 @@ def test_padded_images_have_the_pairs_of_lists() -> None:
         np.testing.assert_array_equal(getattr(found.rows, name), getattr(expected.rows, name), err_msg=name)
 
 
+def _with_padding(state: dict[str, Any]) -> dict[str, Any]:
+    """The state with two rows of padding after the detections of each image, and one after its ground truths."""
+    sizes = state["images"][:, 4:6].tolist()
+    parts: dict[str, list[Tensor]] = {"detections": [], "ground_truths": [], "pair_counts": []}
+    first, gt_first = 0, 0
+    for size, gt_size in sizes:
+        for name, start, count, more in (
+            ("detections", first, size, 2),
+            ("pair_counts", first, size, 2),
+            ("ground_truths", gt_first, gt_size, 1),
+        ):
+            rows = state[name][start : start + count]
+            padding = rows.new_zeros((more, rows.shape[1]))
+            if name == "detections":
+                padding[:, 12] = 255
+            parts[name] += [rows, padding]
+        first, gt_first = first + size, gt_first + gt_size
+    images = state["images"].clone()
+    images[:, 4:6] += torch.tensor([2, 1])
+    return {**state, **{name: torch.cat(rows) for name, rows in parts.items()}, "images": images}
+
+
+def test_rows_of_padding_which_states_of_cuda_hold_are_left_out() -> None:
+    choices = {"box_format": "xywh", "errors": True}
+    metric, padded = fed(split(boxes(), 5), **choices), MeanAveragePrecision(**choices)
+    state = {name: torch.cat(now) if isinstance(now, list) else now for name, now in metric.metric_state.items()}
+    padded.merge_state(_with_padding(state))
+    found, expected = analysis(padded), analysis(metric)
+    assert pairs_of(found) == pairs_of(expected)
+    for name in ("lengths", "scores", "labels", "kept", "unmatched_ignored", "gt_labels", "gt_flags"):
+        np.testing.assert_array_equal(getattr(found.rows, name), getattr(expected.rows, name), err_msg=name)
+    for iou in (0.2, 0.5):
+        assert found.matching(iou).partners.tolist() == expected.matching(iou).partners.tolist()
+    part = np.array([0, 3, 4])
+    assert pairs_of(found.result_of(part)._asked("errors", None)) == pairs_of(
+        expected.result_of(part)._asked("errors", None)
+    )
+    assert dict(numbers_of(found.result_of(part).values)) == pytest.approx(
+        dict(numbers_of(expected.result_of(part).values)), abs=0, nan_ok=True
+    )
+
+
 def test_rows_are_those_of_the_images_in_the_order_of_ids() -> None:
     batch = boxes()
     found = analysis(fed(split(batch, 5), box_format="xywh", max_detection_thresholds=[1, 3], errors=True))

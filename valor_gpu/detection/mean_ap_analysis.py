@@ -137,7 +137,7 @@ class MeanApAnalysis(DetectionAnalysis):
         """See :class:`valor_gpu.analysis.base.Analysis`."""
         from valor_gpu.detection.mean_ap_result import mean_ap_result
 
-        rows = torch.from_numpy(np.sort(self.kept[np.asarray(images, np.int64)]))  # arrival may break ties
+        rows = torch.from_numpy(self.kept[np.asarray(images, np.int64)])
         part = part_of_images(self.records, rows.to(self.records.images.device))
         return mean_ap_result(self.reductions, [("", part)])
 
