@@ -134,11 +134,17 @@ def evaluated_names(evaluation: COCOeval) -> list[str]:
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
     """A different name for each category: its own, or its id where it has none; both where others have that name too.
 
+    A category that comes again is named by its number as well: ``dog (3) #2``.
+
     Example:
         >>> category_names([{"id": 1, "name": "cat"}, {"id": 2}, {"id": 3, "name": "dog"}, {"id": 4, "name": "dog"}])
         ['cat', '2', 'dog (3)', 'dog (4)']
     """
     names = [str(category.get("name", category["id"])) for category in categories]
+    seen: Counter[Any] = Counter()
+    for place, category in enumerate(categories):
+        seen[category["id"]] += 1
+        names[place] += f" #{seen[category['id']]}" if seen[category["id"]] > 1 else ""
     while len(set(names)) < len(names):  # again, since another category may be called "dog (3)"
         times = Counter(names)
         names = [f"{name} ({c['id']})" if times[name] > 1 else name for name, c in zip(names, categories)]
