@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from valor_gpu.analysis.score_rankings import Ranking
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
+from valor_gpu.exports.intervals import bounds_text, exists
+from valor_gpu.exports.result_text import result_text
+from valor_gpu.exports.texts import value_text
 from valor_gpu.result import Result, require_matplotlib
 from valor_gpu.stats.intervals import Bootstrap
 
@@ -85,6 +88,28 @@ class OperatingPoints(Result):
 
         own = vars(self)
         return plot_points(self, own["_f_name"], own["_pooled"], own["_rankings"], ax, **options)
+
+    def __str__(self) -> str:
+        common = {name: value for name, value in self.values.items() if not isinstance(value, Mapping)}
+        text = result_text(common, self.counts, str(self.signature), self.reason, self.intervals)
+        return "\n".join([*self._class_lines(list(common)), text])
+
+    def _class_lines(self, names: list[str]) -> Iterator[str]:
+        """Yields a table of the classes that have a threshold; F with its interval, where it has one."""
+        rows = [["class", *names]]
+        for name in vars(self)["_rankings"]:
+            numbers = [self.values[f"{each}_per_class"][name] for each in names]
+            if not math.isnan(numbers[0]):
+                interval = self.intervals.get(f"{vars(self)['_f_name']}_per_class/{name}")
+                bounds = [bounds_text(interval)] if interval is not None and exists(interval) else []
+                rows.append([name, *map(value_text, numbers), *bounds])
+        if len(rows) > 1:
+            rows.append(["all at one threshold", *(value_text(self.values[each]) for each in names)])
+            widths = [max(len(row[place]) for row in rows) for place in range(len(names) + 1)]
+            for first, *cells in rows:
+                aligned = (f"{cell:>{width}}" for cell, width in zip(cells, [*widths[1:], 0]))
+                yield "  ".join([f"{first:<{widths[0]}}", *aligned]).rstrip()
+            yield ""
 
     def lines(self, form: str) -> str:
         """Returns text to paste into a program that uses the thresholds.
