@@ -1,37 +1,19 @@
 // Means of replicates on the CPU: class by class into samples, then lane by lane into means.
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <numeric>
 #include <vector>
 
 #include "guard.h"
+#include "pairwise.h"
 #include "pool.h"
 #include "resampled_lanes.h"
 
 namespace valor {
 namespace {
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr int64_t kSampleBytes = 22 << 20;  // of a sweep; 32 replicates of 80 classes under COCO's choices
-
-VALOR_CLONES double leaf_sum(const double* values, int32_t size) {
-  struct Values {
-    const double* at;
-    double next() { return *at++; }
-  };
-  return sum_block(Values{values}, size);
-}
-
-double pairwise_sum(const SumNode& node, const double* values) {
-  if (node.splits()) return pairwise_sum(node.left(), values) + pairwise_sum(node.right(), values);
-  return leaf_sum(values + node.start, static_cast<int32_t>(node.size));
-}
-
-double mean_of(const double* values, int64_t size) {
-  return size == 0 ? kNaN : pairwise_sum({0, size}, values) / static_cast<double>(size);
-}
 
 // Replicates first .. first + lanes, in groups of W.
 struct Sweep {

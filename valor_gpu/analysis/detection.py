@@ -49,6 +49,23 @@ class DetectionAnalysis(Analysis, ABC):
         """Pairs that overlap."""
         return self.make_pairs()
 
+    def pairs_from(self, lowest: float) -> Pairs:
+        """Returns all pairs whose IoU reaches ``lowest``, and perhaps others; ``pairs`` are these from then on.
+
+        Raises:
+            InputError: no pairs of so low an IoU are known.
+        """
+        if lowest < self.pairs.lowest:
+            vars(self)["pairs"] = self.find_pairs(lowest)
+        return self.pairs
+
+    def find_pairs(self, lowest: float) -> Pairs:
+        """Returns the pairs from a lower IoU on than those at hand; an error unless a subclass can find them."""
+        raise InputError(
+            f"iou and background must be at least {self.pairs.lowest:g}, from which on the state keeps pairs, but got"
+            f" {lowest:g}"
+        )
+
     @cached_property
     def _matchings(self) -> dict[float, Matching]:
         return {}
@@ -62,15 +79,17 @@ class DetectionAnalysis(Analysis, ABC):
         check_number("iou", iou, 0, 1)
         known = self._matchings.get(iou)
         if known is None:
-            if not iou or iou < self.pairs.lowest:
-                raise InputError(f"iou must be above 0 and at least {self.pairs.lowest:g} but got {iou}")
-            known = self._matchings[iou] = match_rows(self.rows, self.pairs, iou)
+            if not iou:
+                raise InputError(f"iou must be above 0 and at most 1 but got {iou}")
+            known = self._matchings[iou] = match_rows(self.rows, self.pairs_from(iou), iou)
         return known
 
     def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 
+        check_number("background", background, 0, 1)
+        self.pairs_from(min(iou, background))
         found: Result = detection_errors(self, iou, background, protocol)
         return found
 

@@ -15,7 +15,7 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CROWD, IGNORED = 1, 2
+CROWD, IGNORED, ID_ZERO = 1, 2, 4
 """Flags of ground truths, as in :mod:`valor_gpu.ops.match_batch`."""
 
 
@@ -33,14 +33,16 @@ class Rows:
         unmatched_ignored: bool ``[D]``: no false positive where it matches nothing, for its area is out of range or its
             class is not annotated exhaustively.
         gt_labels: int64 ``[G]``, positions in ``classes``.
-        gt_flags: uint8 ``[G]``: 0, or a sum of ``CROWD`` and ``IGNORED``; what is ignored neither counts nor makes a
-            false positive.
+        gt_flags: uint8 ``[G]``: 0, or a sum of ``CROWD``, ``IGNORED`` and ``ID_ZERO``; what has one of the first two
+            neither counts nor makes a false positive, what matches the last is unmatched to pycocotools.
         detection_ids: ids of annotations ``[D]``; None: a row is known by its place in its image.
         ground_truth_ids: likewise ``[G]``.
         boxes: returns COCO annotation objects (``bbox``, ``segmentation``) of rows of one side, ``detections`` or
             ``ground_truths``; None where shapes were not kept.
         image_fields: returns the COCO image object of an image by its position, such as width and file_name; None
             where none are known.
+        free: bool ``[D]``: detections whose ground truth others may match too, the effect of an id of 0 or below in
+            pycocotools; None for none.
         corners: returns float64 ``[N, 4]``, x, y, width and height in pixels, of all rows of one side; None where boxes
             were not kept.
         category_ids: of the classes, in their order; None where they have none.
@@ -59,6 +61,7 @@ class Rows:
     ground_truth_ids: Any = None
     boxes: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None
     image_fields: Callable[[int], Mapping[str, Any]] | None = None
+    free: Bools | None = None
     corners: Callable[[str], Floats] | None = None
     category_ids: Sequence[Any] | None = None
 
@@ -75,7 +78,7 @@ class Rows:
     @cached_property
     def gt_counts(self) -> Bools:
         """Bool ``[G]``: ground truths that count."""
-        counts: Bools = self.gt_flags == 0
+        counts: Bools = (self.gt_flags & np.uint8(CROWD | IGNORED)) == 0
         return counts
 
 

@@ -1,115 +1,220 @@
-"""What the result of a COCOeval answers about its errors: rows of the layout, and pairs of all classes on the call."""
+"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs where they are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import Pairs, Rows
-from valor_gpu.coco.evaluation_result import evaluated_names
+from valor_gpu.coco.crowdpose import image_objects
+from valor_gpu.coco.engine import engine_on
+from valor_gpu.coco.evaluation_result import _categories, category_names
 from valor_gpu.coco.geometry import Geometry, geometry_of
-from valor_gpu.coco.layout import Layout, Side
-from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags
-from valor_gpu.coco.outcomes import _ranks, images_of
-from valor_gpu.inputs.text_ids import plain_text
-from valor_gpu.ops.match_batch import CROWD, IGNORED
+from valor_gpu.coco.image_subsets import coco_subset
+from valor_gpu.coco.layout import Layout, Side, select_rows
+from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
+from valor_gpu.coco.params import Params
+from valor_gpu.coco.resampled_evaluation import Chosen, chosen_of
+from valor_gpu.coco.side_objects import objects_of_side
+from valor_gpu.errors import InputError
+from valor_gpu.ops.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.result import Result
 
-_LOWEST = 0.0
+LOWEST = 0.1
+"""IoU from which on pairs are found unless a lower one is asked for: TIDE's background threshold."""
+
+_EDITED = (
+    "analyses need the records of evaluate() but accumulate() followed evalImgs, which somebody looked at before:"
+    " call evaluate() and accumulate() again"
+)
+_NO_TIDE = (
+    "errors() is not defined for keypoints: TIDE tells classification, localisation and background apart by IoU, not by"
+    " OKS; ask olrp(), operating_points(), images() or matches()"
+)
 
 
-class CocoAnalysis(DetectionAnalysis):
-    """Answers from an evaluation by the steps of its own class.
+@frozen
+class Taken:
+    """What accumulation took of an evaluation; later changes of the evaluation do not reach it.
 
-    Args:
-        evaluation: after ``evaluate()``.
-        choices: of the signature of its result.
+    Attributes:
+        chosen: records, and which categories, areas, images and limits.
+        layout: all rows of the evaluation.
+        params: of the evaluation.
+        geometry: what rows were compared by.
+        names: returns the names of all categories of the records.
+        image_objects: returns the COCO image objects.
+        result_of: returns the result of some of the images that were taken, int64 positions.
+        flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
     """
 
-    metric = "COCOeval"
+    chosen: Chosen
+    layout: Layout
+    params: Params
+    geometry: Geometry
+    names: Callable[[], Sequence[str]]
+    image_objects: Callable[[], Sequence[Mapping[str, Any]]]
+    result_of: Callable[[NDArray[np.int64]], Result]
+    flags: NDArray[np.uint8] | None = None
 
-    def __init__(self, evaluation: COCOeval, choices: Mapping[str, Any]) -> None:
-        assert evaluation._layout is not None
-        self._params, self._strict = evaluation._evaluated, evaluation.convention == "strict"
-        self._truth = evaluation.cocoGt
-        self._layout = in_order_of_ties(evaluation._layout)
-        self._names = evaluated_names(evaluation) if self._params.useCats else ["all"]
-        self.choices, self.recall_thresholds = choices, np.asarray(self._params.recThrs, np.float64)
-        self._ids = [plain_text(i) if isinstance(i, str) else int(i) for i in self._params.imgIds]
-        self.image_ids, self.images = self._ids, len(self._ids)
+
+class EvaluationAnalysis(DetectionAnalysis):
+    """Answers from the records and the rows of an evaluation.
+
+    Rows are those of the first area range and the last limit of the result.
+
+    Args:
+        taken: what accumulation took.
+        choices: of the signature of the result.
+    """
+
+    def __init__(self, taken: Taken, choices: Mapping[str, Any]) -> None:
+        chosen = taken.chosen
+        if not chosen.selection.areas or not chosen.limits:
+            raise InputError("analyses need an area range and a limit of detections but accumulate() took none")
+        self._taken, self.choices, self.metric = taken, choices, str(choices["metric"])
+        self.recall_thresholds = np.asarray(chosen.recalls, np.float64)
+        self.image_ids: Sequence[Any] = chosen.keys
+        self.images = len(self.image_ids)
+
+    @cached_property
+    def _rows_taken(self) -> tuple[Layout, NDArray[np.int64] | None]:
+        """The rows that were taken, images in the order that breaks ties, and the places of its detections."""
+        chosen, layout = self._taken.chosen, self._taken.layout
+        images, categories = chosen.images, chosen.selection.categories
+        whole = np.array_equal(images, np.arange(len(layout.images)))
+        labels = None
+        if list(categories) != list(range(chosen.records.classes)):
+            if len(set(categories)) < len(categories):
+                raise InputError("analyses need each category once but params of accumulate() repeat one")
+            labels = np.full(chosen.records.classes, -1, np.int32)
+            labels[list(categories)] = np.arange(len(categories), dtype=np.int32)
+        if whole and labels is None:
+            return layout, None
+        detections, places = select_rows(layout.detections, images, labels)
+        return Layout(select_rows(layout.ground_truths, images, labels)[0], detections, np.arange(len(images))), places
 
     def make_rows(self) -> Rows:
         """See :class:`DetectionAnalysis`."""
-        layout, params = self._layout, self._params
+        taken, (layout, places) = self._taken, self._rows_taken
+        chosen = taken.chosen
+        low, high = match_rule(taken.params, chosen.strict).area_ranges[chosen.selection.areas[0]].tolist()
         detections, ground_truths = layout.detections, layout.ground_truths
-        geometry = geometry_of(params, self._strict)
-        low, high = params.areaRng[0]
         areas, own = gt_areas(ground_truths), detections.take("area")
-        outside = (areas < low) | (areas > high)
-        flags = gt_flags(ground_truths, self._strict, geometry) & np.uint8(CROWD | IGNORED)
-        scores = detections.take("score")
+        outside = ((areas < low) | (areas > high)).astype(np.uint8) * np.uint8(IGNORED)
+        ignored, free = (own < low) | (own > high), self._free(detections)
+        if taken.flags is not None:
+            ignored |= ((taken.flags if places is None else taken.flags[places]) & UNMATCHED_IGNORED) != 0
+        buckets, names = chosen.records.buckets(), taken.names()
+        kept = (buckets if places is None else buckets[places]) <= chosen.limits[-1]
         return Rows(
-            self._ids, self._names, layout.lengths(), scores, detections.labels.astype(np.int64),
-            _ranks(detections, scores) < params.maxDets[-1], (own < low) | (own > high),
-            ground_truths.labels.astype(np.int64), flags | outside.astype(np.uint8) * np.uint8(IGNORED),
-            detections.take("id"), ground_truths.take("id"),
-            boxes=self._boxes, image_fields=lambda place: self._truth.imgs[self._ids[place]],
-            corners=lambda side: getattr(layout, side).take("bbox"),
-            category_ids=list(params.catIds) if params.useCats else None,
+            self.image_ids, [names[k] for k in chosen.selection.categories], layout.lengths(), detections.take("score"),
+            detections.labels.astype(np.int64), kept, ignored, ground_truths.labels.astype(np.int64),
+            self._flags(ground_truths) | outside, detections.take("id"), ground_truths.take("id"), self._objects,
+            self._image_fields, free, lambda side: getattr(layout, side).take("bbox"),
+            [taken.params.catIds[k] for k in chosen.selection.categories] if taken.params.useCats else None,
         )  # fmt: skip
 
-    def _boxes(self, side: str, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
-        return [{"bbox": box} for box in getattr(self._layout, side).take("bbox")[rows].tolist()]
+    def _flags(self, ground_truths: Side) -> NDArray[np.uint8]:
+        """uint8 ``[G]``: sums of ``CROWD``, ``IGNORED`` and, where ids have an effect, ``ID_ZERO``."""
+        geometry = self._taken.geometry
+        flags = gt_flags(ground_truths, self._taken.chosen.strict, geometry)
+        return flags if geometry.ids_matter else flags & np.uint8(CROWD | IGNORED)
+
+    def _free(self, detections: Side) -> NDArray[np.bool_] | None:
+        """Bool ``[D]``: detections whose id leaves their ground truth free, None for none."""
+        taken = self._taken
+        if not taken.chosen.strict or not taken.geometry.ids_matter or taken.flags is not None:
+            return None
+        free: NDArray[np.bool_] = detections.take("id") <= 0
+        return free if free.any() else None
 
     def make_pairs(self) -> Pairs:
         """See :class:`DetectionAnalysis`."""
-        return pairs_of(self._layout, geometry_of(self._params, self._strict), self._strict)
+        return self.find_pairs(LOWEST)
+
+    def find_pairs(self, lowest: float) -> Pairs:
+        """See :class:`DetectionAnalysis`."""
+        geometry = geometry_of(self._taken.params, self._taken.chosen.strict)
+        return pairs_of(self._rows_taken[0], geometry, lowest)
+
+    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+        """See :meth:`valor_gpu.result.Result.errors`."""
+        if self._taken.params.iouType.startswith("keypoints"):
+            raise InputError(_NO_TIDE)
+        return super().errors(iou, background, protocol)
+
+    def result_of(self, images: NDArray[np.int64]) -> Result:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        return self._taken.result_of(images)
+
+    def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
+        return objects_of_side(getattr(self._rows_taken[0], side), rows)
+
+    @cached_property
+    def _images_by_id(self) -> dict[Any, Mapping[str, Any]]:
+        return {image["id"]: image for image in self._taken.image_objects()}
+
+    def _image_fields(self, position: int) -> Mapping[str, Any]:
+        """The COCO image object at a position, empty where the dataset lists none."""
+        return self._images_by_id.get(self.image_ids[position], {})
 
 
-def pairs_of(layout: Layout, geometry: Geometry, strict: bool) -> Pairs:
-    """Returns the pairs of a layout that overlap, of any classes."""
-    common = batch_of(layout, strict, geometry)
-    everywhere = replace(
-        common,
-        labels=[np.zeros(len(layout.detections), np.int32)],
-        gt_labels=[np.zeros(len(layout.ground_truths), np.int32)],
-    )
-    from valor_gpu.coco.engine import engine_on
+def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, Any]) -> EvaluationAnalysis:
+    """Returns the analysis of a COCOeval.
 
-    made = geometry.batch(layout, everywhere, np.nextafter(0.0, 1.0), engine_on())
-    if made.pairs is None:  # upright boxes, which matching compares itself
-        from valor_gpu.ops._box_pairs_cpu import box_pairs
+    Args:
+        evaluation: after ``accumulate()``; nobody may change it any more.
+        accumulated: the parameters of ``accumulate()``.
+        choices: of the signature of the result.
 
-        made = box_pairs(made, float(np.nextafter(0.0, 1.0)))
-    found = made.pairs
+    Raises:
+        InputError: accumulation followed ``evalImgs``.
+    """
+    chosen, layout, params = chosen_of(evaluation), evaluation._layout, evaluation._evaluated
+    if chosen is None or layout is None:
+        raise InputError(_EDITED)
+    taken = chosen.selection.images
+
+    def result_of(images: NDArray[np.int64]) -> Result:
+        return coco_subset(evaluation, accumulated, np.sort(images if taken is None else np.array(taken)[images]))
+
+    def names() -> Sequence[str]:
+        return category_names(_categories(evaluation.cocoGt, params)) if params.useCats else ["all"]
+
+    return EvaluationAnalysis(Taken(
+        chosen, layout, params, geometry_of(params, chosen.strict), names,
+        lambda: image_objects(evaluation.cocoGt), result_of,
+    ), choices)  # fmt: skip
+
+
+def pairs_of(layout: Layout, geometry: Geometry, lowest: float) -> Pairs:
+    """Returns the pairs of a layout, of any classes, whose IoU reaches ``lowest``; 0: those that overlap."""
+    everyone = Layout(*(
+        replace(side, labels=np.zeros(len(side), np.int32)) for side in (layout.ground_truths, layout.detections)
+    ), layout.images)  # fmt: skip
+    compared = geometry.pools or geometry.params.useCats or not geometry.strict
+    floor = max(lowest, float(np.nextafter(0.0, 1.0))) if compared else np.inf
+    engine = engine_on()
+    made = geometry.batch(everyone, batch_of(everyone, geometry.strict, geometry), floor, engine)
+    found = (made if made.pairs is not None else engine.box_pairs(made, floor)).pairs
     assert found is not None
-    counts = np.asarray(found.counts, np.int64)
-    used = np.repeat(np.asarray(found.offsets)[:-1] - (counts.cumsum() - counts), counts) + np.arange(counts.sum())
-    first = layout.ground_truths.lengths.cumsum() - layout.ground_truths.lengths
-    firsts = np.repeat(first[images_of(layout.detections)], counts)
-    return Pairs(_LOWEST, counts, np.asarray(found.ground_truths)[used] + firsts, np.asarray(found.similarities)[used])
-
-
-def in_order_of_ties(layout: Layout) -> Layout:
-    """Returns the layout with its images by ascending id, the order that breaks ties of scores."""
-    order = layout.image_positions()
-    if bool((order == np.arange(len(order))).all()):
-        return layout
-    sides = (_reordered(side, order) for side in (layout.ground_truths, layout.detections))
-    return Layout(next(sides), next(sides), np.arange(len(order)))
-
-
-def _reordered(side: Side, order: NDArray[np.int64]) -> Side:
-    lengths: NDArray[np.int64] = side.lengths[order]
-    starts: NDArray[np.int64] = (side.lengths.cumsum() - side.lengths)[order]
-    begin = starts - (lengths.cumsum() - lengths)
-    rows = np.repeat(begin, lengths) + np.arange(len(side))
-    own: Any = rows if side.rows is None else side.rows[rows]
-    return Side(side.columns, own, side.labels[rows], lengths)
+    offsets, counts, truths, ious = (np.asarray(column) for column in vars(found).values())
+    ends = np.append(0, counts.cumsum(dtype=np.int64))
+    if len(truths) > ends[-1]:  # rooms that are not full
+        used = np.repeat(offsets[:-1] - ends[:-1], counts) + np.arange(ends[-1])
+        truths, ious = truths[used], ious[used]
+    detections, lengths = layout.detections.lengths, layout.ground_truths.lengths
+    of_images = np.diff(ends[np.append(0, detections.cumsum())])
+    rows = truths + np.repeat(lengths.cumsum() - lengths, of_images)
+    return Pairs(lowest, counts.astype(np.int64), rows, ious)

@@ -36,6 +36,8 @@ class CrowdGeometry(KeypointGeometry):
     truth is 0.53 x that of its box. Ids may be 0.
     """
 
+    ids_matter = False
+
     def laid_out(self, layout: Layout) -> Layout:
         """See :class:`Geometry`."""
         ground_truths, detections = layout.ground_truths, layout.detections
@@ -101,7 +103,7 @@ def crowd_groups(coco: Any, image_ids: Any) -> dict[str, NDArray[np.bool_]]:
 
 def _crowd_indices(coco: Any, image_ids: Any) -> NDArray[np.float64]:
     """float64 ``[I]`` crowd index of each image."""
-    found = {image["id"]: image for image in _images(coco)}
+    found = {image["id"]: image for image in image_objects(coco)}
     values = [found.get(number, {}).get("crowdIndex") for number in image_ids]
     for number, value in zip(image_ids, values):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
@@ -109,8 +111,8 @@ def _crowd_indices(coco: Any, image_ids: Any) -> NDArray[np.float64]:
     return np.array(values, np.float64)
 
 
-def _images(coco: Any) -> list[dict[str, Any]]:
-    """The image objects, without making annotation objects of a file."""
+def image_objects(coco: Any) -> list[dict[str, Any]]:
+    """Returns the image objects, without making annotation objects of a file."""
     source = getattr(coco, "_source", None)
     if isinstance(coco, COCO) and coco._dataset is None and isinstance(source, SourceFile) and source.stamp:
         return read_ground_truth(source.path, images=True).images or []

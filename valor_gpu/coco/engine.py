@@ -72,6 +72,10 @@ class Engine(Protocol):
         """``batch`` with the pairs of keypoints, see :func:`valor_gpu.ops._keypoints_cpu.keypoint_pairs`."""
         ...
 
+    def box_pairs(self, batch: MatchBatch, lowest: float) -> MatchBatch:
+        """``batch`` with the pairs of upright boxes, see :func:`valor_gpu.ops._box_pairs_cpu.box_pairs`."""
+        ...
+
     def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
         """``batch`` with the pairs of rotated boxes, and an error code; see :mod:`valor_gpu.ops._rotated_cpu`."""
         ...
@@ -130,6 +134,13 @@ class NumpyEngine:
         from valor_gpu.ops._keypoints_cpu import keypoint_pairs
 
         return keypoint_pairs(batch, *keypoints, lowest, hashed=False)
+
+    @staticmethod
+    def box_pairs(batch: MatchBatch, lowest: float) -> MatchBatch:
+        """See :class:`Engine`."""
+        from valor_gpu.ops._box_pairs_cpu import box_pairs
+
+        return box_pairs(batch, lowest)
 
     @staticmethod
     def rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:

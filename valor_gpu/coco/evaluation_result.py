@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -60,25 +61,28 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
     }
     counts, records = _counts(evaluation), evaluation._records
     assert records is not None
-    served = records.engine.provenance
+    served, analysis = records.engine.provenance, _analysis_of(evaluation, choices)
     if not with_values:
-        return Result({}, Signature(choices), counts, provenance=served, state=_no_values)
+        return Result({}, Signature(choices), counts, provenance=served, state=_no_values, analysis=analysis)
     from valor_gpu.coco.resampled_evaluation import resampled_evaluation
     from valor_gpu.reduce.coco_summary import absent_reasons
 
     values = _values(evaluation)
     state = resampled_evaluation(evaluation)
-    reasons, analysis = absent_reasons(values), _analysis_of(evaluation, choices)
+    reasons = absent_reasons(values)
     return Result(values, Signature(choices), counts, reasons, plot, served, state=state, analysis=analysis)
 
 
 def _analysis_of(evaluation: COCOeval, choices: Mapping[str, Any]) -> Callable[[], Any]:
-    """What answers questions about errors, made at the first of them."""
+    """Returns what makes the answers to questions about errors, of the evaluation as it is now."""
+    kept, given = copy.copy(evaluation), evaluation.eval["params"]
+    kept.params = copy.deepcopy(evaluation.params)  # users go on with their own
+    accumulated = kept.params if given is evaluation.params else copy.deepcopy(given)
 
     def made() -> Any:
-        from valor_gpu.coco.analysis import CocoAnalysis
+        from valor_gpu.coco.analysis import coco_analysis
 
-        return CocoAnalysis(evaluation, choices)
+        return coco_analysis(kept, accumulated, choices)
 
     return made
 

@@ -40,6 +40,7 @@ class Geometry:
         step: the method of ``COCOeval`` that gives the similarities of one cell.
         order: ``F`` or ``C``, the layout of these.
         pools: whether pycocotools compares anything when categories are not used.
+        ids_matter: whether ids of 0 and below have the effects that they have in pycocotools.
         doubts: counts of doubtful values that :meth:`batch` came across, by name.
     """
 
@@ -49,6 +50,7 @@ class Geometry:
     step: ClassVar[str] = "computeIoU"
     order: ClassVar[Literal["C", "F"]] = "F"
     pools: ClassVar[bool] = True
+    ids_matter: ClassVar[bool] = True
 
     def __init__(self, params: Any, strict: bool = True) -> None:
         self.params = params

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -192,6 +193,25 @@ def chosen_rows(side: Side, chosen: NDArray[np.bool_]) -> Side:
     image = np.repeat(np.arange(len(side.lengths)), side.lengths)[chosen]
     lengths = np.bincount(image, minlength=len(side.lengths)).astype(np.int64)
     return Side(side.columns, rows, side.labels[chosen], lengths)
+
+
+def select_rows(side: Side, images: Rows, labels: NDArray[np.int32] | None = None) -> tuple[Side, Rows]:
+    """Returns the rows of some images of a side, and their places in it.
+
+    Args:
+        side: ground truths or detections.
+        images: int64 ``[I']`` positions of images, in the order wanted.
+        labels: int32 ``[K]``, the new label of each label, -1: its rows are left out; None: labels stay.
+    """
+    lengths: NDArray[np.int64] = side.lengths[images]
+    begins = (side.lengths.cumsum() - side.lengths)[images] - (lengths.cumsum() - lengths)
+    rows = np.repeat(begins, lengths) + np.arange(int(lengths.sum()))
+    taken = Side(side.columns, rows if side.rows is None else side.rows[rows], side.labels[rows], lengths)
+    if labels is None:
+        return taken, rows
+    taken = replace(taken, labels=labels[taken.labels])
+    kept = taken.labels >= 0
+    return chosen_rows(taken, kept), rows[kept]
 
 
 def _runs(values: NDArray[Any]) -> Rows:

@@ -62,6 +62,11 @@ class EvaluationRecords:
     shape: RecordShape
     doubts: Mapping[str, int]
 
+    def buckets(self) -> NDArray[np.uint8]:
+        """uint8 ``[D]``: the first limit above the rank of each detection in its cell, M beyond all limits."""
+        column = self.detections[:, 12]
+        return column if isinstance(column, np.ndarray) else column.cpu().numpy()  # type: ignore[no-any-return]
+
 
 def match_rule(params: Params, strict: bool, options: int = 0) -> MatchRule:
     """The rule that ``params`` stand for; the corrected convention rejects NaN scores and closes ranges once."""

@@ -154,15 +154,15 @@ def images_table(lengths: Ints) -> Ints:
     return table
 
 
-def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
-    """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
+def chosen_of(evaluation: COCOeval) -> Chosen | None:
+    """Returns what accumulation took of an evaluation; None where it followed ``evalImgs``."""
     found, p = evaluation.eval, evaluation.params
     if not isinstance(found, EvalDict) or found.chosen is None:
-        return refusing(_EDITED)
+        return None
     from valor_gpu.coco.evaluation_result import evaluated_names
 
     records, selection, limits, recalls = found.chosen
-    chosen = Chosen(
+    return Chosen(
         records,
         selection,
         limits,
@@ -173,6 +173,13 @@ def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
         list(evaluation._paramsEval.imgIds),
         evaluation.convention == "strict",
     )
+
+
+def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
+    """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
+    chosen, p = chosen_of(evaluation), evaluation.params
+    if chosen is None:
+        return refusing(_EDITED)
     groups = None
     if p.iouType == "keypoints_crowd":
         from valor_gpu.coco.crowdpose import crowd_groups

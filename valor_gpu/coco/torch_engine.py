@@ -58,6 +58,14 @@ class TorchEngine:
         given = Keypoints(points, gt_points, boxes, areas, keypoints.sigmas)
         return find_keypoint_pairs(self._batch(batch), given, lowest)
 
+    def box_pairs(self, batch: MatchBatch, lowest: float) -> MatchBatch:
+        """Pairs of upright boxes, found on the device."""
+        from valor_gpu.ops.box_pairs import box_pairs
+
+        found, error = box_pairs(self._batch(batch), MatchRule.make([lowest], [(0.0, np.inf)], [1]))
+        raise_error(error, describe_box)
+        return found
+
     def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
         """Pairs of rotated boxes, found on the device, and an error code."""
         from valor_gpu.ops.rotated import find_rotated_pairs
@@ -121,7 +129,9 @@ class TorchEngine:
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, and the kernels of the ops that this module calls."""
-        pairs = (f"valor_gpu.ops.{name}" for name in ("run_pairs", "keypoints", "rotated"))  # imported where needed
+        pairs = (
+            f"valor_gpu.ops.{name}" for name in ("run_pairs", "keypoints", "box_pairs", "rotated")
+        )  # imported where needed
         return op_provenance(self.device, __name__, *pairs)
 
     def _there(self, array: Any) -> Tensor:

@@ -221,16 +221,31 @@ def read_all(geometries: Mapping[str, Geometry], preds: Any, target: Any) -> tup
 
 
 def match_all(
-    geometries: Mapping[str, Geometry], batch: MatchBatch, shapes: Sequence[Any], rule: MatchRule, error: Tensor | None
+    geometries: Mapping[str, Geometry],
+    batch: MatchBatch,
+    shapes: Sequence[Any],
+    rule: MatchRule,
+    error: Tensor | None,
+    stored: Mapping[str, tuple[MatchBatch, Tensor]] | None = None,
 ) -> list[Matched]:
-    """The records of each geometry; with masks, areas of ground truths are those of masks for boxes too."""
+    """The records of each geometry; with masks, areas of ground truths are those of masks for boxes too.
+
+    Args:
+        geometries: by name.
+        batch: what they have in common.
+        shapes: what each needs beside it.
+        rule: the choices of the run.
+        error: on a GPU, the code that is lowered to the first error.
+        stored: pairs by ``rule`` that are already found, and their error codes, by the name of their geometry.
+    """
     found: dict[str, Matched] = {}
+    stored = stored or {}
     for (name, kind), own in zip(geometries.items(), shapes):
-        if isinstance(kind, MaskRows):
-            stored, problem = kind.pairs(batch, own, rule)
-            found[name] = assign_stored(stored, problem, rule, error)
+        if name in stored or isinstance(kind, MaskRows):
+            pairs, problem = stored[name] if name in stored else kind.pairs(batch, own, rule)  # type: ignore[attr-defined]
+            found[name] = assign_stored(pairs, problem, rule, error)
             if "bbox" in geometries:
-                areas = torch.cat([t.reshape(-1) for t in stored.gt_own_areas])
+                areas = torch.cat([t.reshape(-1) for t in pairs.gt_own_areas])
     for (name, kind), own in zip(geometries.items(), shapes):
         if name not in found:
             given = with_mask_areas(batch, areas) if found else batch

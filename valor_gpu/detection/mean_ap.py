@@ -11,17 +11,20 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.computed import gives_own_memory
-from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number, peer_numbers
+from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits
 from valor_gpu.detection.coco_files import CocoFiles
+from valor_gpu.detection.error_records import (
+    FoundPairs,
+    find_pairs,
+    joint_columns,
+    lowest_iou,
+    no_pairs,
+    stored_by_class,
+    with_columns,
+)
 from valor_gpu.detection.extended import (
-    ExtendedRecords,
     JointRecords,
-    Overlaps,
-    PartRecords,
     batch_records,
-    box_overlaps,
-    cell_ious,
-    kept_overlaps,
     no_joint_records,
     no_records,
 )
@@ -35,15 +38,14 @@ from valor_gpu.detection.geometry import (
     plain_code,
     read_all,
 )
+from valor_gpu.detection.mean_ap_choices import MeanApChoices, describe_error
+from valor_gpu.detection.mean_ap_dict import torchmetrics_dict
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.metric import Metric
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
-from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, Matched, MatchRule
+from valor_gpu.ops.accumulate_types import Accumulated, RecordShape
+from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, MatchBatch, Matched, MatchRule
 from valor_gpu.plans import Planner, Step
-from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
 from valor_gpu.result import Result
 from valor_gpu.stats.intervals import Bootstrap
 
@@ -95,6 +97,11 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             degrees and counterclockwise whatever these two arguments say.
         angle_direction: ``counterclockwise`` as for Detectron2's ``RotatedBoxes``, or ``clockwise`` as for MMRotate's
             ``le90``, which is in radians; both as seen in the image, where y grows downwards.
+        errors: also keep the pairs of a detection and a ground truth of any class whose IoU reaches 0.1 (True) or this
+            number, above 0 and at most the lowest of ``iou_thresholds``: :meth:`~valor_gpu.result.Result.errors` and
+            its like of a result are told from them. They take 12 bytes a pair and 4 a detection, about 13 bytes a
+            detection on COCO, for each ``iou_type``; not defined for keypoints. With ``average="micro"`` errors are
+            those of one class, ``all``.
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
@@ -139,6 +146,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         keep_inputs: bool | None = None,
         angle_unit: str = "degrees",
         angle_direction: str = "counterclockwise",
+        errors: bool | float = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_type("iou_type", iou_type, (str, list, tuple))
@@ -153,9 +161,10 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         check_type("extended_summary", extended_summary, bool)
         self.box_format, self.average, self.tie_order = box_format, average, tie_order
         self.class_metrics, self.extended_summary, self.keep_inputs = class_metrics, extended_summary, keep_inputs
-        self.angle_unit, self.angle_direction = angle_unit, angle_direction
+        self.angle_unit, self.angle_direction, self.errors = angle_unit, angle_direction, errors
         self.iou_thresholds = check_levels("iou_thresholds", iou_thresholds, np.linspace(0.5, 0.95, 10))
         self.rec_thresholds = check_levels("rec_thresholds", rec_thresholds, np.linspace(0.0, 1.0, 101))
+        self._lowest = lowest_iou(errors, self.iou_thresholds, self.iou_type)
         self._is_keypoints = self.iou_type == ("keypoints",)
         self.max_detection_thresholds = check_limits(
             max_detection_thresholds, [20] if self._is_keypoints else [1, 10, 100]
@@ -163,14 +172,18 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         self._area_ranges = {n: r for n, r in AREA_RANGES.items() if n != "small" or not self._is_keypoints}
         self._rule = self._make_rule(AGNOSTIC if average == "micro" else 0)
         self._class_rule = self._make_rule(0)
-        self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches, len(self.iou_type))
-        self._plain_code = None if extended_summary or self._rematches else plain_code(self._geometries)
+        parts = len(self.iou_type)
+        self._state_rule = RecordChoices(self._rule, extended_summary, self._rematches, parts, self._lowest)
+        plain = not (extended_summary or self._rematches or self._lowest)
+        self._plain_code = plain_code(self._geometries) if plain else None
         super().__init__(self._no_records(), self._config(), **kwargs)
 
     def _no_records(self) -> DetectionRecords:
         if self._boxes is None:
-            return no_joint_records(self._rule, len(self.iou_type))
-        return no_records(self._rule, self._boxes if self.extended_summary else None, self._rematches)
+            none: DetectionRecords = no_joint_records(self._rule, len(self.iou_type))
+        else:
+            none = no_records(self._rule, self._boxes if self.extended_summary else None, self._rematches)
+        return none if self._lowest is None else no_pairs(none, len(self.iou_type))
 
     @property
     def _boxes(self) -> Boxes | None:
@@ -203,6 +216,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             "average": self.average,
             "class_metrics": self._rematches,
             "extended_summary": self.extended_summary,
+            **({} if self._lowest is None else {"errors": self._lowest}),
         }
 
     def _planner(self) -> Planner | None:
@@ -261,30 +275,43 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         keep = self._note_batch(batch, shapes)
         on_gpu = self.error.is_cuda and batch.labels[0].device == self.error.device
         error = self.error.clone() if on_gpu else None  # on the CPU errors raise at once
-        matched = match_all(self._geometries, batch, shapes, self._rule, error)
-        rematched: list[Matched] = []
-        if self._rematches:
-            rematched = match_all(self._geometries, batch, shapes, self._class_rule, error)
-        if self._boxes is None:
-            wanted = zip(self._geometries.values(), shapes) if self.extended_summary else ()
-            ious = [cast(Shapes, kind).ious(batch, shape) for kind, shape in wanted]
-            self._add(JointRecords.of_parts(matched, ious, rematched))
-        elif error is not None and self._plain_code is not None:  # tables of a kernel, on the device of the metric
-            for name, table in zip(_TABLES, matched[0]):
+        records = self._match(batch, shapes, error)
+        if error is not None and self._plain_code is not None:  # tables of a kernel, on the device of the metric
+            for name, table in records.tensors().items():
                 getattr(self, name).append(table)
         else:
-            kept = self._boxes if self.extended_summary else None
-            self._add(batch_records(matched[0], batch, kept, rematched[0] if rematched else None))
+            self._add(records)
         keep(cast(Any, self.images)[-1])
         if error is not None:
             self.__dict__["error"] = error  # torch.nn.Module would look through its parameters first
+
+    def _match(self, batch: MatchBatch, shapes: list[Any], error: Tensor | None) -> DetectionRecords:
+        """The records of a batch; on a GPU ``error`` is lowered to the first error."""
+        pairs = FoundPairs({}, {})
+        if self._lowest is not None:
+            batch = batch.without_gaps(torch.from_numpy)
+            pairs = find_pairs(self._geometries, batch, shapes, self._lowest, error)
+        by_class = stored_by_class(pairs.stored)
+        stored = pairs.stored if self.average == "micro" else by_class
+        matched = match_all(self._geometries, batch, shapes, self._rule, error, stored)
+        rematched: list[Matched] = []
+        if self._rematches:
+            rematched = match_all(self._geometries, batch, shapes, self._class_rule, error, by_class)
+        if self._boxes is None:
+            wanted = zip(self._geometries.values(), shapes) if self.extended_summary else ()
+            ious = [cast(Shapes, kind).ious(batch, shape) for kind, shape in wanted]
+            records: DetectionRecords = JointRecords.of_parts(matched, ious, rematched)
+        else:
+            kept = self._boxes if self.extended_summary else None
+            records = batch_records(matched[0], batch, kept, rematched[0] if rematched else None)
+        return with_columns(records, joint_columns([*pairs.links.values()])) if pairs.links else records
 
     @gives_own_memory
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
         values: dict[str, Tensor] = {}
         for prefix, records in self._parts(self.state()):
-            found = self._torchmetrics_dict(records)
+            found = torchmetrics_dict(self, records)
             values.update({name if name == "classes" else prefix + name: value for name, value in found.items()})
         return values
 
@@ -321,11 +348,12 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         from valor_gpu.detection.mean_ap_result import mean_ap_result
 
         with self.synced_state() as state:
-            result = mean_ap_result(self, self._parts(state), tie_interval)
+            error = self.error if self.error.is_cuda else None
+            result = mean_ap_result(self._choices(), self._parts(state), tie_interval, error)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
-        return f"{describe_box(code)} (the image is counted within its batch)"
+        return describe_error(code)
 
     def _check_error(self) -> None:
         """An error of CUDA tensors is read in one copy with the numbers, by :meth:`_accumulate`."""
@@ -334,56 +362,15 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
 
     # ---------------------------------------------------------------------------------------------------- reductions
 
-    def _accumulate(
-        self, records: DetectionRecords, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)
-    ) -> Accumulated:
-        tables = records.detections, records.ground_truths, records.images
-        error = self.error if self.error.is_cuda else None
-        return accumulate(*tables, self._choices(agnostic, full, ties), error, self._describe_error)
+    def _accumulate(self, records: DetectionRecords, agnostic: bool, full: bool = False) -> Accumulated:
+        choices, error = self._choices(), self.error if self.error.is_cuda else None
+        return choices.accumulate(records, choices.of(agnostic, full), error)
 
-    def _choices(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
-        return AccumulateChoices(
-            RecordShape.of(self._class_rule), np.array(self.rec_thresholds),
-            tuple(summary_picks(*self._axes()).values()), self.tie_order == "image", agnostic, full, ties,
+    def _choices(self) -> MeanApChoices:
+        """What numbers depend on, as it is now."""
+        config = {name: value for name, value in self._config().items() if name not in ("extended_summary", "errors")}
+        return MeanApChoices(
+            self.iou_type, self.iou_thresholds, self.rec_thresholds, self.max_detection_thresholds,
+            tuple(self._area_ranges), RecordShape.of(self._class_rule), self.average == "micro", self._rematches,
+            self.tie_order == "image", config, self._lowest,
         )  # fmt: skip
-
-    def _axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
-        return self.iou_thresholds, self.max_detection_thresholds, tuple(self._area_ranges)
-
-    def _summary(self, found: Accumulated) -> CocoSummary:
-        return CocoSummary(found.curves, *self._axes(), found.means[0].numpy())
-
-    def _class_summary(self, state: DetectionRecords, pooled: CocoSummary) -> CocoSummary:
-        """The summary whose classes are the labels; ``pooled`` unless classes were matched on their own."""
-        if self._rematches and isinstance(state, (ExtendedRecords, PartRecords)):
-            return self._summary(self._accumulate(state.by_class(), False))
-        return pooled
-
-    def _torchmetrics_dict(self, state: DetectionRecords) -> dict[str, Tensor]:
-        found = self._accumulate(state, self.average == "micro", self.extended_summary)
-        summary = self._summary(found)
-        values = peer_numbers(summary.scalars())
-        for name in ("map_small", "mar_small"):
-            values.setdefault(name, torch.tensor(-1.0, dtype=torch.float32))
-        per_class = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        values |= {name: torch.tensor([-1.0], dtype=torch.float32) for name in ("map_per_class", per_class)}
-        if self.class_metrics and found.totals.images:
-            classes = self._class_summary(state, summary)
-            values["map_per_class"] = peer_number(classes.average_precision())
-            values[per_class] = peer_number(classes.average_recall())
-        if self.extended_summary:
-            values.update({name: curve.clone() for name, curve in found.curves._asdict().items()})
-            limit, pooled = self.max_detection_thresholds[-1], self.average == "micro"
-            overlaps = self._overlaps(state)
-            cells = cell_ious(state, overlaps, found.labels.tolist(), limit, pooled)
-            values["ious"] = {  # type: ignore[assignment]
-                cell: part.clone() if isinstance(part, Tensor) else part for cell, part in cells.items()
-            }
-        values["classes"] = found.labels.int().cpu()
-        return values
-
-    def _overlaps(self, state: DetectionRecords) -> Overlaps:
-        """The similarities of rows of an extended state."""
-        if self._boxes is None:
-            return kept_overlaps(cast(PartRecords, state))
-        return box_overlaps(cast(ExtendedRecords, state), self._boxes)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from valor_gpu._frozen import replaced
 from valor_gpu.detection.extended import ExtendedRecords, PartRecords
+from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
@@ -17,45 +19,65 @@ from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
 from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
-from valor_gpu.result import Result, Signature, grid_choice
-
-if TYPE_CHECKING:
-    from valor_gpu.detection.mean_ap import MeanAveragePrecision
+from valor_gpu.result import Result, Signature
 
 _HAS_ID = IMAGE_COLUMNS.index("HAS_ID")
 
 Parts = Sequence[tuple[str, DetectionRecords]]
 
 
-def mean_ap_result(metric: MeanAveragePrecision, parts: Parts, tie_interval: bool) -> Result:
+def mean_ap_result(
+    choices: MeanApChoices, parts: Parts, tie_interval: bool = False, error: Tensor | None = None
+) -> Result:
     """Returns all numbers of a metric.
 
     Args:
-        metric: whose choices hold.
+        choices: of the metric.
         parts: prefixes of geometries, and their records of all ranks.
         tie_interval: also give the bounds of ``map`` over all orders of tied scores.
+        error: int64 ``[]`` error code of records on CUDA.
     """
-    state = partial(_resampled, tuple(parts), tuple(_matchings(metric)))
-    found = [(prefix, _result(metric, records, tie_interval, state)) for prefix, records in parts]
-    return found[0][1] if len(found) == 1 else joint_result(found, state)
+    state = partial(_resampled, tuple(parts), tuple(_matchings(choices)))
+    analysis = partial(_analyses, choices, tuple(parts))
+    made = [_numbers(choices, records, tie_interval, error) for _, records in parts]
+    if len(made) > 1:
+        found = [(prefix, Result(*each)) for (prefix, _), each in zip(parts, made)]
+        return joint_result(found, state, analysis)
+    return Result(*made[0], plot_precision_recall, state=state, analysis=analysis)
 
 
-def _result(metric: MeanAveragePrecision, state: DetectionRecords, tie_interval: bool, resampled: Any) -> Result:
-    """The result of one geometry."""
+def _analyses(choices: MeanApChoices, parts: Parts) -> Any:
+    """What answers questions about the numbers: one for each geometry by its name, or the only one."""
+    from valor_gpu.detection.mean_ap_analysis import MeanApAnalysis
+
+    if len(parts) == 1:
+        return MeanApAnalysis(choices, parts[0][1])
+    return {
+        name: MeanApAnalysis(replaced(choices, iou_type=(name,), config={**choices.config, "iou_type": name}), records)
+        for name, (_, records) in zip(choices.iou_type, parts)
+    }
+
+
+Numbers = tuple[dict[str, Any], Signature, dict[str, int], dict[str, str]]
+"""Values, signature, counts and reasons of a result."""
+
+
+def _numbers(choices: MeanApChoices, state: DetectionRecords, tie_interval: bool, error: Tensor | None) -> Numbers:
+    """The numbers of one geometry."""
     bounds = ("lowest", "highest") if tie_interval else ()
-    found = metric._accumulate(state, metric.average == "micro", ties=("given", *bounds))
-    summary, totals = metric._summary(found), found.totals
+    found = choices.accumulate(state, choices.of(choices.pooled, ties=("given", *bounds)), error)
+    summary, totals = choices.summary(found), found.totals
     values: dict[str, Any] = summary.scalars()
     if tie_interval:
         values["map_tie_interval"] = dict(zip(bounds, found.means[1:, 0].tolist()))
-    if metric.average == "macro" or metric._rematches:
-        classes = metric._class_summary(state, summary)
+    if not choices.pooled or choices.rematched:
+        classes = choices.class_summary(state, summary)
         names = [str(label) for label in found.labels.tolist()]
         values["map_per_class"] = dict(zip(names, classes.average_precision().tolist()))
         values["mar_per_class"] = dict(zip(names, classes.average_recall().tolist()))
     values["precision"] = summary.mean_precision()
-    values["iou_thresholds"] = np.asarray(metric.iou_thresholds)
-    values["recall_thresholds"] = np.asarray(metric.rec_thresholds)
+    values["iou_thresholds"] = np.asarray(choices.iou_thresholds)
+    values["recall_thresholds"] = np.asarray(choices.rec_thresholds)
     counts = {
         "images": totals.images, "repeated_images": totals.repeated, "ground_truths": totals.ground_truths,
         "ignored_ground_truths": totals.ignored,
@@ -63,23 +85,18 @@ def _result(metric: MeanAveragePrecision, state: DetectionRecords, tie_interval:
         "detections_beyond_limit": totals.detections - totals.within_limits,
         **doubtful_boxes(totals),
     }  # fmt: skip
-    grids = {name: grid_choice(getattr(metric, name)) for name in ("iou_thresholds", "rec_thresholds")}
-    choices = {"metric": "MeanAveragePrecision", **metric._config(), **grids, "tie_order": metric.tie_order}
-    signature = Signature({name: value for name, value in choices.items() if name != "extended_summary"})
-    return Result(values, signature, counts, absent_reasons(values), plot_precision_recall, state=resampled)
+    return values, Signature(choices.signature()), counts, absent_reasons(values)
 
 
 Matching = tuple[AccumulateChoices, Mapping[str, Pick], bool, bool]
 """Choices, names of means, whether the classes are named, and whether they were matched on their own."""
 
 
-def _matchings(metric: MeanAveragePrecision) -> Iterator[Matching]:
+def _matchings(choices: MeanApChoices) -> Iterator[Matching]:
     """Which records give which numbers: pooled classes give means alone, and those matched on their own the others."""
-    picks = summary_picks(*metric._axes())
-    pooled = metric.average == "micro"
-    yield metric._choices(pooled), picks, not pooled, False
-    if metric._rematches:
-        yield replaced(metric._choices(False), picks=()), {}, True, True
+    yield choices.of(choices.pooled), summary_picks(*choices.axes), not choices.pooled, False
+    if choices.rematched:
+        yield replaced(choices.of(False), picks=()), {}, True, True
 
 
 def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetection:

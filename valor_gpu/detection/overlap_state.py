@@ -81,13 +81,13 @@ class OverlapRecords(State):
         columns = {"labels": _joined(batch.labels, device).long(), "scores": scores, "counts": pairs.counts}
         starts, gt_labels = pairs.offsets[:-1], _joined(batch.gt_labels, device).long()
         if rows < len(scores):
-            kept = _spread(_starts(lengths[0]), sizes[0], rows)
+            kept = spread(_starts(lengths[0]), sizes[0], rows)
             columns, starts = {name: column[kept] for name, column in columns.items()}, starts[kept]
         if gt_rows < len(gt_labels):
-            gt_labels = gt_labels[_spread(_starts(lengths[1]), sizes[1], gt_rows)]
+            gt_labels = gt_labels[spread(_starts(lengths[1]), sizes[1], gt_rows)]
         links = {"ground_truths": pairs.ground_truths, "ious": pairs.similarities}
         if num_pairs < len(pairs.similarities):
-            used = _spread(starts, columns["counts"].long(), num_pairs)
+            used = spread(starts, columns["counts"].long(), num_pairs)
             links = {name: column[used] for name, column in links.items()}
         ids = _joined(batch.image_ids, device) if batch.image_ids else torch.zeros_like(sizes[0])
         named = torch.full_like(sizes[0], bool(batch.image_ids))
@@ -126,23 +126,33 @@ class OverlapRecords(State):
         check_rows("ground_truths", self.ground_truths, len(self.ious), "ious")
         # The IoU of equal boxes far from the origin exceeds 1 by what their corners lose to rounding.
         check_elements("ious", self.ious, (self.ious > 0) & self.ious.isfinite(), "be above 0 and finite")
-        self._check_pairs(sizes)
+        check_pairs(sizes, self.counts, self.ground_truths, self.ious)
 
-    def _check_pairs(self, sizes: Tensor) -> None:
-        """Raises unless the pairs of a detection are of different ground truths of its image, and in order."""
-        room = sizes[:, 1].repeat_interleave(sizes[:, 0], output_size=len(self.labels))
-        detections = torch.arange(len(room), device=room.device)
-        room, detections = (x.repeat_interleave(self.counts, output_size=len(self.ious)) for x in (room, detections))
-        places = self.ground_truths.long()
-        check_elements("ground_truths", places, (places >= 0) & (places < room), "be a place in the image")
-        later = self.ious[1:], places[1:]
-        good = (later[0] < self.ious[:-1]) | ((later[0] == self.ious[:-1]) & (later[1] < places[:-1]))
-        first = torch.ones_like(room[:1], dtype=torch.bool)
-        good = torch.cat((first, good | (detections[1:] != detections[:-1])))
-        check_elements("ious", self.ious, good, "descend in a detection, of equal ones the later ground truth first")
-        pairs = torch.stack((detections, places), 1)
-        if len(torch.unique(pairs, dim=0)) < len(pairs):
-            raise InputError("state field ground_truths must hold one once for each detection but repeats one")
+
+def check_pairs(sizes: Tensor, counts: Tensor, ground_truths: Tensor, ious: Tensor, prefix: str = "") -> None:
+    """Raises unless the pairs of a detection are of different ground truths of its image, and in order.
+
+    Args:
+        sizes: int64 ``[I, 2]``, detections and ground truths of each image.
+        counts: integer ``[D]``, pairs of each detection.
+        ground_truths: integer ``[P]``, places in the image.
+        ious: float64 ``[P]``.
+        prefix: of the names of the fields in messages.
+    """
+    room = sizes[:, 1].repeat_interleave(sizes[:, 0], output_size=len(counts))
+    detections = torch.arange(len(room), device=room.device)
+    room, detections = (x.repeat_interleave(counts, output_size=len(ious)) for x in (room, detections))
+    places, name = ground_truths.long(), f"{prefix}ground_truths"
+    check_elements(name, places, (places >= 0) & (places < room), "be a place in the image")
+    later = ious[1:], places[1:]
+    good = (later[0] < ious[:-1]) | ((later[0] == ious[:-1]) & (later[1] < places[:-1]))
+    first = torch.ones_like(room[:1], dtype=torch.bool)
+    good = torch.cat((first, good | (detections[1:] != detections[:-1])))
+    need = "descend in a detection, of equal ones the later ground truth first"
+    check_elements(f"{prefix}ious", ious, good, need)
+    pairs = torch.stack((detections, places), 1)
+    if len(torch.unique(pairs, dim=0)) < len(pairs):
+        raise InputError(f"state field {name} must hold one once for each detection but repeats one")
 
 
 def _describe(code: int) -> str:
@@ -160,7 +170,7 @@ def _starts(sizes: Tensor) -> Tensor:
     return sizes.cumsum(0) - sizes
 
 
-def _spread(starts: Tensor, sizes: Tensor, total: int) -> Tensor:
+def spread(starts: Tensor, sizes: Tensor, total: int) -> Tensor:
     """int64 ``[total]``: from each start on, as many indices as its size says."""
     shift = (starts - _starts(sizes)).repeat_interleave(sizes, output_size=total)
     return shift + torch.arange(total, device=starts.device)

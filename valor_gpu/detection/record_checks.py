@@ -23,12 +23,14 @@ class RecordChoices(NamedTuple):
         boxes: whether boxes or similarities are kept.
         rematched: whether records of matching class by class are kept.
         parts: geometries whose records stand side by side.
+        lowest: IoU from which on pairs of any class are kept; None: none are.
     """
 
     rule: MatchRule
     boxes: bool = False
     rematched: bool = False
     parts: int = 1
+    lowest: float | None = None
 
 
 def check_images(images: Tensor, detections: int, ground_truths: int) -> None:

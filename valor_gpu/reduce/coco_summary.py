@@ -132,13 +132,16 @@ _GRIDS = ("iou_thresholds", "recall_thresholds")
 
 
 def joint_result(
-    parts: Sequence[tuple[str, Result]], state: Resampled | Callable[[], Resampled] | None = None
+    parts: Sequence[tuple[str, Result]],
+    state: Resampled | Callable[[], Resampled] | None = None,
+    analysis: Any = None,
 ) -> Result:
     """Several results of the same detections as one: counts and thresholds once, other values after a prefix.
 
     Args:
         parts: prefixes and results, whose signatures are equal. A count is the highest: those of boxes are 0 for masks.
         state: what all numbers came from, see :class:`Result`.
+        analysis: what answers questions about them, see :class:`Result`.
     """
     values, reasons = (
         {prefix + name: v for prefix, part in parts for name, v in getattr(part, field).items() if name not in _GRIDS}
@@ -147,4 +150,4 @@ def joint_result(
     first = parts[0][1]
     values.update({name: first.values[name] for name in _GRIDS})
     counts = {name: max(part.counts[name] for _, part in parts) for name in first.counts}
-    return Result(values, first.signature, counts, reasons, state=state)
+    return Result(values, first.signature, counts, reasons, state=state, analysis=analysis)

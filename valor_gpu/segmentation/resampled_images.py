@@ -33,6 +33,12 @@ class Weights:
     def __init__(self, weights: NDArray[np.uint8]) -> None:
         self._weights = weights
 
+    def spread(self, images: NDArray[np.int64], number: int) -> Weights:
+        """Returns the weights of ``number`` images of which these are some; the others weigh 0."""
+        weights = np.zeros((number, self._weights.shape[1]), np.uint8)
+        weights[images] = self._weights
+        return Weights(weights)
+
     def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
         """Computes the weighted sums of counts, exact: int64 ``[L, ...]`` of integers of 0 or more ``[N, ...]``."""
         rows = table.reshape(len(table), math.prod(table.shape[1:]))
@@ -111,7 +117,7 @@ class ResampledImages(Resampled):
         supports: names of numbers that need images that hold a truth of them, in each group for the columns of
             ``present``.
         present: bool ``[N, C]``, whether an image holds a truth of a class.
-        refused: reasons of numbers that have no interval, by their names.
+        refused: reasons of all numbers, by their names, where none has an interval.
         rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
         largest: value that the numbers can have; the least is 0.
     """
@@ -134,12 +140,50 @@ class ResampledImages(Resampled):
         self._supports, self._present, self._refused = supports, present, dict(refused or {})
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
-        """Computes the numbers of replicates; none without images."""
-        if not self.units:
+        """Computes the numbers of replicates; none without images, or where none has an interval."""
+        if not self.units or self._refused:
             return {}
         weights = np.empty((self.units, draws.count), np.uint8)
         weights[self._order] = draws.array()
         return self._numbers(Weights(weights))
+
+    @property
+    def ids(self) -> Sequence[Any] | None:
+        """Ids of the images in the order in which they are kept; None where they have none."""
+        return None if isinstance(self._keys, np.ndarray) else self._keys
+
+    def weighted(self, weights: NDArray[np.uint8]) -> Mapping[str, Floats]:
+        """Computes the numbers of images that stand as often as they weigh.
+
+        Args:
+            weights: uint8 ``[N, L]``, in the order in which the images are kept.
+
+        Returns:
+            Names to float64 ``[L]``.
+        """
+        return self._numbers(Weights(weights))
+
+    def subset(self, images: NDArray[np.int64]) -> ResampledImages:
+        """Returns some of the images, to be drawn anew.
+
+        Args:
+            images: ascending places in the order in which the images are kept.
+        """
+        keys = self._keys
+
+        def numbers(weights: Weights) -> Mapping[str, Floats]:
+            return self._numbers(weights.spread(images, len(keys)))
+
+        return ResampledImages(
+            self.family,
+            keys[images] if isinstance(keys, np.ndarray) else [keys[place] for place in images.tolist()],
+            numbers,
+            self._supports,
+            None if self._present is None else self._present[images],
+            self._refused,
+            self._rows,
+            self._largest,
+        )
 
     def family_of(self, name: str) -> str:
         """Returns the family of a number."""
@@ -184,7 +228,7 @@ class ResampledImages(Resampled):
 
     def _given(self, given: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
         """The cluster of every image, in the order of arrival."""
-        ids = None if isinstance(self._keys, np.ndarray) else self._keys
+        ids = self.ids
         if not isinstance(given, Mapping):
             if len(given) != self.units:
                 raise InputError(f"clusters must have the cluster of each of {self.units} images but has {len(given)}")

@@ -1,0 +1,194 @@
+"""What a result of MeanAveragePrecision answers about its errors, from the records and pairs of its state."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from valor_gpu.analysis.base import Ints
+from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.rows import CROWD, IGNORED, Matching, Pairs, Rows
+from valor_gpu.checks import check_number
+from valor_gpu.detection.error_records import PairColumns, part_of_images
+from valor_gpu.detection.mean_ap_choices import MeanApChoices
+from valor_gpu.detection.records import DetectionRecords
+from valor_gpu.errors import InputError
+from valor_gpu.ops.image_order import choose_images
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
+from valor_gpu.result import Result
+
+Bytes = NDArray[np.uint8]
+
+_ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("ID", "HAS_ID", "DETECTIONS", "GROUND_TRUTHS"))
+_BUCKET, _MATCHED = 12, 13
+"""Bytes of a row of detections: docs/design/001-detection-records.md."""
+
+
+class MeanApAnalysis(DetectionAnalysis):
+    """Answers from the state of a metric as it was when the result was made.
+
+    Images are in the order that breaks ties; of copies of an image the one that counts is there. Classes are labels as
+    text, as in ``map_per_class``; pooled ones are one class, ``all``. Detections and ground truths have no ids: they
+    are known by their place in the image.
+
+    Args:
+        choices: of the metric, with one ``iou_type``.
+        records: of that geometry.
+    """
+
+    metric = "MeanAveragePrecision"
+
+    def __init__(self, choices: MeanApChoices, records: DetectionRecords) -> None:
+        self.reductions, self.records = choices, records
+        self.choices = {**choices.signature(), "iou_type": choices.iou_type[0]}
+        self.recall_thresholds = np.asarray(choices.rec_thresholds, np.float64)
+        self._table: Ints = records.images.cpu().numpy()
+        with warnings.catch_warnings():  # of copies with other detections the result has warned
+            warnings.simplefilter("ignore")
+            self.kept: Ints = choose_images(self._table, choices.by_image)
+        self.images = len(self.kept)
+        named = bool((self._table[:, _HAS_ID] == 1).all())
+        self.image_ids = self._table[self.kept, _ID].tolist() if named else None
+
+    def make_rows(self) -> Rows:
+        """See :class:`DetectionAnalysis`."""
+        (found, lengths), (true, gt_lengths) = self._found, self._true
+        classes, labels, gt_labels = self._classes(_labels(found[:, 8:12]), _labels(true[:, :4]))
+        _, areas, limits = self.reductions.shape
+        matched, ignored = self._bits
+        crowd = IGNORED if self.reductions.iou_type == ("keypoints",) else CROWD
+        out_of_range = np.where(_bit(true, areas + 1), np.uint8(crowd), np.uint8(IGNORED))
+        return Rows(
+            self.kept.tolist() if self.image_ids is None else self.image_ids, classes, np.stack((lengths, gt_lengths)),
+            found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
+            # An ignored detection that matches nothing is out of the range of areas, at every threshold.
+            (ignored & ~matched).any(1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+        )  # fmt: skip
+
+    def make_pairs(self) -> Pairs:
+        """See :class:`DetectionAnalysis`."""
+        if not isinstance(self.records, PairColumns):
+            raise InputError(_needed("this question"))
+        part = part_of_images(self.records, torch.from_numpy(self.kept).to(self.records.images.device))
+        assert isinstance(part, PairColumns) and self.reductions.lowest is not None
+        columns = (part.pair_counts[:, 0], part.pair_ground_truths, part.pair_ious)
+        counts, places, ious = (column.cpu().numpy() for column in columns)
+        counts = counts[part.detections[:, _BUCKET].cpu().numpy() != PADDING_BUCKET].astype(np.int64)
+        gt_lengths = self.rows.lengths[1]
+        first = np.repeat((gt_lengths.cumsum() - gt_lengths)[self.rows.images], counts)
+        return Pairs(self.reductions.lowest, counts, places + first, ious)
+
+    def matching(self, iou: float = 0.5) -> Matching:
+        """Returns the outcomes at one IoU threshold, made once for each.
+
+        One of ``iou_thresholds`` is known without pairs. A number that differs from it by rounding stands for it, such
+        as 0.9 for 0.8999999999999999 of ``numpy.linspace(0.5, 0.95, 10)``.
+
+        Raises:
+            InputError: ``iou`` is not above 0 and at most 1, or neither one of ``iou_thresholds`` nor known from pairs.
+        """
+        check_number("iou", iou, 0, 1)
+        known = self.reductions.iou_thresholds
+        index = next((i for i, level in enumerate(known) if math.isclose(level, iou, rel_tol=1e-9)), None)
+        if isinstance(self.records, PairColumns):
+            return super().matching(iou if index is None else known[index])
+        if index is None:
+            levels = ", ".join(f"{level:g}" for level in known)
+            raise InputError(
+                f"iou must be one of iou_thresholds, {levels}, but got {iou}: make the metric with this one among"
+                " iou_thresholds, or with errors=True"
+            )
+        made = self._matchings.get(known[index])
+        if made is None:
+            matched, ignored = (bits[:, index] & self.rows.kept for bits in self._bits)
+            false = self.rows.kept & ~matched & ~ignored
+            made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
+        return made
+
+    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+        """See :meth:`valor_gpu.result.Result.errors`."""
+        self._need_pairs("errors()")
+        return super().errors(iou, background, protocol)
+
+    def olrp(self, iou: float = 0.5) -> Result:
+        """See :meth:`valor_gpu.result.Result.olrp`."""
+        self._need_pairs("olrp()")
+        return super().olrp(iou)
+
+    def result_of(self, images: Ints) -> Result:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        from valor_gpu.detection.mean_ap_result import mean_ap_result
+
+        rows = torch.from_numpy(np.sort(self.kept[np.asarray(images, np.int64)]))  # arrival may break ties
+        part = part_of_images(self.records, rows.to(self.records.images.device))
+        return mean_ap_result(self.reductions, [("", part)])
+
+    def _need_pairs(self, name: str) -> None:
+        if not isinstance(self.records, PairColumns):
+            raise InputError(_needed(name))
+
+    @cached_property
+    def _found(self) -> tuple[Bytes, Ints]:
+        """Rows of detections that are no padding, and how many each image has."""
+        rows, lengths = self._rows_of(self.records.detections, _DETECTIONS)
+        return _real(rows, rows[:, _BUCKET] != PADDING_BUCKET, lengths)
+
+    @cached_property
+    def _true(self) -> tuple[Bytes, Ints]:
+        """Likewise of ground truths."""
+        rows, lengths = self._rows_of(self.records.ground_truths, _GROUND_TRUTHS)
+        return _real(rows, _bit(rows, self.reductions.shape.areas), lengths)
+
+    @cached_property
+    def _bits(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Bool ``[D, T]``: matched, and ignored, in the range of all areas."""
+        rows, size = self._found[0], (self.reductions.shape.settings + 7) // 8
+        return tuple(  # type: ignore[return-value]
+            np.unpackbits(
+                rows[:, start : start + size], axis=1, count=self.reductions.shape.thresholds, bitorder="little"
+            ).astype(np.bool_)
+            for start in (_MATCHED, _MATCHED + size)
+        )
+
+    def _rows_of(self, table: torch.Tensor, column: int) -> tuple[Bytes, Ints]:
+        """Rows of the images that count, image after image, and how many each has."""
+        rows, lengths = table.cpu().numpy(), self._table[:, column]
+        if not np.array_equal(self.kept, np.arange(len(self._table))):
+            wanted, starts = lengths[self.kept], (lengths.cumsum() - lengths)[self.kept]
+            rows = rows[np.repeat(starts - (wanted.cumsum() - wanted), wanted) + np.arange(wanted.sum())]
+        return rows, lengths[self.kept]
+
+    def _classes(self, labels: Ints, gt_labels: Ints) -> tuple[list[str], Ints, Ints]:
+        """Names of classes, and the position of each label among them."""
+        if self.reductions.pooled:
+            return ["all"], np.zeros(len(labels), np.int64), np.zeros(len(gt_labels), np.int64)
+        names = np.union1d(labels, gt_labels)
+        positions = (np.searchsorted(names, side) for side in (labels, gt_labels))
+        return [str(label) for label in names.tolist()], *positions  # type: ignore[return-value]
+
+
+def _needed(question: str) -> str:
+    return f"{question} needs the pairs of detections and ground truths of any class: make the metric with errors=True"
+
+
+def _labels(columns: Bytes) -> Any:
+    return columns.copy().view(np.int32)[:, 0]
+
+
+def _bit(rows: Bytes, bit: int) -> NDArray[np.bool_]:
+    """Bool ``[G]`` of rows of ground truths."""
+    return (rows[:, 4 + bit // 8] >> bit % 8 & 1).astype(np.bool_)
+
+
+def _real(rows: Bytes, real: NDArray[np.bool_], lengths: Ints) -> tuple[Bytes, Ints]:
+    """Leaves out rows of padding."""
+    if bool(real.all()):
+        return rows, lengths
+    images = np.repeat(np.arange(len(lengths)), lengths)
+    return rows[real], np.bincount(images[real], minlength=len(lengths))

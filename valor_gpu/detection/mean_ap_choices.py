@@ -1,0 +1,89 @@
+"""What the numbers of MeanAveragePrecision depend on beside its records, and how they are taken from these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from valor_gpu._frozen import frozen
+from valor_gpu.detection.extended import ExtendedRecords, PartRecords
+from valor_gpu.detection.records import DetectionRecords
+from valor_gpu.ops.accumulate import accumulate
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
+from valor_gpu.ops.error_codes import describe_box
+from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
+from valor_gpu.result import grid_choice
+
+
+def describe_error(code: int) -> str:
+    """The message of the error code of an update."""
+    return f"{describe_box(code)} (the image is counted within its batch)"
+
+
+@frozen
+class MeanApChoices:
+    """Choices of a metric at one moment, which no later change of the metric changes.
+
+    Attributes:
+        iou_type: names of geometries.
+        iou_thresholds: T numbers.
+        rec_thresholds: R numbers.
+        limits: M max-detection limits, ascending.
+        areas: A names of area ranges, ``all`` first.
+        shape: T, A and M.
+        pooled: whether classes are pooled.
+        rematched: whether records of matching class by class are kept beside pooled ones.
+        by_image: whether equal scores rank by the image key, not by arrival.
+        config: other choices that the signature tells.
+        lowest: IoU from which on pairs of any class are kept; None: none are.
+    """
+
+    iou_type: tuple[str, ...]
+    iou_thresholds: Sequence[float]
+    rec_thresholds: Sequence[float]
+    limits: Sequence[int]
+    areas: tuple[str, ...]
+    shape: RecordShape
+    pooled: bool
+    rematched: bool
+    by_image: bool
+    config: Mapping[str, Any]
+    lowest: float | None
+
+    @property
+    def axes(self) -> tuple[Sequence[float], Sequence[int], Sequence[str]]:
+        """Thresholds, limits and areas."""
+        return self.iou_thresholds, self.limits, self.areas
+
+    def of(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
+        """The choices of an accumulation."""
+        picks = tuple(summary_picks(*self.axes).values())
+        thresholds = np.array(self.rec_thresholds)
+        return AccumulateChoices(self.shape, thresholds, picks, self.by_image, agnostic, full, ties)
+
+    def accumulate(
+        self, records: DetectionRecords, choices: AccumulateChoices, error: Tensor | None = None
+    ) -> Accumulated:
+        """Accumulates records; raises :class:`InputError` where ``error`` holds a code."""
+        return accumulate(
+            records.detections, records.ground_truths, records.images, choices, error, describe_error
+        )  # fmt: skip
+
+    def summary(self, found: Accumulated) -> CocoSummary:
+        """The numbers of what was accumulated."""
+        return CocoSummary(found.curves, *self.axes, found.means[0].numpy())
+
+    def class_summary(self, records: DetectionRecords, pooled: CocoSummary, error: Tensor | None = None) -> CocoSummary:
+        """The summary whose classes are the labels; ``pooled`` unless classes were matched on their own."""
+        if self.rematched and isinstance(records, (ExtendedRecords, PartRecords)):
+            return self.summary(self.accumulate(records.by_class(), self.of(False), error))
+        return pooled
+
+    def signature(self) -> dict[str, Any]:
+        """What the signature of a result tells."""
+        grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
+        tie_order = "image" if self.by_image else "arrival"
+        return {"metric": "MeanAveragePrecision", **self.config, **grids, "tie_order": tie_order}

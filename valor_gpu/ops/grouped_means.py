@@ -1,0 +1,170 @@
+"""Numbers of many groups of images at once: the means of :mod:`valor_gpu.ops.accumulate` over each group.
+
+Definition: :mod:`valor_gpu.ops._grouped_means_reference`. Row layouts: docs/design/001-detection-records.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.ops import _grouped_means_cpu
+from valor_gpu.ops import _grouped_means_reference as reference
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
+from valor_gpu.ops.accumulate import accumulate, label_counts
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, PickTable
+from valor_gpu.ops.image_order import check_row_counts, choose_images
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+
+Ints = NDArray[np.int64]
+
+_DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("DETECTIONS", "GROUND_TRUTHS"))
+
+
+class GroupedMeans(NamedTuple):
+    """Numbers of N groups, on the host.
+
+    Attributes:
+        labels: int64, the ascending labels of the K classes, wanted or found in any image; the class that pools them
+            stands for all.
+        means: float64 ``[N, P]``, the picks of the choices; NaN where nothing counts.
+        class_means: float64 ``[N, K, Q]``: mean of each class for each class pick; NaN where no ground truth of the
+            class counts in the group.
+    """
+
+    labels: Tensor
+    means: Tensor
+    class_means: Tensor
+
+
+def grouped_means(
+    detections: Tensor,
+    ground_truths: Tensor,
+    images: Tensor,
+    groups: Sequence[Ints],
+    choices: AccumulateChoices,
+    class_picks: Sequence[Pick] = (),
+) -> GroupedMeans:
+    """Computes the numbers of groups of images, which may overlap; waits for the device.
+
+    They have the bits of :func:`valor_gpu.ops.accumulate.accumulate` over the images of a group alone: a class without
+    a ground truth in a group has no part in its means. The records are ordered once for all groups.
+
+    Args:
+        detections: uint8 ``[D, 13 + 2B]``.
+        ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
+        images: int64 ``[I, 8]``, whose row counts are those of the other tables.
+        groups: int64, ascending positions of the images of each group, among the images that count in the order that
+            breaks ties of scores: ``choices.images`` or, if that is None, images by key (or by arrival).
+        choices: what to accumulate; its first order of ties is ``given``, others are not read.
+        class_picks: means of a class over IoU thresholds and recall samples.
+
+    Raises:
+        InputError: another first order of ties, an image id that came with two different ground truths, images that
+            name other rows than the tables have, or a group whose positions do not ascend or do not exist.
+
+    Example:
+        >>> from valor_gpu.detection import MeanAveragePrecision
+        >>> from valor_gpu.ops.accumulate_types import RecordShape
+        >>> metric, box = MeanAveragePrecision(), torch.tensor([[0.0, 0.0, 9.0, 9.0]])
+        >>> for image, score in enumerate((0.5, 0.25)):
+        ...     found = {"boxes": box + 99 * image, "scores": torch.tensor([score]), "labels": torch.tensor([3])}
+        ...     metric.update([found], [{"boxes": box, "labels": torch.tensor([3]), "image_id": image}])
+        >>> choices = AccumulateChoices(RecordShape(10, 4, 3), np.linspace(0, 1, 101), (Pick("recall", 0, -1, [0]),))
+        >>> groups = [np.array([0]), np.array([1]), np.array([0, 1])]
+        >>> grouped_means(*metric.state().tensors().values(), groups, choices).means[:, 0].tolist()
+        [1.0, 0.0, 0.5]
+    """
+    if choices.ties[0] != "given":
+        raise InputError(f"choices.ties must begin with given but begins with {choices.ties[0]}")
+    shape = choices.shape
+    shape.check_tables(detections, ground_truths, images)
+    table: Ints = images.cpu().numpy()
+    check_row_counts(table, len(detections), len(ground_truths))
+    units = choose_images(table, choices.by_key) if choices.images is None else choices.images
+    _check_units(units, len(table))
+    offsets, members = _joined(groups, len(units))
+    labels = choices.labels
+    if labels is None:
+        labels = _labels_of(detections, ground_truths, table, units, shape.areas)
+    of_class = PickTable.of(class_picks, shape, choices.curves)
+    numbers = (units, offsets, members, labels, choices.recall_thresholds)
+    means, class_means = _GROUPED_MEANS(
+        detections, ground_truths, images, *map(torch.from_numpy, numbers), list(shape),
+        *map(torch.from_numpy, (*choices.pick_table(), *of_class)), [choices.agnostic, choices.full],
+    )  # fmt: skip
+    return GroupedMeans(torch.from_numpy(labels), means, class_means)
+
+
+def _check_units(units: Ints, images: int) -> None:
+    if len(units) and not 0 <= units.min() <= units.max() < images:
+        raise InputError(f"choices.images must be rows from 0 to {images - 1} of images but has others")
+
+
+def _joined(groups: Sequence[Ints], units: int) -> tuple[Ints, Ints]:
+    """Offsets and positions of groups, checked."""
+    offsets = np.zeros(len(groups) + 1, np.int64)
+    np.cumsum([len(group) for group in groups], out=offsets[1:])
+    members = np.concatenate([np.zeros(0, np.int64), *(np.asarray(group) for group in groups)])
+    if members.dtype != np.int64 or members.ndim != 1:
+        raise InputError(f"groups must hold int64 positions of images but hold {members.dtype}")
+    step = np.diff(members)
+    inside = np.ones(len(step), np.bool_)
+    ends = offsets[1:-1] - 1
+    inside[ends[(ends >= 0) & (ends < len(step))]] = False
+    wrong = (step <= 0) & inside
+    if wrong.any():
+        group = int(np.searchsorted(offsets, int(wrong.argmax()), side="right")) - 1
+        raise InputError(f"groups[{group}] must have ascending positions, each once, but has not")
+    if len(members) and not 0 <= members.min() <= members.max() < units:
+        raise InputError(f"groups must hold positions from 0 to {units - 1} but one has others")
+    return offsets, members
+
+
+def _labels_of(detections: Tensor, ground_truths: Tensor, table: Ints, units: Ints, areas: int) -> Ints:
+    """Ascending labels of the rows of images that count."""
+    counts = np.zeros(len(table), np.bool_)
+    counts[units] = True
+    if not counts.all():
+        detections, ground_truths = (
+            rows[torch.from_numpy(np.repeat(counts, table[:, column])).to(rows.device)]
+            for rows, column in ((detections, _DETECTIONS), (ground_truths, _GROUND_TRUTHS))
+        )
+    found: Ints = label_counts(detections, ground_truths, areas).labels.cpu().numpy()
+    return found
+
+
+def _grouped_means_cuda(*arguments: object) -> tuple[Tensor, Tensor]:
+    """A run of the kernels of ``accumulate`` for each group, whose numbers come to the host."""
+    return reference.each_group(accumulate, *arguments)  # type: ignore[arg-type]
+
+
+def _grouped_means_fake(
+    detections: Tensor, ground_truths: Tensor, images: Tensor, units: Tensor, group_offsets: Tensor,
+    group_units: Tensor, labels: Tensor, recall_thresholds: Tensor, sizes: list[int], picks: Tensor,
+    pick_thresholds: Tensor, class_picks: Tensor, class_thresholds: Tensor, flags: list[bool],
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    groups, classes = group_offsets.shape[0] - 1, labels.shape[0]
+    if flags[0]:
+        classes = min(1, classes)
+    means = torch.empty((groups, picks.shape[0]), dtype=torch.float64)
+    return means, torch.empty((groups, classes, class_picks.shape[0]), dtype=torch.float64)
+
+
+_GROUPED_MEANS = register(
+    "grouped_means(Tensor detections, Tensor ground_truths, Tensor images, Tensor units, Tensor group_offsets,"
+    " Tensor group_units, Tensor labels, Tensor recall_thresholds, int[] sizes, Tensor picks, Tensor pick_thresholds,"
+    " Tensor class_picks, Tensor class_thresholds, bool[] flags) -> (Tensor, Tensor)",
+    reference=reference.grouped_means,
+    fake=_grouped_means_fake,
+    cpu=cpp(_grouped_means_cpu.grouped_means),
+    cuda=cuda(_grouped_means_cuda),
+    launches=("accumulate",),
+)
