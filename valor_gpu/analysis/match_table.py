@@ -13,6 +13,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.analysis.image_table import choices_of, ids_of, ignored_of, scored
 from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching, Rows
 from valor_gpu.analysis.tide_kinds import CLASSIFICATION, DETECTION_KINDS, LOCALIZATION, ErrorKinds, kinds_of
+from valor_gpu.checks import check_number
 from valor_gpu.exports.column_table import ColumnTable
 
 if TYPE_CHECKING:
@@ -124,6 +125,8 @@ def match_table(
     if str(analysis.choices.get("iou_type", "")).startswith("keypoints"):
         kinds = _no_kinds(matching)
     else:
+        check_number("background", background, 0, 1)
+        analysis.pairs_from(min(iou, background))
         kinds = kinds_of(analysis, iou, background)
     choices = choices_of(analysis, iou=iou, score=score, background=background)
     return MatchTable(_in_order(_listed(matching, kinds, used)), analysis.metric, choices)
@@ -206,6 +209,8 @@ def _boxes(listed: Listed) -> dict[str, Floats]:
     if corners is None:
         return {}
     own, other = corners("detections"), corners("ground_truths")
+    if np.isnan(own).all() and np.isnan(other).all():  # keypoints without boxes
+        return {}
     found = np.where(listed.missed[:, None], _at(other, listed.ground_truths), _at(own, listed.detections))
     return dict(zip(("x", "y", "width", "height"), np.ascontiguousarray(found.T)))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
-    r"""Returns what ``csv.writer`` with lines that end in a line feed writes of a header and the rows.
+    r"""Returns what ``csv.writer`` writes of a header and the rows, with a line feed at the end of each.
 
     Each distinct number is written once, since the shortest text of a float takes longer than all else.
 
@@ -52,5 +52,6 @@ def _cells(column: Any) -> Sequence[str]:
 
 def _cell(value: Any) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="").writerow((value, ""))  # a row of two, for an empty cell alone is quoted
-    return text.getvalue()[:-1]
+    # A row of two, for an empty cell alone is quoted; the end of the line says which characters need quotes.
+    csv.writer(text, lineterminator="\r\n").writerow((value, ""))
+    return text.getvalue()[: -len(",\r\n")]
