@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from testing import examples_box_iou as box_iou
 from testing import examples_boxes as upright
 from testing import examples_cosines as cosines
+from testing import examples_grouped as grouped
 from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
@@ -294,6 +295,22 @@ ROWS = {
         Row(
             *("resampled_means", _named(resampled.resampled_examples), resampled.resampled_load),
             host=frozenset({"recall_thresholds", "picks", "pick_thresholds"}),
+        ),
+        Row(
+            *("grouped_means", _named(grouped.grouped_examples), grouped.grouped_load),
+            host=frozenset(
+                {
+                    "units",
+                    "group_offsets",
+                    "group_units",
+                    "labels",
+                    "recall_thresholds",
+                    "picks",
+                    "pick_thresholds",
+                    "class_picks",
+                    "class_thresholds",
+                }
+            ),
         ),
         Row("pack_masks", _named(dense.pack_examples), dense.pack_load),
         Row("mask_boundary", _named(dense.boundary_examples), dense.boundary_load),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -119,8 +120,15 @@ class DetectionAnalysis(Analysis, ABC):
 
         return match_table(self, **choices)
 
-    def by(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
-        """See :meth:`valor_gpu.result.Result.by`."""
-        from valor_gpu.analysis.slices import slices
+    def file_names(self) -> Sequence[str] | None:
+        """See :class:`Analysis`."""
+        fields = self.rows.image_fields
+        names = [] if fields is None else [fields(image).get("file_name") for image in range(self.images)]
+        return [str(name) for name in names] if names and None not in names else None
 
-        return slices(self, table, columns, **choices)
+    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+        """See :class:`Analysis`."""
+        from valor_gpu.reduce.coco_summary import absent_reasons
+
+        own = {each: numbers[each] for each in ("map", name) if each in numbers}
+        return absent_reasons({"map": math.nan, **own}).get(name, "no ground truth counts for it")

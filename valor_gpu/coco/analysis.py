@@ -24,6 +24,7 @@ from valor_gpu.coco.params import Params
 from valor_gpu.coco.resampled_evaluation import Chosen, chosen_of
 from valor_gpu.coco.side_objects import objects_of_side
 from valor_gpu.errors import InputError
+from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.ops.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Taken:
         image_objects: returns the COCO image objects.
         result_of: returns the result of some of the images that were taken, int64 positions.
         flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
+        category_groups: names of further means of ``map``, and positions of the categories that they are over;
+            None for none.
     """
 
     chosen: Chosen
@@ -66,6 +69,7 @@ class Taken:
     image_objects: Callable[[], Sequence[Mapping[str, Any]]]
     result_of: Callable[[NDArray[np.int64]], Result]
     flags: NDArray[np.uint8] | None = None
+    category_groups: Mapping[str, Sequence[int]] | None = None
 
 
 class EvaluationAnalysis(DetectionAnalysis):
@@ -157,6 +161,15 @@ class EvaluationAnalysis(DetectionAnalysis):
     def result_of(self, images: NDArray[np.int64]) -> Result:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
         return self._taken.result_of(images)
+
+    def numbers_of(self, groups: Sequence[NDArray[np.int64]]) -> Sequence[Mapping[str, float]]:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        from valor_gpu.coco.grouped_evaluation import evaluation_numbers, fits
+
+        taken = self._taken
+        if not fits(taken.chosen) or taken.params.iouType == "keypoints_crowd":
+            return [single_numbers(self.result_of(group).values) for group in groups]
+        return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
 
     def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
         return objects_of_side(getattr(self._rows_taken[0], side), rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -128,6 +129,12 @@ class MeanApAnalysis(DetectionAnalysis):
         rows = torch.from_numpy(np.sort(self.kept[np.asarray(images, np.int64)]))  # arrival may break ties
         part = part_of_images(self.records, rows.to(self.records.images.device))
         return mean_ap_result(self.reductions, [("", part)])
+
+    def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        from valor_gpu.detection.mean_ap_result import grouped_result_numbers
+
+        return grouped_result_numbers(self.reductions, self.records, self.kept, groups)
 
     def _need_pairs(self, name: str) -> None:
         if not isinstance(self.records, PairColumns):

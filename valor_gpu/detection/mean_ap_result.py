@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu._frozen import replaced
@@ -16,6 +17,7 @@ from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_picks
+from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
 from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
 from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
@@ -97,6 +99,27 @@ def _matchings(choices: MeanApChoices) -> Iterator[Matching]:
     yield choices.of(choices.pooled), summary_picks(*choices.axes), not choices.pooled, False
     if choices.rematched:
         yield replaced(choices.of(False), picks=()), {}, True, True
+
+
+def grouped_result_numbers(
+    choices: MeanApChoices, records: DetectionRecords, images: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]
+) -> GroupNumbers:
+    """Returns the numbers of groups of images, by the names of the result of one geometry.
+
+    Args:
+        choices: of the metric.
+        records: of that geometry.
+        images: int64, rows of the images table that count, in the order that breaks ties.
+        groups: ascending positions in ``images`` of those of each group.
+    """
+    every, found = range(choices.shape.thresholds), []
+    class_picks = {"map_per_class": Pick("precision", 0, -1, every), "mar_per_class": Pick("recall", 0, -1, every)}
+    for matching, picks, named, by_class in _matchings(choices):
+        matched = records.by_class() if by_class and isinstance(records, (ExtendedRecords, PartRecords)) else records
+        tables = RecordTables(matched.detections, matched.ground_truths, matched.images)
+        wanted = replaced(matching, images=images)
+        found.append(grouped_numbers(tables, groups, wanted, picks, class_picks=class_picks if named else {}))
+    return joined_numbers(found)
 
 
 def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetection:

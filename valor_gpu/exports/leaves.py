@@ -34,6 +34,16 @@ def numbers_of(values: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
                 yield from ((f"{name}/{i},{j}", float(number)) for j, number in enumerate(row))
 
 
+def single_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the numbers that stand in no array, by name.
+
+    Example:
+        >>> single_numbers({"map": 0.5, "map_per_class": {"cat": 0.25}})
+        {'map': 0.5, 'map_per_class/cat': 0.25}
+    """
+    return {name: float(value) for name, value in leaves(values) if is_scalar(value)}
+
+
 def read_only(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """A view of a copy of nested mappings."""
     return MappingProxyType({n: read_only(v) if isinstance(v, Mapping) else v for n, v in values.items()})

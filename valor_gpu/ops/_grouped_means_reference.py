@@ -43,8 +43,8 @@ def each_group(
     ends = group_offsets.tolist()
     means = np.full((len(ends) - 1, len(picks)), np.nan)
     class_means = np.full((len(ends) - 1, classes, len(class_picks)), np.nan)
-    for group, members in enumerate(np.split(group_units.numpy(), ends[1:-1])):
-        chosen = units.numpy()[members]
+    for group in range(len(ends) - 1):
+        chosen = units.numpy()[group_units.numpy()[ends[group] : ends[group + 1]]]
         choices = AccumulateChoices(
             RecordShape(*sizes), recall_thresholds.numpy(), table.picks(), False, agnostic, full, labels=names,
             images=np.arange(len(chosen)),
@@ -67,9 +67,7 @@ def class_numbers(curves: Curves, picks: PickTable) -> Any:
     return found
 
 
-def _rows_of(
-    chosen: Any, detections: Tensor, ground_truths: Tensor, images: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
+def _rows_of(chosen: Any, detections: Tensor, ground_truths: Tensor, images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The rows of some images in their order."""
     lengths = images[:, _ROWS].cpu().numpy()
     starts = lengths.cumsum(0) - lengths

@@ -6,42 +6,24 @@ Definition: :mod:`valor_gpu.ops._grouped_means_reference`. Row layouts: docs/des
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.errors import InputError
 from valor_gpu.ops import _grouped_means_cpu
 from valor_gpu.ops import _grouped_means_reference as reference
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
 from valor_gpu.ops.accumulate import accumulate, label_counts
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, PickTable
-from valor_gpu.ops.image_order import check_row_counts, choose_images
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, PickTable, RecordShape
+from valor_gpu.ops.grouped_types import GroupedImages, GroupedMeans, class_pick_table
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 
 Ints = NDArray[np.int64]
 
 _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("DETECTIONS", "GROUND_TRUTHS"))
-
-
-class GroupedMeans(NamedTuple):
-    """Numbers of N groups, on the host.
-
-    Attributes:
-        labels: int64, the ascending labels of the K classes, wanted or found in any image; the class that pools them
-            stands for all.
-        means: float64 ``[N, P]``, the picks of the choices; NaN where nothing counts.
-        class_means: float64 ``[N, K, Q]``: mean of each class for each class pick; NaN where no ground truth of the
-            class counts in the group.
-    """
-
-    labels: Tensor
-    means: Tensor
-    class_means: Tensor
 
 
 def grouped_means(
@@ -82,50 +64,19 @@ def grouped_means(
         >>> grouped_means(*metric.state().tensors().values(), groups, choices).means[:, 0].tolist()
         [1.0, 0.0, 0.5]
     """
-    if choices.ties[0] != "given":
-        raise InputError(f"choices.ties must begin with given but begins with {choices.ties[0]}")
-    shape = choices.shape
-    shape.check_tables(detections, ground_truths, images)
+    choices.shape.check_tables(detections, ground_truths, images)
     table: Ints = images.cpu().numpy()
-    check_row_counts(table, len(detections), len(ground_truths))
-    units = choose_images(table, choices.by_key) if choices.images is None else choices.images
-    _check_units(units, len(table))
-    offsets, members = _joined(groups, len(units))
+    made = GroupedImages.of(table, (len(detections), len(ground_truths)), groups, choices)
     labels = choices.labels
     if labels is None:
-        labels = _labels_of(detections, ground_truths, table, units, shape.areas)
-    of_class = PickTable.of(class_picks, shape, choices.curves)
-    numbers = (units, offsets, members, labels, choices.recall_thresholds)
+        labels = _labels_of(detections, ground_truths, table, made.units, choices.shape.areas)
+    numbers = (made.units, made.offsets, made.members, labels, choices.recall_thresholds)
+    picks = (*choices.pick_table(), *class_pick_table(class_picks, choices))
     means, class_means = _GROUPED_MEANS(
-        detections, ground_truths, images, *map(torch.from_numpy, numbers), list(shape),
-        *map(torch.from_numpy, (*choices.pick_table(), *of_class)), [choices.agnostic, choices.full],
+        detections, ground_truths, images, *map(torch.from_numpy, numbers), list(choices.shape),
+        *map(torch.from_numpy, picks), [choices.agnostic, choices.full],
     )  # fmt: skip
     return GroupedMeans(torch.from_numpy(labels), means, class_means)
-
-
-def _check_units(units: Ints, images: int) -> None:
-    if len(units) and not 0 <= units.min() <= units.max() < images:
-        raise InputError(f"choices.images must be rows from 0 to {images - 1} of images but has others")
-
-
-def _joined(groups: Sequence[Ints], units: int) -> tuple[Ints, Ints]:
-    """Offsets and positions of groups, checked."""
-    offsets = np.zeros(len(groups) + 1, np.int64)
-    np.cumsum([len(group) for group in groups], out=offsets[1:])
-    members = np.concatenate([np.zeros(0, np.int64), *(np.asarray(group) for group in groups)])
-    if members.dtype != np.int64 or members.ndim != 1:
-        raise InputError(f"groups must hold int64 positions of images but hold {members.dtype}")
-    step = np.diff(members)
-    inside = np.ones(len(step), np.bool_)
-    ends = offsets[1:-1] - 1
-    inside[ends[(ends >= 0) & (ends < len(step))]] = False
-    wrong = (step <= 0) & inside
-    if wrong.any():
-        group = int(np.searchsorted(offsets, int(wrong.argmax()), side="right")) - 1
-        raise InputError(f"groups[{group}] must have ascending positions, each once, but has not")
-    if len(members) and not 0 <= members.min() <= members.max() < units:
-        raise InputError(f"groups must hold positions from 0 to {units - 1} but one has others")
-    return offsets, members
 
 
 def _labels_of(detections: Tensor, ground_truths: Tensor, table: Ints, units: Ints, areas: int) -> Ints:
@@ -139,6 +90,20 @@ def _labels_of(detections: Tensor, ground_truths: Tensor, table: Ints, units: In
         )
     found: Ints = label_counts(detections, ground_truths, areas).labels.cpu().numpy()
     return found
+
+
+def _grouped_means_cpu_kernel(
+    detections: Tensor, ground_truths: Tensor, images: Tensor, units: Tensor, group_offsets: Tensor,
+    group_units: Tensor, labels: Tensor, recall_thresholds: Tensor, sizes: list[int], picks: Tensor,
+    pick_thresholds: Tensor, class_picks: Tensor, class_thresholds: Tensor, flags: list[bool],
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    groups = GroupedImages(*(column.numpy() for column in (units, group_offsets, group_units)))
+    means, class_means = _grouped_means_cpu.run(
+        detections.numpy(), ground_truths.numpy(), images.numpy(), groups, labels.numpy(), recall_thresholds.numpy(),
+        RecordShape(*sizes), PickTable(picks.numpy(), pick_thresholds.numpy()),
+        PickTable(class_picks.numpy(), class_thresholds.numpy()), (flags[0], flags[1]), torch.get_num_threads(),
+    )  # fmt: skip
+    return torch.from_numpy(means), torch.from_numpy(class_means)
 
 
 def _grouped_means_cuda(*arguments: object) -> tuple[Tensor, Tensor]:
@@ -164,7 +129,7 @@ _GROUPED_MEANS = register(
     " Tensor class_picks, Tensor class_thresholds, bool[] flags) -> (Tensor, Tensor)",
     reference=reference.grouped_means,
     fake=_grouped_means_fake,
-    cpu=cpp(_grouped_means_cpu.grouped_means),
+    cpu=cpp(_grouped_means_cpu_kernel),
     cuda=cuda(_grouped_means_cuda),
     launches=("accumulate",),
 )

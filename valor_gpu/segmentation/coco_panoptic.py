@@ -111,7 +111,11 @@ class PanopticEvaluation:
         counts = {"images": len(self.images), **counts, **more}
         resampled = partial(resampled_panoptic, tables, list(self.ground_truth.annotations), things, names)
         reasons, signature = panoptic_reasons(values), Signature(choices)
-        result = image_result(values, signature, counts, reasons, resampled, NO_SEGMENTS, provenance=host_provenance)
+        result = image_result(
+            values, signature, counts, reasons, resampled, NO_SEGMENTS,
+            [annotation.file_name for annotation in self.ground_truth.annotations.values()],
+            provenance=host_provenance,
+        )  # fmt: skip
         return result if intervals is None else result.with_intervals(intervals)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

@@ -32,11 +32,13 @@ class Template:
         values: of the result of all images.
         signature: its choices.
         absent: why a number of a group does not exist.
+        file_names: of the images, None where they are not known.
     """
 
     values: Mapping[str, Any]
     signature: Signature
     absent: str
+    file_names: Sequence[str] | None = None
 
 
 class ImageAnalysis(Analysis):
@@ -50,8 +52,15 @@ class ImageAnalysis(Analysis):
     def __init__(self, state: ResampledImages, template: Template) -> None:
         self.metric = str(template.signature.get("metric", "the metric"))
         self.images, self.image_ids = state.units, state.ids
-        self.absent = template.absent
         self._state, self._template = state, template
+
+    def file_names(self) -> Sequence[str] | None:
+        """Returns the names of the files of the images, None where they are not known."""
+        return self._template.file_names
+
+    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+        """Returns why a number of a group of images does not exist."""
+        return self._template.absent
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of groups of images from their sums; see :class:`Analysis`."""
@@ -82,6 +91,7 @@ def image_result(
     reasons: Mapping[str, str],
     state: Callable[[], Resampled],
     absent: str = "no pixel of the images counts for it",
+    file_names: Sequence[str] | None = None,
     **more: Any,
 ) -> Result:
     """Returns a result that is asked about its images, where the metric keeps them.
@@ -93,10 +103,11 @@ def image_result(
         reasons: why numbers are NaN.
         state: returns the images, or raises where they are not kept.
         absent: why a number of a group of images does not exist.
+        file_names: of the images, None where they are not known.
         more: keyword arguments of :class:`Result`.
     """
-    template = Template(values, signature, absent)
-    analysis = _unknown_images if state is no_images else partial(_analysis, state, template)
+    template = Template(values, signature, absent, file_names)
+    analysis = unknown_images if state is no_images else partial(_analysis, state, template)
     return Result(values, signature, counts, reasons, state=state, analysis=analysis, **more)
 
 
@@ -106,7 +117,8 @@ def _analysis(state: Callable[[], Resampled], template: Template) -> ImageAnalys
     return ImageAnalysis(found, template)
 
 
-def _unknown_images() -> NoReturn:
+def unknown_images() -> NoReturn:
+    """Raises :class:`InputError`, in place of the analysis of a metric that keeps sums over images."""
     raise InputError("questions about images need the counts of every image: make the metric with keep_images=True")
 
 
