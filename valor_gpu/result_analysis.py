@@ -10,6 +10,7 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.analysis.slices import Slices
+    from valor_gpu.analysis.tide_result import DetectionErrors
     from valor_gpu.exports.column_table import ColumnTable
     from valor_gpu.result import Result
     from valor_gpu.stats.intervals import Bootstrap
@@ -27,10 +28,58 @@ class Analysed:
     """
 
     def errors(
-        self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco", iou_type: str | None = None
-    ) -> Result:
-        """Returns how much average precision each kind of error costs: TIDE."""
-        found: Result = self._asked("errors", iou_type).errors(iou, background, protocol)
+        self,
+        iou: float | Sequence[float] = 0.5,
+        background: float | Sequence[float] = 0.1,
+        protocol: str = "coco",
+        iou_type: str | None = None,
+    ) -> DetectionErrors:
+        """Returns the gain of average precision from mending each kind of error, each kind alone: TIDE.
+
+        Every false positive has one kind, by its best IoU with the ground truths that count. The first that holds:
+        ``localization``: with its class from ``background`` to below ``iou``; ``classification``: with another class
+        from ``iou`` on; ``duplicate``: with its class from ``iou`` on, but another detection took the ground truth;
+        ``background``: up to ``background`` with every class; ``both``: the rest. A ground truth without a hit is
+        ``missed``, unless a classification or localization error is about it. To mend is to remove the detection or
+        the missed ground truth; of the classification and localization errors about one ground truth without a hit,
+        the one of the highest score becomes a hit when its kind is mended, the others are removed.
+        ``false_positives`` removes all of them, ``false_negatives`` all ground truths without a hit. Gains do not add
+        up, and may be negative. Source: Bolya et al., "TIDE: A General Toolbox for Identifying Object Detection
+        Errors", ECCV 2020, arXiv 2008.08115.
+
+        Args:
+            iou: threshold of a match, above 0, at most 1; several: the gains at each.
+            background: IoU up to which a detection shows background, above 0, below ``iou``; several: one for each
+                ``iou``, or for one ``iou``.
+            protocol: ``coco``: matching, limits, ignored detections, recall samples and mean are those of this result,
+                so that ``ap`` is its number at ``iou`` to the last bit, and a gain is what an evaluation of the mended
+                data would show. Detections beyond the limit have no part, in the mended data neither. ``tidecv``:
+                those of the program of the authors, version 1.0.1: 100 detections of an image over all classes,
+                detections in crowds are among the errors, classes with detections alone have an AP of 0, and the
+                gains of the first six kinds are at least 0.
+            iou_type: of a result of several.
+
+        Returns:
+            ``values``: ``ap``; ``gains`` by kind, differences of AP as a fraction; ``ap_per_class`` by class;
+            ``gains_per_class`` and ``counts_per_class`` by kind and class, the class of a detection its own. NaN, with
+            a reason, where no ground truth counts or is left. ``counts``: of each kind, of hits, ignored detections,
+            ground truths that count, images. With several thresholds ``values`` has all of these under the text of
+            each, such as ``0.75``, and :meth:`~valor_gpu.analysis.tide_result.DetectionErrors.at` is the result of one.
+            ``table()`` has a row per kind.
+
+        Raises:
+            InputError: a threshold is out of range; the result keeps no pairs of so low an IoU; errors are not defined
+                for the metric.
+
+        Example:
+            >>> from valor_gpu.coco import COCO, COCOeval
+            >>> box, near = [0, 0, 10, 10], [4, 0, 10, 10]
+            >>> truth = COCO.from_dict({
+            ...     "images": [{"id": 1}], "categories": [{"id": 1, "name": "cat"}, {"id": 2, "name": "dog"}],
+            ...     "annotations": [{"id": 1, "image_id": 1, "category_id": 1, "bbox": box, "area": 100, "iscrowd": 0}],
+            ... })
+        """
+        found: DetectionErrors = self._asked("errors", iou_type).errors(iou, background, protocol)
         return found
 
     def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> Result:

@@ -18,6 +18,7 @@ from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.tide_curves import State
     from valor_gpu.result import Result
 
 
@@ -85,12 +86,18 @@ class DetectionAnalysis(Analysis, ABC):
             known = self._matchings[iou] = match_rows(self.rows, self.pairs_from(iou), iou)
         return known
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
+        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
+        from valor_gpu.analysis.tide_curves import Rule
+
+        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
+
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 
-        check_number("background", background, 0, 1)
-        self.pairs_from(min(iou, background))
         found: Result = detection_errors(self, iou, background, protocol)
         return found
 

@@ -46,6 +46,8 @@ class Rows:
         corners: returns float64 ``[N, 4]``, x, y, width and height in pixels, of all rows of one side; None where boxes
             were not kept.
         category_ids: of the classes, in their order; None where they have none.
+        file_order: returns int64 ``[I]``: the place of each image in the file, or among the updates, that it came from;
+            None: as the images stand here.
     """
 
     image_ids: Sequence[Any]
@@ -64,6 +66,7 @@ class Rows:
     free: Bools | None = None
     corners: Callable[[str], Floats] | None = None
     category_ids: Sequence[Any] | None = None
+    file_order: Callable[[], Ints] | None = None
 
     @cached_property
     def images(self) -> Ints:
