@@ -1,4 +1,4 @@
-"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs where they are asked for."""
+"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs when asked for."""
 
 from __future__ import annotations
 
@@ -220,9 +220,8 @@ def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, 
 
 def pairs_of(layout: Layout, geometry: Geometry, lowest: float) -> Pairs:
     """Returns the pairs of a layout, of any classes, whose IoU reaches ``lowest``; 0: those that overlap."""
-    everyone = Layout(*(
-        replace(side, labels=np.zeros(len(side), np.int32)) for side in (layout.ground_truths, layout.detections)
-    ), layout.images)  # fmt: skip
+    sides = [replace(side, labels=np.zeros(len(side), np.int32)) for side in (layout.ground_truths, layout.detections)]
+    everyone = Layout(sides[0], sides[1], layout.images)  # masks of other classes are read as well
     compared = geometry.pools or geometry.params.useCats or not geometry.strict
     floor = max(lowest, float(np.nextafter(0.0, 1.0))) if compared else np.inf
     engine = engine_on()
