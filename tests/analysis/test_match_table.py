@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from testing.keypoint_scenes import random_keypoints
 from tests.analysis.outcome_oracle import iou_of, results_of, rows_of, run_kind
 from tests.analysis.test_image_table import val2014
 from tests.coco.comparison import OURS, Objects, boxes_of, dataset_of, quietly, random_objects
+from tests.coco.test_keypoints import keypoint_runs
 from tests.fuzz import seeds
 from valor_gpu.analysis.match_table import MatchTable
 from valor_gpu.coco import COCO
+from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 
@@ -255,6 +259,54 @@ def test_nothing_at_all(tmp_path: Path) -> None:
     assert (tmp_path / "t.csv").read_text() == ",".join(table) + "\n"
     missed = run_kind(OURS, (dataset_of(boxes_of((0, 0, 10, 10)), images=2), []), "bbox", {}).result()
     assert [(row["outcome"], row["kind"]) for row in missed.matches().rows()] == [("false negative", "missed")]
+
+
+def test_keypoints_have_no_kinds() -> None:
+    objects = random_keypoints(3, classes=2)
+    theirs, ours = keypoint_runs(objects)
+    result = ours.e.result()
+    table = result.matches()
+    assert Counter(table["outcome"].tolist()) == Counter(row.outcome for row in rows_of(theirs.e, 0.5))
+    assert set(table["kind"].tolist()) == {None, "missed"}
+    assert {row["kind"] for row in table.rows() if row["outcome"] == "false negative"} == {"missed"}
+    counts = Counter(row.outcome for row in rows_of(theirs.e, 0.5))
+    assert int(result.images()["true_positives"].sum()) == counts["true positive"] > 0
+
+
+def boxes_metric(**options: Any) -> Result:
+    metric = MeanAveragePrecision(**options)
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30], [21, 20, 31, 30]])
+    found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8, 0.7]), "labels": torch.tensor([0, 1, 2])}
+    metric.update([found, found], [{"boxes": boxes[:2], "labels": torch.tensor([0, 2])}] * 2)
+    return metric.result()
+
+
+def test_mean_average_precision_with_errors(tmp_path: Path) -> None:
+    result = boxes_metric(errors=True)
+    table = result.matches()
+    assert [(row["image_id"], row["outcome"], row["kind"], row["class"]) for row in table.rows()] == [
+        (image, *row)
+        for image in (0, 1)
+        for row in (
+            ("true positive", None, "0"),
+            ("false positive", "classification", "1"),
+            ("true positive", None, "2"),
+        )
+    ]
+    assert table["detection_id"].tolist() == [0, 1, 2] * 2 and table["ground_truth_id"].tolist() == [0, 1, 1] * 2
+    assert table["iou"].tolist()[:3] == [1.0, 1.0, pytest.approx(90 / 110, rel=1e-7)]
+    assert result.images()["mean_iou"][0] == pytest.approx((1 + 90 / 110) / 2, rel=1e-7)
+    with pytest.raises(InputError, match=r"to_coco needs .*, which MeanAveragePrecision does not keep"):
+        table.to_coco(tmp_path / "t.json")
+
+
+def test_mean_average_precision_without_errors() -> None:
+    result = boxes_metric()
+    table, whole = result.images(), boxes_metric(errors=True).images()
+    assert "mean_iou" not in list(table)
+    assert all(np.array_equal(table[name], whole[name], equal_nan=True) for name in table)
+    with pytest.raises(InputError, match=r"matches\(\) needs .* make the metric with errors=True"):
+        result.matches()
 
 
 def test_errors(tmp_path: Path) -> None:

@@ -146,9 +146,7 @@ def loop(truth: dict[str, Any], detections: Objects, iou: float, background: flo
             else:
                 kinds[n], about = 3 if best >= iou else 4 if max(best, wrong) <= background else 2, None
             usable |= {about}
-        missed |= {
-            a["id"] for j, a in enumerate(truths) if not a["iscrowd"] and j not in taken and j not in usable
-        }
+        missed |= {a["id"] for j, a in enumerate(truths) if not a["iscrowd"] and j not in taken and j not in usable}
     return [kinds[n] for n in range(len(detections))], missed
 
 
