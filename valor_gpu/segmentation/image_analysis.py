@@ -64,9 +64,9 @@ class ImageAnalysis(Analysis):
         """Returns why a number of a group of images does not exist."""
         return self._template.absent
 
-    def image_table(self, iou: float = 0.5, score: float | None = None) -> ColumnTable:
+    def image_table(self, **choices: Any) -> ColumnTable:
         """Returns the numbers of every image; see :meth:`valor_gpu.result.Result.images`."""
-        return image_table(self, self._state, self._template.signature, iou, score)
+        return image_table(self, self._state, self._template.signature, **choices)
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of groups of images from their sums; see :class:`Analysis`."""

@@ -56,9 +56,9 @@ class LabelMapAnalysis(Analysis):
         """Returns the names of the files without their endings."""
         return self.image_ids
 
-    def image_table(self, iou: float = 0.5, score: float | None = None) -> ColumnTable:
+    def image_table(self, **choices: Any) -> ColumnTable:
         """Returns the numbers of every image; see :meth:`valor_gpu.result.Result.images`."""
-        return image_table(self, self._state(), self._choices, iou, score)
+        return image_table(self, self._state(), self._choices, **choices)
 
     def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
         """Returns why a number of a group of images does not exist."""
