@@ -225,7 +225,7 @@ def by_hand(values: list[float]) -> list[float]:
 
 
 def test_benjamini_yekutieli_by_its_definition() -> None:
-    # statsmodels 0.15: multipletests([0.001, 0.008, 0.039, 0.041, 0.042], method="fdr_by")[1]
+    # 5 x (1 + 1/2 + 1/3 + 1/4 + 1/5) = 11.41666..., times 0.001, 0.008 / 2 and 0.042 / 5, which is less than 0.039 / 3
     expected = [0.011416666666666667, 0.04566666666666667, 0.0959, 0.0959, 0.0959]
     assert adjust_benjamini_yekutieli([0.001, 0.008, 0.039, 0.041, 0.042]) == pytest.approx(expected, rel=1e-12)
     rng = np.random.default_rng(0)

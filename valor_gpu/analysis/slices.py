@@ -101,7 +101,7 @@ def slices(
     """
     if isinstance(table, str) and table in BUILT_IN:
         table, columns = None, (table, *columns)
-    wanted = [(column,) if isinstance(column, str) else tuple(column) for column in columns]
+    wanted = [(column,) if isinstance(column, str) else _names_of(column) for column in columns]
     edges = check_bins(bins, [name for names in wanted for name in names])
     if table is None and len(wanted) == 1 and wanted[0][0] in OBJECT_COLUMNS:
         return object_slices(analysis, wanted[0][0], edges, intervals, numbers)
@@ -118,6 +118,12 @@ def slices(
     return Slices({**head, **_number_columns(analysis, found, names, made)}, choices, names)
 
 
+def _names_of(crossing: Any) -> tuple[str, ...]:
+    if isinstance(crossing, (tuple, list)) and all(isinstance(name, str) for name in crossing):
+        return tuple(crossing)
+    raise InputTypeError(f"columns must be names, or tuples of names, but one is {crossing!r}")
+
+
 def dealt_columns(
     analysis: Analysis, table: Any, wanted: Sequence[tuple[str, ...]], edges: Mapping[str, Any]
 ) -> list[Dealt]:
@@ -131,14 +137,10 @@ def dealt_columns(
 
     Raises:
         InputError: no column is named, one is unknown, or the table does not fit the images.
-        InputTypeError: a name is no text.
     """
     if not wanted or not all(wanted):
         raise InputError("columns must name at least one column but none came")
     names = list(dict.fromkeys(name for names in wanted for name in names))
-    for name in names:
-        if not isinstance(name, str):
-            raise InputTypeError(f"columns must be names, or tuples of names, but one is {name!r}")
     if table is None:
         _check_known(names)
         values: Mapping[str, Sequence[Any]] = {name: known_column(analysis, name) for name in names}
