@@ -162,7 +162,8 @@ class Analysed:
             least: fewest images of a slice in each half, at least 2.
             candidates: how many slices are chosen at most. Fewer make each test stronger.
             level: false discovery rate, above 0 and below 1.
-            permutations: sets of images that are drawn for a slice at most; drawing ends early where a slice is clearly
+            permutations: sets of images that are drawn for a slice at most: enough that the lowest p-value, 1 /
+                (``permutations`` + 1), can be confirmed among so many ``candidates``; drawing ends early where a slice is clearly
                 not low (Besag and Clifford 1991).
             seed: of the halves and of the sets.
             clusters: images that belong together, such as frames of a video, by id or in the order of the images: a

@@ -56,6 +56,13 @@ class Search:
         check_type("higher_is_better", self.higher_is_better, bool)
         if not 0 < self.level < 1:
             raise InputError(f"level must be above 0 and below 1 but got {self.level}")
+        # The lowest p-value is 1 / (permutations + 1); the adjustment multiplies it by c (1 + 1/2 + ... + 1/c).
+        factor = self.candidates * sum(1 / rank for rank in range(1, self.candidates + 1))
+        if self.permutations + 1 < factor / self.level:
+            raise InputError(
+                f"permutations must be at least {math.ceil(factor / self.level) - 1} to confirm one of"
+                f" {self.candidates} candidates at level {self.level:g} but got {self.permutations}"
+            )
 
 
 @frozen
