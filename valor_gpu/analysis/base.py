@@ -29,7 +29,7 @@ class Analysis:
     images: int
     image_ids: Sequence[Any] | None
 
-    def errors(self, iou: float, background: float, protocol: str) -> Result:
+    def errors(self, iou: float | Sequence[float], background: float | Sequence[float], protocol: str) -> Result:
         """Computes the gains of mending each kind of error; see :meth:`valor_gpu.result.Result.errors`."""
         raise self._undefined("errors")
 

@@ -19,6 +19,7 @@ from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.tide_curves import State
     from valor_gpu.result import Result
 
 
@@ -86,6 +87,15 @@ class DetectionAnalysis(Analysis, ABC):
             known = self._matchings[iou] = match_rows(self.rows, self.pairs_from(iou), iou)
         return known
 
+    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
+        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
+        from valor_gpu.analysis.tide_curves import Rule
+
+        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
+
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
     def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of the objects of each bin, by the names that the result has for all areas.
 
@@ -110,8 +120,6 @@ class DetectionAnalysis(Analysis, ABC):
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 
-        check_number("background", background, 0, 1)
-        self.pairs_from(min(iou, background))
         found: Result = detection_errors(self, iou, background, protocol)
         return found
 

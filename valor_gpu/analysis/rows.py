@@ -43,6 +43,8 @@ class Rows:
             where none are known.
         free: bool ``[D]``: detections whose ground truth others may match too, the effect of an id of 0 or below in
             pycocotools; None for none.
+        file_order: returns int64 ``[I]``: the place of each image in the file, or among the updates, that it came from;
+            None: as the images stand here.
     """
 
     image_ids: Sequence[Any]
@@ -59,6 +61,7 @@ class Rows:
     boxes: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None
     image_fields: Callable[[int], Mapping[str, Any]] | None = None
     free: Bools | None = None
+    file_order: Callable[[], Ints] | None = None
 
     @cached_property
     def images(self) -> Ints:

@@ -69,15 +69,14 @@ def kinds_of(analysis: DetectionAnalysis, iou: float = 0.5, background: float = 
 
 
 def check_thresholds(analysis: DetectionAnalysis, iou: float, background: float) -> None:
-    """Raises :class:`InputError` unless errors at these thresholds are known."""
+    """Raises :class:`InputError` unless errors at these thresholds are known; has their pairs found."""
     check_number("iou", iou, 0, 1)
     check_number("background", background, 0, 1)
     if not iou:
         raise InputError(f"iou must be above 0 and at most 1 but got {iou}")
     if not 0 < background < iou:
         raise InputError(f"background must be above 0 and below iou, which is {iou:g}, but got {background}")
-    if background < analysis.pairs.lowest:
-        raise InputError(f"background must be at least {analysis.pairs.lowest:g} but got {background}")
+    analysis.pairs_from(background)
 
 
 def told_apart(
@@ -94,33 +93,47 @@ def told_apart(
         background: threshold of background.
         closed: whether an IoU of exactly ``iou`` with the own class is localization, not duplicate.
     """
-    used = pairs.ious >= background
-    used &= errors[pairs.detections]
-    used &= rows.gt_counts[pairs.ground_truths]
-    detections, ground_truths, ious = pairs.detections[used], pairs.ground_truths[used], pairs.ious[used]
-    own = rows.labels[detections] == rows.gt_labels[ground_truths]
-    own_target, own_iou = _best(len(errors), detections[own], ground_truths[own], ious[own])
-    other_target, other_iou = _best(len(errors), detections[~own], ground_truths[~own], ious[~own])
-    localization = (own_iou >= background) & ((own_iou <= iou) if closed else (own_iou < iou))
-    best = np.maximum(own_iou, other_iou)
-    rules = [~errors, localization, other_iou >= iou, own_iou >= iou, best <= background]
-    codes = [NO_ERROR, LOCALIZATION, CLASSIFICATION, DUPLICATE, BACKGROUND]
-    kinds = np.select(rules, np.array(codes, np.int8), np.int8(BOTH)).astype(np.int8)
-    by_own = (kinds == LOCALIZATION) | (kinds == DUPLICATE)
-    targets = np.where(by_own, own_target, other_target)
-    nowhere = (kinds == NO_ERROR) | (kinds == BACKGROUND)
-    targets[nowhere] = -1
-    target_ious = np.where(targets >= 0, np.where(by_own, own_iou, other_iou), np.nan)
+    near = np.flatnonzero(pairs.ious >= background)
+    detections, ground_truths = pairs.detections[near], pairs.ground_truths[near]
+    used = errors[detections] & rows.gt_counts[ground_truths]
+    detections, ground_truths, ious = detections[used], ground_truths[used], pairs.ious[near[used]]
+    same = rows.labels[detections] == rows.gt_labels[ground_truths]
+    starts = _starts(detections)
+    about = detections[starts]
+    places = np.repeat(np.arange(len(about)), np.diff(np.r_[starts, len(detections)]))
+    (target, own), (aside, other) = (
+        _best(len(about), places[chosen], ground_truths[chosen], ious[chosen]) for chosen in (same, ~same)
+    )
+    rules = {
+        LOCALIZATION: (own >= background) & ((own <= iou) if closed else (own < iou)),
+        CLASSIFICATION: other >= iou,
+        DUPLICATE: own >= iou,
+        BACKGROUND: np.maximum(own, other) <= background,
+    }
+    found_kinds = np.select(list(rules.values()), [np.int8(code) for code in rules], np.int8(BOTH))
+    by_own = (found_kinds == LOCALIZATION) | (found_kinds == DUPLICATE)
+    somewhere = found_kinds != BACKGROUND
+    kinds = np.where(errors, np.int8(BACKGROUND), np.int8(NO_ERROR))
+    targets, target_ious = np.full(len(errors), -1), np.full(len(errors), np.nan)
+    kinds[about] = found_kinds
+    targets[about] = np.where(somewhere, np.where(by_own, target, aside), -1)
+    target_ious[about] = np.where(somewhere, np.where(by_own, own, other), np.nan)
     usable = np.zeros(len(found), np.bool_)
     usable[targets[(kinds == LOCALIZATION) | (kinds == CLASSIFICATION)]] = True
     usable &= rows.gt_counts & ~found
     return ErrorKinds(kinds, targets, target_ious, usable, rows.gt_counts & ~found & ~usable)
 
 
-def _best(count: int, detections: Ints, ground_truths: Ints, ious: Floats) -> tuple[Ints, Floats]:
-    """Ground truth and IoU of the first pair of each detection; -1 and 0 without a pair."""
-    first = np.ones(len(detections), np.bool_)
-    first[1:] = detections[1:] != detections[:-1]
+def _starts(values: Ints) -> Ints:
+    """int64: where each run of equal values begins."""
+    first = np.ones(len(values), np.bool_)
+    first[1:] = values[1:] != values[:-1]
+    return np.flatnonzero(first)
+
+
+def _best(count: int, places: Ints, ground_truths: Ints, ious: Floats) -> tuple[Ints, Floats]:
+    """Ground truth and IoU of the first pair of each place; -1 and 0 without a pair."""
+    starts = _starts(places)
     target, best = np.full(count, -1), np.zeros(count)
-    target[detections[first]], best[detections[first]] = ground_truths[first], ious[first]
+    target[places[starts]], best[places[starts]] = ground_truths[starts], ious[starts]
     return target, best

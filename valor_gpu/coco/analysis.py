@@ -126,7 +126,7 @@ class EvaluationAnalysis(DetectionAnalysis):
             self.image_ids, [names[k] for k in chosen.selection.categories], layout.lengths(), detections.take("score"),
             detections.labels.astype(np.int64), kept, ignored, ground_truths.labels.astype(np.int64),
             self._flags(ground_truths) | outside, detections.take("id"), ground_truths.take("id"), self._objects,
-            self._image_fields, free,
+            self._image_fields, free, self._file_order,
         )  # fmt: skip
 
     def _flags(self, ground_truths: Side) -> NDArray[np.uint8]:
@@ -152,7 +152,9 @@ class EvaluationAnalysis(DetectionAnalysis):
         geometry = geometry_of(self._taken.params, self._taken.chosen.strict)
         return pairs_of(self._rows_taken[0], geometry, lowest)
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         if self._taken.params.iouType.startswith("keypoints"):
             raise InputError(_NO_TIDE)
@@ -187,6 +189,10 @@ class EvaluationAnalysis(DetectionAnalysis):
     def _image_fields(self, position: int) -> Mapping[str, Any]:
         """The COCO image object at a position, empty where the dataset lists none."""
         return self._images_by_id.get(self.image_ids[position], {})
+
+    def _file_order(self) -> NDArray[np.int64]:
+        places = {image_id: place for place, image_id in enumerate(self._images_by_id)}
+        return np.array([places.get(image_id, len(places)) for image_id in self.image_ids], np.int64)
 
 
 def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, Any]) -> EvaluationAnalysis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Sequence
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -71,6 +72,8 @@ class MeanApAnalysis(DetectionAnalysis):
             self.kept.tolist() if self.image_ids is None else self.image_ids, classes, np.stack((lengths, gt_lengths)),
             found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
             # An ignored detection that matches nothing is out of the range of areas, at every threshold.
+            (ignored & ~matched).any(1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            file_order=lambda: self.kept,
             np.logical_or.reduce(ignored & ~matched, axis=1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
         )  # fmt: skip
 
@@ -119,7 +122,9 @@ class MeanApAnalysis(DetectionAnalysis):
             made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
         return made
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         self._need_pairs("errors()")
         return super().errors(iou, background, protocol)
@@ -128,6 +133,11 @@ class MeanApAnalysis(DetectionAnalysis):
         """See :meth:`valor_gpu.result.Result.olrp`."""
         self._need_pairs("olrp()")
         return super().olrp(iou)
+
+    def match_table(self, **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.matches`."""
+        self._need_pairs("matches()")
+        return super().match_table(**choices)
 
     def result_of(self, images: Ints) -> Result:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
