@@ -175,7 +175,7 @@ class ColumnTable:
         write_bytes(path, sink.getvalue())
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Writes the table as CSV, UTF-8, in one step, with the bytes that ``csv.writer`` would give.
+        """Writes the table as CSV, UTF-8, in one step, as ``csv.writer`` does, with line feeds.
 
         A missing value is empty, NaN is ``nan``, and floats have the fewest digits that give the same bits.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
-    r"""Returns what ``csv.writer`` with lines that end in a line feed writes of a header and the rows.
+    r"""Returns what ``csv.writer`` writes of a header and the rows, with a line feed at the end of each.
 
     Each distinct number is written once, since the shortest text of a float takes longer than all else.
 
@@ -26,7 +26,7 @@ def csv_text(columns: Mapping[str, Any]) -> str:
     if len(columns) == 1:  # a row of one empty cell would be an empty line, which readers skip
         cells = [[cell or '""' for cell in each] for each in cells]
     header, *rows = cells
-    return "".join(f"{line}\n" for line in (",".join(header), *map(",".join, zip(*rows))))
+    return "\n".join((",".join(header), *map(",".join, zip(*rows)), ""))
 
 
 def _cells(column: Any) -> Sequence[str]:
@@ -37,22 +37,21 @@ def _cells(column: Any) -> Sequence[str]:
         texts = [*map(repr, distinct.view(np.float64).tolist())]
         return [*map(texts.__getitem__, places.tolist())]
     if isinstance(column, np.ndarray) and column.dtype.kind in "iu":
-        return [*map(_whole, column.tolist())]
+        if not isinstance(column, np.ma.MaskedArray):
+            return [*map(str, column.tolist())]
+        texts = [*map(str, column.data.tolist())]
+        for row in np.flatnonzero(np.ma.getmaskarray(column)).tolist():
+            texts[row] = ""
+        return texts
     values = column.tolist() if isinstance(column, np.ndarray) else [*column]
-    known = {value: _cell(value) for value in {*values}} if all(map(_is_text, values)) else None
-    return [*map(_cell, values)] if known is None else [*map(known.__getitem__, values)]
-
-
-def _whole(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
-def _is_text(value: Any) -> bool:
-    """Whether equal values are written alike, which does not hold of 1, 1.0 and True."""
-    return value is None or isinstance(value, str)
+    if {*map(type, values)} <= {str, type(None)}:  # 1, 1.0 and True are equal but are written differently
+        known = {value: _cell(value) for value in {*values}}
+        return [*map(known.__getitem__, values)]
+    return [*map(_cell, values)]
 
 
 def _cell(value: Any) -> str:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="").writerow((value, ""))  # a row of two, for an empty cell alone is quoted
-    return text.getvalue()[:-1]
+    # A row of two, for an empty cell alone is quoted; the end of the line says which characters need quotes.
+    csv.writer(text, lineterminator="\r\n").writerow((value, ""))
+    return text.getvalue()[: -len(",\r\n")]

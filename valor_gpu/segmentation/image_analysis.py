@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.analysis.base import Analysis
 from valor_gpu.errors import InputError
+from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.image_table import image_table
 from valor_gpu.segmentation.resampled_images import ResampledImages, no_images
 from valor_gpu.stats.resample import Resampled
 
@@ -61,6 +63,10 @@ class ImageAnalysis(Analysis):
     def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
         """Returns why a number of a group of images does not exist."""
         return self._template.absent
+
+    def image_table(self, iou: float = 0.5, score: float | None = None) -> ColumnTable:
+        """Returns the numbers of every image; see :meth:`valor_gpu.result.Result.images`."""
+        return image_table(self, self._state, self._template.signature, iou, score)
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of groups of images from their sums; see :class:`Analysis`."""

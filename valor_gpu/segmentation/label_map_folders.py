@@ -343,7 +343,9 @@ class Totals:
         if self.keep_images:
             names, kept = list(self.names), tuple(self._kept)
             more["state"] = partial(resampled_label_maps, names, kept, NUMBERS, RATIOS)
-            more["analysis"] = partial(LabelMapAnalysis, partial(Totals, names, self.task, True), kept)
+            more["analysis"] = partial(
+                LabelMapAnalysis, partial(Totals, names, self.task, True), kept, more["state"], self._signature()
+            )
         result = Result(values, self._signature(), counts, reasons, **more)
         return result if intervals is None else result.with_intervals(intervals)
 

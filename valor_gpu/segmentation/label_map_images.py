@@ -9,7 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.analysis.base import Analysis
+from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.result import Result
+from valor_gpu.segmentation.image_table import image_table
+from valor_gpu.segmentation.resampled_images import ResampledImages
 
 
 class KeptCounts(NamedTuple):
@@ -32,18 +35,30 @@ class LabelMapAnalysis(Analysis):
     Args:
         empty: makes :class:`valor_gpu.segmentation.label_map_folders.Totals` of no image.
         kept: of each image.
+        state: returns what intervals are made of.
+        choices: of the signature of the result.
     """
 
     metric = "segment"
     image_ids: Sequence[str]
 
-    def __init__(self, empty: Callable[[], Any], kept: Sequence[KeptCounts]) -> None:
+    def __init__(
+        self,
+        empty: Callable[[], Any],
+        kept: Sequence[KeptCounts],
+        state: Callable[[], ResampledImages],
+        choices: Mapping[str, Any],
+    ) -> None:
         self.images, self.image_ids = len(kept), [image.name for image in kept]
-        self._empty, self._kept = empty, kept
+        self._empty, self._kept, self._state, self._choices = empty, kept, state, choices
 
     def file_names(self) -> Sequence[str]:
         """Returns the names of the files without their endings."""
         return self.image_ids
+
+    def image_table(self, iou: float = 0.5, score: float | None = None) -> ColumnTable:
+        """Returns the numbers of every image; see :meth:`valor_gpu.result.Result.images`."""
+        return image_table(self, self._state(), self._choices, iou, score)
 
     def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
         """Returns why a number of a group of images does not exist."""
