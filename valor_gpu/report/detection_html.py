@@ -30,6 +30,7 @@ from valor_gpu.result import Result
 
 _STYLE = f"""{STYLE}
 .figs.narrow {{ grid-template-columns: repeat(auto-fill, minmax(14rem, 1fr)); }}
+@media (max-width: 40rem) {{ .figs.narrow {{ grid-template-columns: repeat(2, minmax(0, 1fr)); }} }}
 .figs.narrow svg.chart {{ width: 100%; }}
 .figs.scenes {{ grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); }}
 table.even td.n, table.even th.n {{ min-width: 5.2rem; }}

@@ -1,4 +1,4 @@
-"""Sections of the report about errors: confusions of classes and numbers of slices."""
+"""Sections of the report about errors: what each kind costs, confusions of classes, numbers of slices."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from valor_gpu.analysis.confusion import ClassConfusion
+from valor_gpu.analysis.tide_result import DetectionErrors
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.markup import Column, folded_table, joined, name_of, section, table, tag
 from valor_gpu.pages.texts import Html, visible
 from valor_gpu.report.titles import title
-from valor_gpu.result import Result
 
 _MATRIX = 12
 """Classes of the matrix: those with most confusions."""
@@ -94,55 +94,55 @@ def _cell(value: object) -> object:
     return "none" if value is None else name_of(value)
 
 
-KINDS = ("classification", "localization", "both", "duplicate", "background", "missed")
-"""Kinds of errors in the order in which they are shown."""
-_SPECIAL = ("false_positives", "false_negatives")
-MEANT = {
-    "classification": "right place, wrong class",
-    "localization": "right class, wrong place",
-    "both": "wrong class and wrong place",
-    "duplicate": "a second box on an object",
-    "background": "nothing is there",
-    "missed": "an object that no box explains",
-    "false_positives": "every wrong detection",
-    "false_negatives": "every object that is not found",
+_KINDS = ("classification", "localization", "both", "duplicate", "background", "missed")
+_MEANT = {
+    "classification": "on an object of another class",
+    "localization": "of the right class, but not close enough",
+    "both": "of another class, and not close enough",
+    "duplicate": "a second detection of an object",
+    "background": "where nothing is",
+    "missed": "objects that no detection is near",
+    "false_positives": "all wrong detections",
+    "false_negatives": "all objects that are not found",
 }
+"""Kinds of errors, those of the whole last, and what they are."""
 
 
-def error_section(found: Result) -> Html:
-    """The gain of AP of mending each kind of error."""
-    most = max((_gain(found, kind) for kind in (*KINDS, *_SPECIAL) if _gain(found, kind) > 0), default=0.0)
-    columns = [
-        Column("kind of error"),
-        Column("count", True),
-        Column("AP gained", True),
-        Column(tag("span", "AP gained", class_="vh")),
-    ]
-    rows = [_error_row(found, kind, most) for kind in (*KINDS, *_SPECIAL)]
-    return section("errors", "Errors", table(columns, rows, "Gain of mending each kind of error"))
+def error_section(found: DetectionErrors) -> Html:
+    """The gain of AP of mending each kind of error, at every pair of thresholds."""
+    parts: list[object] = []
+    for part in found.parts().values():
+        signature, ap = part.signature, part.values["ap"]
+        said = f"AP {numbers.number(ap, 3)} at IoU {signature['iou']:g}; background up to IoU {signature['background']:g}"
+        parts += [tag("p", said, class_="small dim"), _error_table(part)]
+    note = f"how much AP rises once a kind of error is mended (TIDE, protocol {found.signature['protocol']})"
+    return section("errors", "Errors", *parts, note=note)
 
 
-def _error_row(found: Result, kind: str, most: float) -> list[object]:
-    gain = _gain(found, kind)
-    words = joined([kind.replace("_", " "), tag("span", MEANT[kind], class_="under")])
-    chart = charts.rate_bar(Estimate(max(gain, 0.0) / most), f"{kind} {gain:.3f}", 300) if gain == gain and most else ""
-    return [words, numbers.count(found.counts.get(kind)), numbers.difference(gain, 3), chart]
+def _error_table(part: DetectionErrors) -> Html:
+    gains = part.values["gains"]
+    most = max((gain for gain in gains.values() if gain > 0), default=0.0)
+    columns = [Column("kind of error"), Column("count", True), Column("AP gained", True)]
+    columns += [Column(tag("span", "AP gained, drawn", class_="vh")), Column("of all gains", True)]
+    shares = {row["kind"]: row["share"] for row in part.table().rows()}
+    rows = []
+    for kind, gain in gains.items():
+        chart: object = part.reason(f"gains/{kind}") or ""
+        if not math.isnan(gain):
+            chart = charts.rate_bar(Estimate(max(gain, 0.0) / (most or 1.0)), f"{kind} {gain:+.3f}", 300)
+        words = joined([kind.replace("_", " "), tag("span", _MEANT[kind], class_="under")])
+        share = "" if math.isnan(shares[kind]) else numbers.percent(shares[kind])
+        rows.append([words, f"{part.counts[kind]:,}", numbers.difference(gain, 3), chart, share])
+    return table(columns, rows, "AP gained by mending each kind of error")
 
 
-def _gain(found: Result, kind: str) -> float:
-    return float(found.values[kind])
-
-
-def costs_of(found: Result) -> dict[str, str]:
-    """Returns the kind of error that costs each class most, with its gain."""
-    return {}
-
-
-def common_threshold(found: Result) -> float:
-    """Returns the threshold of all classes together; NaN where there is none."""
-    return math.nan
-
-
-def point_section(found: Result) -> Html:
-    """The threshold of each class and what it gives."""
-    return section("points", "Score thresholds")
+def costs_of(found: DetectionErrors) -> dict[str, str]:
+    """Returns the kind of error that costs each class most, with its gain; none of classes without one."""
+    gains = next(iter(found.parts().values())).values["gains_per_class"]
+    costs = {}
+    for name in next(iter(gains.values())):
+        known = [(gains[kind][name], kind) for kind in _KINDS if gains[kind][name] > 0]
+        if known:
+            gain, kind = max(known, key=lambda each: each[0])
+            costs[name] = f"{kind} {numbers.difference(gain, 3)}"
+    return costs
