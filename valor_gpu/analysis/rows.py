@@ -41,6 +41,9 @@ class Rows:
             ``ground_truths``; None where shapes were not kept.
         image_fields: returns the COCO image object of an image by its position, such as width and file_name; None
             where none are known.
+        corners: returns float64 ``[N, 4]``, x, y, width and height in pixels, of all rows of one side; None where boxes
+            were not kept.
+        category_ids: of the classes, in their order; None where they have none.
     """
 
     image_ids: Sequence[Any]
@@ -56,6 +59,8 @@ class Rows:
     ground_truth_ids: Any = None
     boxes: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None
     image_fields: Callable[[int], Mapping[str, Any]] | None = None
+    corners: Callable[[str], Floats] | None = None
+    category_ids: Sequence[Any] | None = None
 
     @cached_property
     def images(self) -> Ints:

@@ -38,6 +38,7 @@ class CocoAnalysis(DetectionAnalysis):
     def __init__(self, evaluation: COCOeval, choices: Mapping[str, Any]) -> None:
         assert evaluation._layout is not None
         self._params, self._strict = evaluation._evaluated, evaluation.convention == "strict"
+        self._truth = evaluation.cocoGt
         self._layout = in_order_of_ties(evaluation._layout)
         self._names = evaluated_names(evaluation) if self._params.useCats else ["all"]
         self.choices, self.recall_thresholds = choices, np.asarray(self._params.recThrs, np.float64)
@@ -59,7 +60,13 @@ class CocoAnalysis(DetectionAnalysis):
             _ranks(detections, scores) < params.maxDets[-1], (own < low) | (own > high),
             ground_truths.labels.astype(np.int64), flags | outside.astype(np.uint8) * np.uint8(IGNORED),
             detections.take("id"), ground_truths.take("id"),
+            boxes=self._boxes, image_fields=lambda place: self._truth.imgs[self._ids[place]],
+            corners=lambda side: getattr(layout, side).take("bbox"),
+            category_ids=list(params.catIds) if params.useCats else None,
         )  # fmt: skip
+
+    def _boxes(self, side: str, rows: NDArray[np.int64]) -> list[dict[str, Any]]:
+        return [{"bbox": box} for box in getattr(self._layout, side).take("bbox")[rows].tolist()]
 
     def make_pairs(self) -> Pairs:
         """See :class:`DetectionAnalysis`."""
