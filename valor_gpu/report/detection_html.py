@@ -16,15 +16,9 @@ from valor_gpu.pages.markup import page, section, tag, warning
 from valor_gpu.pages.texts import Html
 from valor_gpu.report.detection_sections import choice_section, class_section, head, number_section
 from valor_gpu.report.document import versions
-from valor_gpu.report.error_sections import (
-    common_threshold,
-    confusion_section,
-    costs_of,
-    error_section,
-    point_section,
-    slice_section,
-)
+from valor_gpu.report.error_sections import confusion_section, costs_of, error_section, slice_section
 from valor_gpu.report.image_sections import image_section
+from valor_gpu.report.point_section import common_threshold, point_section
 from valor_gpu.report.scenes import STYLE
 from valor_gpu.result import Result
 

@@ -113,7 +113,9 @@ def error_section(found: DetectionErrors) -> Html:
     parts: list[object] = []
     for part in found.parts().values():
         signature, ap = part.signature, part.values["ap"]
-        said = f"AP {numbers.number(ap, 3)} at IoU {signature['iou']:g}; background up to IoU {signature['background']:g}"
+        said = (
+            f"AP {numbers.number(ap, 3)} at IoU {signature['iou']:g}; background up to IoU {signature['background']:g}"
+        )
         parts += [tag("p", said, class_="small dim"), _error_table(part)]
     note = f"how much AP rises once a kind of error is mended (TIDE, protocol {found.signature['protocol']})"
     return section("errors", "Errors", *parts, note=note)
