@@ -13,7 +13,7 @@ from valor_gpu.cli.options import check_outputs, count, output_path, paths_of, s
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.exports.column_table import ColumnTable
+    from valor_gpu.analysis.slices import Slices
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
@@ -78,7 +78,7 @@ def add_analysis_options(command: argparse.ArgumentParser) -> None:
         " confusions and the worst images, on the photos of --images DIR")  # fmt: skip
     add("--report-count", type=count, metavar="N", help="images that --report draws at most: default 12")
     add("--analysis-iou", type=score, metavar="T",
-        help="IoU (of keypoints, OKS) from which on a detection is correct, for these options: default 0.5")  # fmt: skip
+        help="IoU (of keypoints, OKS) from which on a detection is correct for these options: default 0.5")  # fmt: skip
     add("--analysis-score", type=score, metavar="S",
         help="leave detections below this score out of --images-csv, --matches and the confusions and images of"
         " --report: default, none; of --report, those below the threshold of the best F1")  # fmt: skip
@@ -140,7 +140,7 @@ def answers(
     result: Result,
     inputs: Inputs | None,
     progress: Progress,
-    slices: ColumnTable | None = None,
+    slices: Slices | None = None,
 ) -> Answers:
     """Answers what the options ask, and writes their files.
 
@@ -154,6 +154,8 @@ def answers(
     found = Answers([], {}, [])
     if not analysis_is_asked(options):
         return found
+    from valor_gpu.report.detection import point_table
+
     progress.step("explaining the errors")
     iou = {} if options.analysis_iou is None else {"iou": options.analysis_iou}
     above = {} if options.analysis_score is None else {"score": options.analysis_score}
@@ -165,7 +167,7 @@ def answers(
         found.documents["errors"] = errors.to_dict()
     if options.operating_points is not None:
         points = result.operating_points(**options.operating_points, **iou)
-        found.texts.append(str(points))
+        found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
     if options.operating_lines is not None:
         _write(found, options.operating_lines, lambda path: path.write_text(points.lines("yaml"), encoding="utf-8"))

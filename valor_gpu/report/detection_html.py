@@ -9,9 +9,10 @@ from typing import Any
 
 from valor_gpu.analysis.confusion import class_confusion
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.slices import Slices
+from valor_gpu.analysis.tide_result import DetectionErrors
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.pages.markup import page, section, tag, warning
 from valor_gpu.pages.texts import Html
 from valor_gpu.report.detection_sections import choice_section, class_section, head, number_section
@@ -38,9 +39,9 @@ def detection_report(
     result: Result,
     title: str = "Detection report",
     *,
-    errors: Result | None = None,
+    errors: DetectionErrors | None = None,
     operating_points: Result | None = None,
-    slices: ColumnTable | None = None,
+    slices: Slices | None = None,
     iou: float = 0.5,
     score: float | None = None,
     worst: int = 12,

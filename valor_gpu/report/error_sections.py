@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from valor_gpu.analysis.confusion import ClassConfusion
+from valor_gpu.analysis.slices import Slices
 from valor_gpu.analysis.tide_result import DetectionErrors
-from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.markup import Column, folded_table, joined, name_of, section, table, tag
 from valor_gpu.pages.texts import Html, visible
-from valor_gpu.report.titles import title
+from valor_gpu.report.titles import title, words_of
 
 _MATRIX = 12
 """Classes of the matrix: those with most confusions."""
-_PAIRS, _MOST_PAIRS = 12, 100
+_PAIRS, _MOST_PAIRS, _SLICES = 12, 100, 40
 
 
 def confusion_section(found: ClassConfusion) -> Html:
@@ -67,31 +68,38 @@ def _name(classes: Sequence[str], place: int, none: str) -> str:
     return none if place == len(classes) else visible(classes[place])
 
 
-def slice_section(found: ColumnTable) -> Html:
+def slice_section(found: Slices) -> Html:
     """The numbers of slices as they come, with a bar of the first one."""
-    names = list(found)
-    words = [title(name)[0] for name in names]
-    return section("slices", "Slices", _slices(found, names, words))
+    rows, counted = found.rows(), [name for name in ("images", "ground_truths") if name in found]
+    shown = found.numbers
+    columns = [Column("slice"), *(Column(words_of(name), True) for name in counted)]
+    columns += [Column(title(name)[0], True) for name in shown]
+    columns[len(counted) + 1 : len(counted) + 1] = [Column(tag("span", f"{title(shown[0])[0]}, drawn", class_="vh"))]
+    lines = [
+        [joined([f"{row['column']}: ", name_of("none" if row["value"] is None else row["value"])]),
+         *(f"{row[name]:,}" for name in counted), _drawn(row, shown[0]), *(_cell(row, name) for name in shown)]
+        for row in rows
+    ]  # fmt: skip
+    return section("slices", "Slices", folded_table(columns, lines, "Numbers of slices", _SLICES, "slices"))
 
 
-def _slices(found: ColumnTable, names: Sequence[str], words: Sequence[str]) -> Html:
-    rows = found.rows()
-    numeric = [all(_is_number(row[name]) for row in rows) for name in names]
-    columns = [Column(word, number) for word, number in zip(words, numeric)]
-    lines = [[_cell(row[name]) for name in names] for row in rows]
-    return folded_table(columns, lines, "Numbers of slices", 40, "slices")
+def _ends(row: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    ends = tuple(row.get(f"{name}_{end}", math.nan) for end in ("low", "high"))
+    return () if any(map(math.isnan, ends)) else ends
 
 
-def _is_number(value: object) -> bool:
-    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+def _drawn(row: Mapping[str, Any], name: str) -> object:
+    value, ends = row[name], _ends(row, name)
+    if not 0 <= value <= 1:
+        return ""
+    inside = [min(max(end, 0.0), 1.0) for end in ends]
+    return charts.rate_bar(Estimate(value, *inside), f"{title(name)[0]} {value:.3f}", 160)
 
 
-def _cell(value: object) -> object:
-    if isinstance(value, float):
-        return numbers.NOTHING if math.isnan(value) else numbers.number(value, 3)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return "none" if value is None else name_of(value)
+def _cell(row: Mapping[str, Any], name: str) -> Html:
+    ends = _ends(row, name)
+    under = numbers.span(*ends, 3) if ends else (row.get(f"{name}_reason") or "").partition(":")[0]
+    return joined([numbers.number(row[name], 3), *([tag("span", under, class_="under")] if under else [])])
 
 
 _KINDS = ("classification", "localization", "both", "duplicate", "background", "missed")
