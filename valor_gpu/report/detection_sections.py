@@ -113,7 +113,8 @@ def class_section(result: Result, costs: Mapping[str, str]) -> Html | None:
     columns += [Column("costliest error")] if costs else []
     known = {name: value for name, value in values[main].items() if not math.isnan(value)}
     rows = []
-    for name in sorted(known, key=lambda name: (known[name], name)):
+    truths = values.get("ground_truths_per_class") or {}
+    for name in sorted(known, key=lambda name: (known[name], -truths.get(name, 0), name)):
         cells = [name_of(name), _number_cell(result, f"{main}/{name}", known[name])]
         cells.append(bar(known[name], result.intervals.get(f"{main}/{name}"), f"AP of {name}: {known[name]:.3f}"))
         cells += [Html(numbers.number(values[column][name], 3)) for column in shown[1:]]

@@ -17,7 +17,7 @@ from valor_gpu.pages.markup import Column, folded_table, joined, name_of, sectio
 from valor_gpu.pages.texts import Html, visible
 from valor_gpu.report.titles import title, words_of
 
-_MATRIX = 12
+_MATRIX = 10
 """Classes of the matrix: those with most confusions."""
 _PAIRS, _MOST_PAIRS, _SLICES = 12, 100, 40
 
