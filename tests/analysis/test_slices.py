@@ -320,3 +320,23 @@ def test_a_table_is_read_once_for_all_columns() -> None:
     given = Counted(table())
     joined_columns(whole()._asked("by", None), given, ["weather", "hour"])
     assert Counted.reads == len(given)
+
+
+# ------------------------------------------------------------------------------------------------------------- objects
+
+
+def test_sizes_are_the_area_ranges_of_coco() -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation = COCOeval(*sides(), "bbox")
+        evaluation.params.areaRng = [[0, 1e10], [0, 32**2], [32**2, 96**2], [96**2, 1e10]]
+        evaluation.evaluate()
+        evaluation.accumulate()
+    expected = evaluation.result().values
+    found = whole().by("size", numbers=["map"])
+    assert found["value"] == ["below 1024", "1024 to below 9216", "9216 or above"]
+    assert bits(found["map"]) == bits(expected[f"map_{name}"] for name in ("small", "medium", "large"))
+    assert set(found["images"]) == {len(image_ids())}
+    ratios = whole().by("aspect_ratio", bins={"aspect_ratio": [1]})
+    assert ratios["value"] == ["below 1", "1 or above"] and sum(ratios["ground_truths"]) > 0
+    with pytest.raises(InputError, match="intervals must be None with 'size', whose slices are of objects"):
+        whole().by("size", intervals=20)

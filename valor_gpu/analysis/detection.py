@@ -93,9 +93,6 @@ class DetectionAnalysis(Analysis, ABC):
 
         return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
 
-    def errors(
-        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
-    ) -> Result:
     def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of the objects of each bin, by the names that the result has for all areas.
 
@@ -116,7 +113,9 @@ class DetectionAnalysis(Analysis, ABC):
         """Computes :meth:`numbers_of_objects` of checked bins; an error unless a subclass does."""
         raise InputError(f"slices of objects by {attribute} are not defined for results of {self.metric}")
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 

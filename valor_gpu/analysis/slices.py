@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import replaced
 from valor_gpu.analysis.base import Analysis
-from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, OBJECT_COLUMNS, known_column
+from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, LARGEST, OBJECT_COLUMNS, known_column
 from valor_gpu.analysis.rows import Rows
 from valor_gpu.analysis.slice_columns import (
     Dealt,
@@ -261,9 +262,16 @@ def object_slices(
         raise InputError(f"intervals must be None with {attribute!r}, whose slices are of objects, not of images")
     edges = read_edges(attribute, bins.get(attribute, OBJECT_COLUMNS[attribute]))
     labels = [bin_label(place, edges) for place in range(len(edges) + 1)]
-    found = tabled(analysis.numbers_of_objects(attribute, edges))
+    found = tabled(analysis.numbers_of_objects(attribute, list(pairwise((0.0, *edges, LARGEST)))))
     names = wanted_numbers(found.names, numbers)
-    head = {"column": [attribute] * len(labels), "value": labels, "images": [analysis.images] * len(labels)}
+    head: dict[str, Any] = {
+        "column": [attribute] * len(labels),
+        "value": labels,
+        "images": [analysis.images] * len(labels),
+    }
+    counted = [place for place, name in enumerate(found.names) if name.startswith("ground_truths_per_class/")]
+    if counted:
+        head["ground_truths"] = found.table[:, counted].sum(1).astype(np.int64)
     return Slices({**head, **_number_columns(analysis, found, names, None)}, _signature_of(analysis), names)
 
 

@@ -72,9 +72,8 @@ class MeanApAnalysis(DetectionAnalysis):
             self.kept.tolist() if self.image_ids is None else self.image_ids, classes, np.stack((lengths, gt_lengths)),
             found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
             # An ignored detection that matches nothing is out of the range of areas, at every threshold.
-            (ignored & ~matched).any(1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
-            file_order=lambda: self.kept,
             np.logical_or.reduce(ignored & ~matched, axis=1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            file_order=lambda: self.kept,
         )  # fmt: skip
 
     def make_pairs(self) -> Pairs:
