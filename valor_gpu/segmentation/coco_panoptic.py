@@ -117,8 +117,6 @@ class PanopticEvaluation:
             [annotation.file_name for annotation in self.ground_truth.annotations.values()],
             provenance=host_provenance,
         )  # fmt: skip
-        reasons = panoptic_reasons(values)
-        result = Result(values, Signature(choices), counts, reasons, provenance=host_provenance, state=resampled)
         result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 

@@ -215,7 +215,6 @@ class _PanopticMetric(Metric[Any]):
         signature = Signature({"metric": type(self).__name__, **self._identity.config})
         counts = {"images": images, **segment_counts(table, self._state_rule)}
         result = image_result(values, signature, counts, panoptic_reasons(values), resampled, NO_SEGMENTS)
-        result = Result(values, signature, counts, panoptic_reasons(values), state=resampled)
         result = answers_lrp(result, None if self.modified else partial(_segments, state), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
