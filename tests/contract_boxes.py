@@ -17,6 +17,7 @@ Batch = tuple[Any, ...]
 AP_CHOICES: dict[str, dict[str, Any]] = {
     "plain": {},
     "arrival": {"tie_order": "arrival"},
+    "errors": {"errors": True},
     "pooled-extended": {"average": "micro", "class_metrics": True, "extended_summary": True},
 }
 
@@ -24,6 +25,7 @@ AP_CHOICES: dict[str, dict[str, Any]] = {
 LOW = np.linspace(0.3, 0.75, 10).tolist()
 SHAPE_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "masks": ({"iou_type": ("bbox", "segm"), **AP_CHOICES["pooled-extended"]}, {"iou_thresholds": LOW}),
+    "masks-errors": ({"iou_type": ("bbox", "segm"), "errors": True}, {"iou_thresholds": LOW}),
     "boundary": ({"iou_type": "boundary"}, {"iou_type": "segm"}),
     "polygon": ({"iou_type": "polygon", **AP_CHOICES["pooled-extended"]}, {"iou_thresholds": LOW}),
     "keypoints": ({"iou_type": "keypoints", "sigmas": (0.2, 0.3, 0.1)}, {"sigmas": (0.2, 0.3, 0.2)}),

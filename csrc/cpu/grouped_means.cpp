@@ -13,7 +13,11 @@ namespace {
 class GroupNumbers {
  public:
   GroupNumbers(const GroupedTask& task, const DealtRecords& records)
-      : task_(task), records_(records), curves_(task), positives_(records.classes() * task.areas) {}
+      : task_(task),
+        records_(records),
+        curves_(task),
+        positives_(records.classes() * task.areas),
+        row_bytes_(CurveShape{task.thresholds, task.areas, 0, 0, 0}.row_bytes()) {}
 
   void run(int64_t g) {
     g_ = g;
@@ -29,7 +33,9 @@ class GroupNumbers {
   }
 
  private:
-  // A class with ground truths in some area range, and its rows.
+  static constexpr int64_t kAhead = 12;
+
+  // A class with ground truths in some area range, and its rows among the copies.
   struct Cell {
     int64_t k, begin, end;
   };
@@ -59,15 +65,21 @@ class GroupNumbers {
     if (any == 0 && bits != 0) cells_.push_back({k, 0, 0});
   }
 
+  // Copies the rows of the cells side by side, since each area range walks over them.
   void find_cells() {
     const int32_t* classes = records_.classes_of(g_);
-    int64_t at = 0;
-    const int64_t size = records_.size(g_);
+    const int64_t *numbers = records_.rows(g_), size = records_.size(g_);
+    rows_.resize(std::max<int64_t>(rows_.size(), size * row_bytes_));
+    int64_t at = 0, kept = 0;
     for (Cell& cell : cells_) {
       while (at < size && classes[at] < cell.k) ++at;
-      cell.begin = at;
-      while (at < size && classes[at] == cell.k) ++at;
-      cell.end = at;
+      cell.begin = kept;
+      for (; at < size && classes[at] == cell.k; ++at, ++kept) {
+        if (at + kAhead < size)
+          prefetch_record(task_.detections + numbers[at + kAhead] * row_bytes_, row_bytes_);
+        memcpy(&rows_[kept * row_bytes_], task_.detections + numbers[at] * row_bytes_, row_bytes_);
+      }
+      cell.end = kept;
     }
   }
 
@@ -95,7 +107,7 @@ class GroupNumbers {
     recalls_.resize(count * task_.thresholds * task_.limits);
     for (int64_t i = 0; i < count; ++i) {
       const Cell& cell = present_[i];
-      curves_.walk(records_.rows(g_) + cell.begin, cell.end - cell.begin, a, m);
+      curves_.walk(rows_.data() + cell.begin * row_bytes_, cell.end - cell.begin, a, m);
       for (int64_t t = 0; t < task_.thresholds; ++t) {
         curves_.write_samples(t, positives(cell, a), samples(i, t));
         curves_.write_recall(t, positives(cell, a), &recall(i, 0, t), task_.thresholds);
@@ -174,6 +186,8 @@ class GroupNumbers {
   const DealtRecords& records_;
   CellCurves curves_;
   std::vector<int64_t> positives_;  // [K, A], 0 between groups
+  const int64_t row_bytes_;
+  std::vector<uint8_t> rows_;  // of the cells
   std::vector<Cell> cells_, present_;
   std::vector<double> samples_, turned_samples_, recalls_, chosen_;  // recalls: [present, M, T]
   bool turned_ = false;

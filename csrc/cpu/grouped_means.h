@@ -145,8 +145,6 @@ class CellCurves {
   explicit CellCurves(const GroupedTask& task)
       : task_(task),
         shape_{task.thresholds, task.areas, task.limits, task.recalls, 0},
-        words_((task.thresholds + kWordThresholds - 1) / kWordThresholds),
-        misses_of_all_(words_),
         misses_(task.thresholds),
         found_(task.thresholds * task.limits),
         precision_(task.thresholds),
@@ -157,20 +155,16 @@ class CellCurves {
     }
   }
 
-  // Walks rows in order; those beyond limit m are left out.
-  void walk(const int64_t* rows, int64_t count, int64_t a, int64_t m) {
-    std::fill(misses_of_all_.begin(), misses_of_all_.end(), 0);
+  // Walks rows that follow one another in order; those beyond limit m are left out.
+  void walk(const uint8_t* rows, int64_t count, int64_t a, int64_t m) {
     std::fill(misses_.begin(), misses_.end(), 0);
     std::fill(found_.begin(), found_.end(), 0);
     for (std::vector<double>& values : precision_) values.clear();
     seen_ = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      const uint8_t* row = task_.detections + rows[i] * shape_.row_bytes();
-      const int bucket = record_bucket(row);
-      if (bucket > m) continue;
-      ++seen_;
-      for (int64_t word = 0; word < words_; ++word) add(row, a, word, bucket);
-    }
+    const int64_t step = shape_.row_bytes();
+    for (int64_t i = 0; i < count; ++i) seen_ += record_bucket(rows + i * step) <= m;
+    for (int64_t first = 0; first < shape_.thresholds; first += kWordThresholds)
+      walk_word(rows, count, a, first, m);
     for (std::vector<double>& values : precision_)
       for (int64_t i = static_cast<int64_t>(values.size()) - 1; i > 0; --i)
         values[i - 1] = std::max(values[i - 1], values[i]);
@@ -205,19 +199,30 @@ class CellCurves {
   }
 
  private:
-  void add(const uint8_t* row, int64_t a, int64_t word, int bucket) {
-    const int64_t first = word * kWordThresholds;
-    const RecordKinds kinds = record_kinds(row, shape_, a, first);
-    if (kinds.misses == kind_mask(shape_, first)) {
-      ++misses_of_all_[word];
-      return;
+  // Counts the thresholds from `first` on that record_kinds would tell of.
+  void walk_word(const uint8_t* rows, int64_t count, int64_t a, int64_t first, int64_t m) {
+    const int64_t setting = a * shape_.thresholds + first, bytes = shape_.setting_bytes();
+    const int64_t byte = setting / 8 * 8, shift = setting % 8, step = shape_.row_bytes();
+    const uint64_t mask = kind_mask(shape_, first);
+    int64_t misses_of_all = 0;
+    for (const uint8_t *row = rows, *end = rows + count * step; row < end; row += step) {
+      if (record_bucket(row) > m) continue;
+      const uint64_t matched = load_bits(row + 13, bytes, byte) >> shift;
+      const uint64_t counts = ~(load_bits(row + 13 + bytes, bytes, byte) >> shift) & mask;
+      const uint64_t misses = ~matched & counts;
+      if (misses == mask)
+        ++misses_of_all;
+      else if (counts)
+        add(misses, matched & counts, first, misses_of_all, record_bucket(row));
     }
-    for (uint64_t left = kinds.misses; left; left &= left - 1) ++misses_[first + __builtin_ctzll(left)];
-    for (uint64_t left = kinds.hits; left; left &= left - 1) {
-      const int64_t t = first + __builtin_ctzll(left);
+  }
+
+  void add(uint64_t misses, uint64_t hits, int64_t first, int64_t misses_of_all, int bucket) {
+    for (; misses; misses &= misses - 1) ++misses_[first + __builtin_ctzll(misses)];
+    for (; hits; hits &= hits - 1) {
+      const int64_t t = first + __builtin_ctzll(hits);
       std::vector<double>& values = precision_[t];
-      values.push_back(
-          precision_at(static_cast<int64_t>(values.size()) + 1, misses_of_all_[word] + misses_[t]));
+      values.push_back(precision_at(static_cast<int64_t>(values.size()) + 1, misses_of_all + misses_[t]));
       ++found_[t * shape_.limits + bucket];
     }
   }
@@ -234,9 +239,7 @@ class CellCurves {
 
   const GroupedTask& task_;
   const CurveShape shape_;
-  const int64_t words_;
-  std::vector<int64_t> misses_of_all_;          // [words] false positives at every threshold of a word
-  std::vector<int64_t> misses_, found_;         // [T] others; [T, M] true positives
+  std::vector<int64_t> misses_, found_;         // [T] false positives but of all of a word; [T, M] true ones
   std::vector<std::vector<double>> precision_;  // [T] at each true positive; after walk() or later
   std::vector<int64_t> stop_;                   // [R + 1] as first_place_ of ClassCurve
   std::unordered_map<int64_t, std::vector<int32_t>> reach_;  // by positives

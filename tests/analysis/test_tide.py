@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from typing import Any
 
@@ -10,17 +11,47 @@ import numpy as np
 import pytest
 from pycocotools import mask as peer
 
-from tests.analysis.tide_cases import Objects, answers, evaluated, random_data, val2014, yolact
+from testing.lvis_scenes import random_lvis
+from tests.analysis.tide_cases import (
+    Objects,
+    Run,
+    answers,
+    evaluated,
+    evaluated_lvis,
+    few,
+    random_data,
+    val2014,
+    yolact,
+)
+from tests.coco.test_rotated import objects_of
+from tests.detection.test_rotated_mean_ap import random_scene
 from valor_gpu.analysis.tide_kinds import DETECTION_KINDS, kinds_of
 from valor_gpu.analysis.tide_mend import GAIN_NAMES
 from valor_gpu.errors import InputError
 
 CASES: dict[str, Any] = {
-    "yolact": lambda: (*yolact(images=100), "bbox"),
-    "val2014": lambda: (*val2014(), "bbox"),
-    "masks": lambda: (*val2014(masks=True), "segm"),
-    **{f"random {seed}": lambda seed=seed: (*random_data(seed, grid=seed % 2 == 0), "bbox") for seed in range(12)},
+    "yolact": lambda: (*yolact(images=100), coco("bbox")),
+    "val2014": lambda: (*val2014(), coco("bbox")),
+    "masks": lambda: (*few(*val2014(masks=True), 40), coco("segm")),
+    "boundary": lambda: (*few(*val2014(masks=True), 15), coco("boundary")),
+    "rotated": lambda: (*objects_of(random_scene(3)), coco("rotated")),
+    **{f"random {n}": lambda n=n: (*random_data(n, grid=n % 2 == 0), coco("bbox")) for n in range(8)},
+    **{f"lvis {n}": lambda n=n: (*by_image(*random_lvis(n)), evaluated_lvis) for n in range(8)},
 }
+
+
+def by_image(truth: dict[str, Any], detections: Objects) -> tuple[dict[str, Any], Objects]:
+    """Detections image after image, as LVISResults numbers them, and no ground truth with the id 0."""
+    truth = {**truth, "annotations": [{**a, "id": a["id"] + 1} for a in truth["annotations"]]}
+    images = list(dict.fromkeys(detection["image_id"] for detection in detections))
+    return truth, sorted(detections, key=lambda detection: images.index(detection["image_id"]))
+
+
+def coco(iou_type: str) -> Run:
+    """Evaluates by COCOeval."""
+    return functools.partial(evaluated, iou_type=iou_type)
+
+
 HOTCOCO = {
     "Cls": "classification", "Loc": "localization", "Both": "both", "Dupe": "duplicate", "Bkg": "background",
     "Miss": "missed", "FP": "false_positives", "FN": "false_negatives",
@@ -30,15 +61,14 @@ HOTCOCO = {
 class Mender:
     """Data of an evaluation, from which those with one kind of error mended are written anew."""
 
-    def __init__(self, truth: dict[str, Any], detections: Objects, iou_type: str, iou: float) -> None:
-        self.truth, self.iou_type, self.iou = truth, iou_type, iou
-        analysis = evaluated(truth, detections, iou_type)._asked("errors", None)
+    def __init__(self, truth: dict[str, Any], detections: Objects, run: Run, iou: float) -> None:
+        self.truth, self.run, self.iou = truth, run, iou
+        analysis = run(truth, detections)._asked("errors", None)
         errors, matching, rows = kinds_of(analysis, iou), analysis.matching(iou), analysis.rows
         numbers = {row_id: n for n, row_id in enumerate(rows.detection_ids.tolist())}
         # COCOeval numbers results from 1 on, in their order.
-        self.detections = [
-            (detection, numbers[n]) for n, detection in enumerate(detections, 1) if rows.kept[numbers[n]]
-        ]
+        listed = [(detection, numbers.get(n)) for n, detection in enumerate(detections, 1)]
+        self.detections = [(detection, row) for detection, row in listed if row is not None and rows.kept[row]]
         self.kinds, self.targets = errors.kinds, errors.targets
         self.ground_truth = dict(enumerate(rows.ground_truth_ids.tolist()))
         self.missed = {self.ground_truth[n] for n in np.flatnonzero(errors.missed)}
@@ -55,7 +85,14 @@ class Mender:
         """The data with one kind mended."""
         removed = {"missed": self.missed, "false_negatives": self.unfound}.get(kind, set())
         annotations = [a for a in self.truth["annotations"] if a["id"] not in removed]
-        return {**self.truth, "annotations": annotations}, [
+        # In LVIS an image stays searched for the class of a ground truth that is gone.
+        images = [
+            {**image, "neg_category_ids": sorted({*image["neg_category_ids"], *(
+                a["category_id"] for a in self.truth["annotations"] if a["image_id"] == image["id"]
+            )})} if "neg_category_ids" in image else image
+            for image in self.truth["images"]
+        ]  # fmt: skip
+        return {**self.truth, "images": images, "annotations": annotations}, [
             mended for detection, row in self.detections for mended in self._detection(kind, detection, row)
         ]
 
@@ -75,21 +112,8 @@ class Mender:
 
     def ap(self, kind: str) -> tuple[float, dict[str, float]]:
         """AP of the mended data by a new evaluation, of all classes and of each."""
-        truth, detections = self.mended(kind)
-        return average_precision(truth, detections, self.iou_type, self.iou)
-
-
-def average_precision(
-    truth: dict[str, Any], detections: Objects, iou_type: str, iou: float
-) -> tuple[float, dict[str, float]]:
-    """AP at one threshold, without a limit of detections."""
-    if not detections:  # which loadRes rejects
-        image, category = truth["images"][0]["id"], truth["categories"][-1]["id"]
-        truth = {**truth, "categories": [*truth["categories"], {"id": 10**6, "name": "nothing"}]}
-        detections = [{"image_id": image, "category_id": 10**6, "score": 0.0, "bbox": [0, 0, 1, 1]}]
-        assert category != 10**6
-    values = evaluated(truth, detections, iou_type, limit=10**5, iou=iou).values
-    return values["map"], dict(values["map_per_class"])
+        values = self.run(*self.mended(kind), limit=10**5, iou=self.iou).values
+        return values["map"], dict(values["map_per_class"])
 
 
 def same(first: float, second: float) -> bool:
@@ -99,13 +123,13 @@ def same(first: float, second: float) -> bool:
 @pytest.mark.parametrize("iou", [0.5, 0.75])
 @pytest.mark.parametrize("name", CASES)
 def test_gains_are_those_of_evaluations_of_mended_data_to_the_last_bit(name, iou):
-    truth, detections, iou_type = CASES[name]()
-    result = evaluated(truth, detections, iou_type)
+    truth, detections, run = CASES[name]()
+    result = run(truth, detections)
     errors = result.errors(iou)
     assert errors.values["ap"] == result.values["map_50" if iou == 0.5 else "map_75"]
     per_class = result.values["map_50_per_class" if iou == 0.5 else "map_75_per_class"]
     assert all(same(ap, per_class[name]) for name, ap in errors.values["ap_per_class"].items())
-    mender = Mender(truth, detections, iou_type, iou)
+    mender = Mender(truth, detections, run, iou)
     for kind in GAIN_NAMES:
         ap, of_classes = mender.ap(kind)
         assert same(errors.values["gains"][kind], ap - errors.values["ap"]), kind

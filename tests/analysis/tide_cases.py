@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import io
 import json
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from valor_gpu.coco import COCO, COCOeval
+from tests.coco.comparison import ids_untold
+from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval, LVISResults
 from valor_gpu.result import Result
 
 HERE = Path(__file__).parent / "data"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "data"
 
 Objects = list[dict[str, Any]]
+Run = Callable[..., Result]
 
 
 def read(name: str) -> Any:
@@ -48,22 +53,44 @@ def val2014(masks: bool = False) -> tuple[dict[str, Any], Objects]:
     return read("instances_val2014_100.json"), read("instances_val2014_fakebbox100_results.json")
 
 
+def few(truth: dict[str, Any], detections: Objects, count: int) -> tuple[dict[str, Any], Objects]:
+    """The first images of data."""
+    images = truth["images"][:count]
+    ids = {image["id"] for image in images}
+    annotations = [a for a in truth["annotations"] if a["image_id"] in ids]
+    return {**truth, "images": images, "annotations": annotations}, [d for d in detections if d["image_id"] in ids]
+
+
 def evaluated(
     truth: dict[str, Any], detections: Objects, iou_type: str = "bbox", limit: int = 100, iou: float | None = None
 ) -> Result:
-    """The result of an evaluation."""
+    """The result of a COCOeval."""
     with contextlib.redirect_stdout(io.StringIO()):
         dataset = COCO()
         annotations = [{"area": a["bbox"][2] * a["bbox"][3], **a} for a in truth["annotations"]]
         dataset.dataset = {**truth, "annotations": annotations}
         dataset.createIndex()
-        evaluation = COCOeval(dataset, dataset.loadRes(detections), iou_type)
+        results = dataset.loadRes(detections) if detections else dataset.loadRes(np.zeros((0, 7)))
+        evaluation = COCOeval(dataset, results, iou_type)
         evaluation.params.maxDets = [1, 10, limit]
         if iou is not None:
             evaluation.params.iouThrs = np.array([iou])
         evaluation.evaluate()
         evaluation.accumulate()
     return evaluation.result()
+
+
+def evaluated_lvis(truth: dict[str, Any], detections: Objects, limit: int = 300, iou: float | None = None) -> Result:
+    """The result of an LVISEval."""
+    with tempfile.TemporaryDirectory() as folder, ids_untold():
+        path = Path(folder) / "truth.json"
+        path.write_text(json.dumps(truth), encoding="utf-8")
+        dataset = LVIS(str(path))
+        evaluation = LVISEval(dataset, LVISResults(dataset, copy.deepcopy(detections), limit), "bbox")
+        if iou is not None:
+            evaluation.params.iou_thrs = np.array([iou])
+        evaluation.run()
+        return evaluation.result()
 
 
 def random_data(seed: int, images: int = 12, classes: int = 4, grid: bool = True) -> tuple[dict[str, Any], Objects]:

@@ -13,6 +13,7 @@ from tests.segmentation.test_intervals import ALL, CLASSES, IMAGES, SEGMENTS, id
 from valor_gpu import segmentation
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import numbers_of
+from valor_gpu.segmentation.panoptic_lrp import PanopticAnalysis
 
 CASES = (
     *ALL,
@@ -24,7 +25,8 @@ GROUPS = [np.array(group, np.int64) for group in ([], [0], [3], [1, 2, 5], range
 
 
 def analysis_of(result: Any) -> Any:
-    return result._asked("by", None)
+    found = result._asked("by", None)
+    return found.about_images("by") if isinstance(found, PanopticAnalysis) else found
 
 
 @pytest.mark.parametrize(("name", "choices"), CASES, ids=ids)

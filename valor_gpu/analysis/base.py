@@ -61,12 +61,12 @@ class Analysis:
 
         return worst_slices(self, table, columns, **choices)
 
-    def numbers_of_objects(self, attribute: str, edges: Sequence[float]) -> Sequence[Mapping[str, float]]:
-        """Computes the numbers of the objects in each bin of an attribute.
+    def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """Computes the numbers of the objects of each bin; see :meth:`DetectionAnalysis.numbers_of_objects`.
 
         Args:
             attribute: ``size`` or ``aspect_ratio``.
-            edges: ascending, between the bins.
+            bins: pairs (low, high), both ends included.
         """
         raise InputError(f"by({attribute!r}) is not defined for results of {self.metric}")
 

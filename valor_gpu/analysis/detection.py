@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.matching import match_rows
+from valor_gpu.analysis.object_slices import check_bins
 from valor_gpu.analysis.rows import Matching, Pairs, Rows
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
@@ -91,6 +92,26 @@ class DetectionAnalysis(Analysis, ABC):
         from valor_gpu.analysis.tide_curves import Rule
 
         return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
+
+    def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """Computes the numbers of the objects of each bin, by the names that the result has for all areas.
+
+        As COCO's area ranges do: ground truths outside of a bin are ignored, and so are detections outside of it that
+        match nothing. Counts of classes are of the rows in the bin.
+
+        Args:
+            attribute: ``size``, in square pixels, or ``aspect_ratio``, width over height.
+            bins: pairs (low, high) at or above 0, both ends included; the ``corrected`` convention of ``COCOeval``
+                gives a value between two bins to the second alone.
+
+        Raises:
+            InputError: another attribute or bins, or what the evaluation keeps does not say.
+        """
+        return self.object_numbers(attribute, check_bins(attribute, bins))
+
+    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """Computes :meth:`numbers_of_objects` of checked bins; an error unless a subclass does."""
+        raise InputError(f"slices of objects by {attribute} are not defined for results of {self.metric}")
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"

@@ -17,6 +17,8 @@ IMAGE_COLUMNS: dict[str, tuple[float, ...]] = {"crowding": (1, 6, 11, 26), "imag
 root of its width times its height, in pixels."""
 OBJECT_COLUMNS: dict[str, tuple[float, ...]] = {"size": (32**2, 96**2), "aspect_ratio": (0.5, 2)}
 """Columns of objects likewise: area in pixels, by COCO's limits; width by height of the box."""
+LARGEST = 1e10
+"""Upper end of the last bin of objects, that of COCO's area ranges."""
 BUILT_IN = (*IMAGE_COLUMNS, *OBJECT_COLUMNS)
 
 

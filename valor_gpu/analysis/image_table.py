@@ -33,7 +33,7 @@ def image_table(analysis: DetectionAnalysis, iou: float = 0.5, score: float | No
     positives = number(rows.gt_counts, rows.gt_images)
     fn = positives - tp  # a ground truth has at most one hit
     columns: dict[str, Any] = {
-        "image_id": ids_of(rows.image_ids),
+        "image_id": image_ids_of(rows),
         **_file_names(rows, count),
         "ground_truths": positives,
         "detections": tp + fp,
@@ -67,6 +67,11 @@ def scored(rows: Rows, score: float | None) -> Bools:
 def ignored_of(matching: Matching) -> Bools:
     """Bool ``[D]``: detections within the limit that are neither right nor wrong."""
     return np.asarray(matching.rows.kept & ~matching.hits & ~matching.false_positives)
+
+
+def image_ids_of(rows: Rows) -> NDArray[Any]:
+    """Ids of the images, or their places where they have none."""
+    return ids_of(rows.image_ids if len(rows.image_ids) else range(rows.lengths.shape[1]))
 
 
 def ids_of(ids: Sequence[Any]) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.analysis.image_table import choices_of, ids_of, ignored_of, scored
+from valor_gpu.analysis.image_table import choices_of, ids_of, ignored_of, image_ids_of, scored
 from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching, Rows
 from valor_gpu.analysis.tide_kinds import CLASSIFICATION, DETECTION_KINDS, LOCALIZATION, ErrorKinds, kinds_of
 from valor_gpu.checks import check_number
@@ -190,7 +190,7 @@ def _columns(listed: Listed) -> dict[str, Any]:
     detections, ground_truths = listed.detections, listed.ground_truths
     names = np.array([*rows.classes, None], object)
     return {
-        "image_id": ids_of(rows.image_ids)[listed.images],
+        "image_id": image_ids_of(rows)[listed.images],
         "outcome": np.array(OUTCOMES, object)[listed.outcomes],
         "kind": np.array(_KINDS, object)[listed.kinds],
         "class": names[listed.labels],

@@ -175,9 +175,9 @@ def dealt(column: str, values: Sequence[Any], edges: Sequence[Any] | None = None
         order = sorted({key for key in keys if key is not None})
     codes = {key: code for code, key in enumerate([*order, None])}
     places = np.array([codes[key] for key in keys], np.int64)
-    present = np.unique(places)
-    named = [None if code == len(order) else labels[order[code]] for code in present.tolist()]
-    return Dealt(column, named, [np.flatnonzero(places == code) for code in present])
+    present = np.unique(places).tolist()
+    named = [None if code == len(order) else labels[order[code]] for code in present]
+    return Dealt(column, named, _grouped(places))
 
 
 def crossed(parts: Sequence[Dealt], images: int) -> Dealt:
@@ -198,8 +198,15 @@ def crossed(parts: Sequence[Dealt], images: int) -> Dealt:
         ", ".join(_MISSING if (value := part.values[code]) is None else value for part, code in zip(parts, row))
         for row in rows.tolist()
     ]
-    groups = [np.flatnonzero(places.reshape(-1) == place) for place in range(len(rows))]
-    return Dealt(", ".join(part.column for part in parts), values, groups)
+    return Dealt(", ".join(part.column for part in parts), values, _grouped(places.reshape(-1)))
+
+
+def _grouped(codes: Ints) -> list[Ints]:
+    """Ascending positions of each code that is there, codes ascending."""
+    if not len(codes):
+        return []
+    order = np.argsort(codes, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
 
 
 def label_of(value: Any) -> str:

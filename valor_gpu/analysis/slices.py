@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import replaced
 from valor_gpu.analysis.base import Analysis
-from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, OBJECT_COLUMNS, known_column
+from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, LARGEST, OBJECT_COLUMNS, known_column
 from valor_gpu.analysis.rows import Rows
 from valor_gpu.analysis.slice_columns import (
     Dealt,
@@ -27,14 +28,17 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.texts import value_text
+from valor_gpu.reduce.grouped_detection import GroupNumbers
 from valor_gpu.stats.intervals import Bootstrap, Interval
 
 Ints = NDArray[np.int64]
 Column = str | Sequence[str]
-Numbers = Sequence[Mapping[str, float]]
 
 _SHOWN = 4
 """Numbers that the text of slices shows; the table has all."""
+_USUAL = ("map", "map_50", "map_75", "mar_100")
+"""Those that it shows where there are such."""
+_NO_INTERVAL = Interval(reason="the metric gives none of this number")
 
 
 class Slices(ColumnTable):
@@ -53,7 +57,8 @@ class Slices(ColumnTable):
         self.numbers = list(numbers)
 
     def __str__(self) -> str:
-        shown = self.numbers[:_SHOWN]
+        usual = [name for name in _USUAL if name in self.numbers]
+        shown = list(dict.fromkeys((*usual, *self.numbers)))[:_SHOWN]
         counts = [name for name in ("images", "ground_truths") if name in self.columns]
         lines = [[self._label(row), *(f"{row[name]:,}" for name in counts), *(_cell(row, name) for name in shown)]
                  for row in self.rows()]  # fmt: skip
@@ -101,13 +106,14 @@ def slices(
     """
     if isinstance(table, str) and table in BUILT_IN:
         table, columns = None, (table, *columns)
-    wanted = [(column,) if isinstance(column, str) else tuple(column) for column in columns]
+    wanted = [(column,) if isinstance(column, str) else _names_of(column) for column in columns]
     edges = check_bins(bins, [name for names in wanted for name in names])
     if table is None and len(wanted) == 1 and wanted[0][0] in OBJECT_COLUMNS:
         return object_slices(analysis, wanted[0][0], edges, intervals, numbers)
     parts = dealt_columns(analysis, table, wanted, edges)
     groups = [group for part in parts for group in part.groups]
-    found, names = numbers_of_groups(analysis, groups, numbers)
+    found = tabled(analysis.numbers_of(groups))
+    names = wanted_numbers(found.names, numbers)
     head = {
         "column": [part.column for part in parts for _ in part.values],
         "value": [value for part in parts for value in part.values],
@@ -116,6 +122,12 @@ def slices(
     made = [_intervals(analysis, group, intervals) for group in groups] if intervals is not None else None
     choices = {**_signature_of(analysis), **({} if intervals is None else _interval_choices(intervals))}
     return Slices({**head, **_number_columns(analysis, found, names, made)}, choices, names)
+
+
+def _names_of(crossing: Any) -> tuple[str, ...]:
+    if isinstance(crossing, (tuple, list)) and all(isinstance(name, str) for name in crossing):
+        return tuple(crossing)
+    raise InputTypeError(f"columns must be names, or tuples of names, but one is {crossing!r}")
 
 
 def dealt_columns(
@@ -131,14 +143,10 @@ def dealt_columns(
 
     Raises:
         InputError: no column is named, one is unknown, or the table does not fit the images.
-        InputTypeError: a name is no text.
     """
     if not wanted or not all(wanted):
         raise InputError("columns must name at least one column but none came")
     names = list(dict.fromkeys(name for names in wanted for name in names))
-    for name in names:
-        if not isinstance(name, str):
-            raise InputTypeError(f"columns must be names, or tuples of names, but one is {name!r}")
     if table is None:
         _check_known(names)
         values: Mapping[str, Sequence[Any]] = {name: known_column(analysis, name) for name in names}
@@ -165,28 +173,27 @@ def _check_known(names: Sequence[str]) -> None:
             )
 
 
-def numbers_of_groups(
-    analysis: Analysis, groups: Sequence[Ints], numbers: Sequence[str] | None
-) -> tuple[Numbers, list[str]]:
-    """Returns the numbers of each group, and the names of those that are wanted.
+def tabled(found: Sequence[Mapping[str, float]]) -> GroupNumbers:
+    """Returns the numbers of groups as a table; a number that a group lacks is NaN."""
+    if isinstance(found, GroupNumbers):
+        return found
+    names = tuple(dict.fromkeys(name for each in found for name in each))
+    rows = [[each.get(name, math.nan) for name in names] for each in found]
+    return GroupNumbers(names, np.array(rows, np.float64).reshape(len(found), len(names)))
+
+
+def wanted_numbers(known: Sequence[str], numbers: Sequence[str] | None) -> list[str]:
+    """Returns the names of the numbers that are wanted, in their order.
 
     Args:
-        analysis: of the result.
-        groups: ascending positions of images.
+        known: names of all numbers.
         numbers: names, or names of mappings, such as ``map_per_class``; None: all that are no numbers of classes.
 
     Raises:
         InputError: there is no such number.
     """
-    found = analysis.numbers_of(groups)
-    return found, wanted_numbers(found, numbers)
-
-
-def wanted_numbers(found: Numbers, numbers: Sequence[str] | None) -> list[str]:
-    """Returns the names of the numbers that are wanted, in their order; see :func:`numbers_of_groups`."""
-    known = list(dict.fromkeys(name for each in found for name in each))
     if numbers is None:
-        return [name for name in known if "/" not in name] or known
+        return [name for name in known if "/" not in name] or list(known)
     if isinstance(numbers, str):
         raise InputTypeError(f"numbers must be a list of names but is the text {numbers!r}")
     names: list[str] = []
@@ -213,23 +220,21 @@ def counts_of(analysis: Analysis, groups: Sequence[Ints]) -> dict[str, list[int]
 
 
 def _number_columns(
-    analysis: Analysis, found: Numbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
+    analysis: Analysis, found: GroupNumbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name in names:
-        values = [each.get(name, math.nan) for each in found]
-        columns[name] = np.array(values, np.float64)
-        reasons = [analysis.reason_of(name, each) if math.isnan(value) else None for value, each in zip(values, found)]
+        values = columns[name] = found.column(name)
+        missing = np.flatnonzero(np.isnan(values)).tolist()
+        reasons = {place: analysis.reason_of(name, found[place]) for place in missing}
         if made is not None:
-            ends = [each.get(name, Interval(reason="this number has no interval")) for each in made]
+            ends = [each.get(name, _NO_INTERVAL) for each in made]
             columns[f"{name}_low"] = np.array([interval.low for interval in ends])
             columns[f"{name}_high"] = np.array([interval.high for interval in ends])
-            reasons = [
-                reason or (f"no interval: {interval.reason}" if math.isnan(interval.low) else None)
-                for reason, interval in zip(reasons, ends)
-            ]
-        if any(reasons):
-            columns[f"{name}_reason"] = reasons
+            without = {place: each.reason for place, each in enumerate(ends) if math.isnan(each.low)}
+            reasons = {place: f"no interval: {reason}" for place, reason in without.items()} | reasons
+        if reasons:
+            columns[f"{name}_reason"] = [reasons.get(place) for place in range(len(values))]
     return columns
 
 
@@ -257,9 +262,16 @@ def object_slices(
         raise InputError(f"intervals must be None with {attribute!r}, whose slices are of objects, not of images")
     edges = read_edges(attribute, bins.get(attribute, OBJECT_COLUMNS[attribute]))
     labels = [bin_label(place, edges) for place in range(len(edges) + 1)]
-    found = analysis.numbers_of_objects(attribute, edges)
-    names = wanted_numbers(found, numbers)
-    head = {"column": [attribute] * len(labels), "value": labels, "images": [analysis.images] * len(labels)}
+    found = tabled(analysis.numbers_of_objects(attribute, list(pairwise((0.0, *edges, LARGEST)))))
+    names = wanted_numbers(found.names, numbers)
+    head: dict[str, Any] = {
+        "column": [attribute] * len(labels),
+        "value": labels,
+        "images": [analysis.images] * len(labels),
+    }
+    counted = [place for place, name in enumerate(found.names) if name.startswith("ground_truths_per_class/")]
+    if counted:
+        head["ground_truths"] = found.table[:, counted].sum(1).astype(np.int64)
     return Slices({**head, **_number_columns(analysis, found, names, None)}, _signature_of(analysis), names)
 
 

@@ -107,9 +107,8 @@ def _values(judged: Judged, average: Callable[[State], tuple[float, Floats]]) ->
     mended = {name: average(state) for name, state in states.mended()}
     gains = {name: mended[name][0] - ap for name in GAIN_NAMES}
     per_class = {name: dict(zip(names, (mended[name][1] - of_classes).tolist())) for name in GAIN_NAMES}
-    values = {"ap": ap, "gains": gains, "ap_per_class": dict(zip(names, of_classes.tolist())),
-              "gains_per_class": per_class}  # fmt: skip
-    absent = {name for name, number in values["ap_per_class"].items() if math.isnan(number)}
+    ap_per_class = dict(zip(names, of_classes.tolist()))
+    absent = {name for name, number in ap_per_class.items() if math.isnan(number)}
     reasons = {f"ap_per_class/{name}": _NOTHING for name in absent}
     if math.isnan(ap):
         reasons["ap"] = _NOTHING
@@ -119,7 +118,7 @@ def _values(judged: Judged, average: Callable[[State], tuple[float, Floats]]) ->
         for name, number in per_class[kind].items():
             if math.isnan(number):
                 reasons[f"gains_per_class/{kind}/{name}"] = _NOTHING if name in absent else _EMPTIED
-    return values, reasons
+    return {"ap": ap, "gains": gains, "ap_per_class": ap_per_class, "gains_per_class": per_class}, reasons
 
 
 def _counts(judged: Judged) -> Mapping[str, Ints]:

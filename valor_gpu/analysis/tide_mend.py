@@ -126,8 +126,9 @@ class Mended:
         yield "missed", self._state(points, None, judged.positives(~judged.errors.missed))
         hits = np.flatnonzero(judged.hits[points.rows])
         none_before = np.zeros(len(hits), np.int64)
-        yield "false_positives", State(
-            points.labels[hits], none_before, self.positives, self.true + self.false.sum(axis=1)
+        yield (
+            "false_positives",
+            State(points.labels[hits], none_before, self.positives, self.true + self.false.sum(axis=1)),
         )
         yield "false_negatives", self._state(points, None, judged.positives(judged.found))
 

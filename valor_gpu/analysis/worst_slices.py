@@ -14,7 +14,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.image_columns import BUILT_IN
 from valor_gpu.analysis.slice_columns import Dealt, check_bins, crossed
-from valor_gpu.analysis.slices import clusters_of, dealt_columns, wanted_numbers
+from valor_gpu.analysis.slices import clusters_of, dealt_columns, tabled, wanted_numbers
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.exports.column_table import ColumnTable
@@ -56,6 +56,13 @@ class Search:
         check_type("higher_is_better", self.higher_is_better, bool)
         if not 0 < self.level < 1:
             raise InputError(f"level must be above 0 and below 1 but got {self.level}")
+        # The lowest p-value is 1 / (permutations + 1); the adjustment multiplies it by c (1 + 1/2 + ... + 1/c).
+        factor = self.candidates * sum(1 / rank for rank in range(1, self.candidates + 1))
+        if self.permutations + 1 < factor / self.level:
+            raise InputError(
+                f"permutations must be at least {math.ceil(factor / self.level) - 1} to confirm one of"
+                f" {self.candidates} candidates at level {self.level:g} but got {self.permutations}"
+            )
 
 
 @frozen
@@ -83,7 +90,7 @@ class Numbers:
 
     def __init__(self, analysis: Analysis, search: Search) -> None:
         self._analysis, self._sign = analysis, 1.0 if search.higher_is_better else -1.0
-        known = analysis.numbers_of([np.arange(analysis.images)])
+        known = tabled(analysis.numbers_of([np.arange(analysis.images)])).names
         wanted = wanted_numbers(known, None if search.number is None else [search.number])
         if search.number is not None and wanted != [search.number]:
             raise InputError(f"number must be one number but {search.number!r} stands for {len(wanted)}")
@@ -91,8 +98,8 @@ class Numbers:
 
     def of(self, groups: Sequence[Bools]) -> list[float]:
         """Returns the number of each group, NaN where it does not exist."""
-        found = self._analysis.numbers_of([np.flatnonzero(group) for group in groups])
-        return [self._sign * each.get(self.name, math.nan) for each in found]
+        found = tabled(self._analysis.numbers_of([np.flatnonzero(group) for group in groups]))
+        return (self._sign * found.column(self.name)).tolist()  # type: ignore[no-any-return]
 
     def shown(self, value: float) -> float:
         """Returns a number with the sign that it has in results."""
@@ -148,6 +155,8 @@ def _candidates(parts: Sequence[Dealt], half: Bools, least: int) -> Iterator[Can
     crossings = (crossed(pair, len(half)) for pair in itertools.combinations(parts, 2))
     for part in itertools.chain(parts, crossings):
         for value, group in zip(part.values, part.groups):
+            if len(group) < 2 * least:
+                continue
             inside = np.zeros(len(half), np.bool_)
             inside[group] = True
             enough = all((side & part_of).sum() >= least for side in (inside, ~inside) for part_of in (half, ~half))

@@ -17,7 +17,7 @@ from valor_gpu.coco.crowdpose import image_objects
 from valor_gpu.coco.engine import engine_on
 from valor_gpu.coco.evaluation_result import _categories, category_names
 from valor_gpu.coco.geometry import Geometry, geometry_of
-from valor_gpu.coco.image_subsets import coco_subset
+from valor_gpu.coco.image_subsets import coco_subset, lvis_subset
 from valor_gpu.coco.layout import Layout, Side, select_rows
 from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
 from valor_gpu.coco.params import Params
@@ -29,6 +29,7 @@ from valor_gpu.ops.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.lvis_eval import LVISEval
     from valor_gpu.result import Result
 
 LOWEST = 0.1
@@ -53,7 +54,7 @@ class Taken:
         layout: all rows of the evaluation.
         params: of the evaluation.
         geometry: what rows were compared by.
-        names: returns the names of all categories of the records.
+        names: returns the names of categories by their places in the records.
         image_objects: returns the COCO image objects.
         result_of: returns the result of some of the images that were taken, int64 positions.
         flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
@@ -65,7 +66,7 @@ class Taken:
     layout: Layout
     params: Params
     geometry: Geometry
-    names: Callable[[], Sequence[str]]
+    names: Callable[[], Sequence[str] | Mapping[int, str]]
     image_objects: Callable[[], Sequence[Mapping[str, Any]]]
     result_of: Callable[[NDArray[np.int64]], Result]
     flags: NDArray[np.uint8] | None = None
@@ -174,6 +175,12 @@ class EvaluationAnalysis(DetectionAnalysis):
             return [single_numbers(self.result_of(group).values) for group in groups]
         return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
 
+    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """See :class:`DetectionAnalysis`."""
+        from valor_gpu.coco.object_bins import object_numbers
+
+        return object_numbers(self._taken, attribute, bins)
+
     def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
         return objects_of_side(getattr(self._rows_taken[0], side), rows)
 
@@ -215,6 +222,32 @@ def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, 
     return EvaluationAnalysis(Taken(
         chosen, layout, params, geometry_of(params, chosen.strict), names,
         lambda: image_objects(evaluation.cocoGt), result_of,
+    ), choices)  # fmt: skip
+
+
+def lvis_analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> EvaluationAnalysis:
+    """Returns the analysis of an LVISEval: detections of the categories that their image was searched for.
+
+    What matches nothing in an image that is not annotated exhaustively for its category is ignored. The limit of an
+    image is that of :class:`valor_gpu.coco.LVISResults`, which has left out what is beyond.
+
+    Args:
+        evaluation: after ``run()``; nobody may change it any more.
+        choices: of the signature of the result.
+    """
+    from valor_gpu.coco.lvis_result import chosen_of as chosen_of_lvis
+    from valor_gpu.coco.lvis_result import lvis_names
+
+    records = evaluation._records
+    assert records is not None
+    chosen, rows, pooled = chosen_of_lvis(evaluation), records.rows, not records.params.use_cats
+
+    def names() -> dict[int, str]:
+        return {0: "all"} if pooled else dict(zip(chosen.selection.categories, lvis_names(evaluation)))
+
+    return EvaluationAnalysis(Taken(
+        chosen, rows.layout, records.whole, records.geometry(), names, lambda: evaluation.lvis_gt.columns.images or (),
+        lambda images: lvis_subset(evaluation, images), rows.flags,
     ), choices)  # fmt: skip
 
 

@@ -42,15 +42,23 @@ def evaluation_numbers(
         groups: ascending positions, among the images that were taken, of the images of each group.
         category_groups: names of further means of ``map``, and positions of the categories that they are over.
     """
+    parts = [mean_numbers(chosen, groups, category_groups)]
+    if chosen.names:
+        counted = {"ground_truths_per_class": layout.ground_truths, "detections_per_class": layout.detections}
+        parts += [_counts(chosen, name, side, groups) for name, side in counted.items()]
+    return joined_numbers(parts)
+
+
+def mean_numbers(
+    chosen: Chosen, groups: Sequence[Ints], category_groups: Mapping[str, Sequence[int]] | None = None
+) -> GroupNumbers:
+    """Computes what :func:`evaluation_numbers` does, without counts of rows."""
     picks = dict(chosen.picks_of_records())
     parts = [_means(chosen, groups, picks, chosen.selection.categories, _class_picks(chosen))]
     every = Pick("precision", chosen.selection.areas[0], chosen.limits[-1], range(chosen.thresholds))
     for name, places in (category_groups or {}).items():
         parts.append(_means(chosen, groups, {name: every}, [chosen.selection.categories[k] for k in places], {}))
-    if chosen.names:
-        counted = {"ground_truths_per_class": layout.ground_truths, "detections_per_class": layout.detections}
-        parts += [_counts(chosen, name, side, groups) for name, side in counted.items()]
-    return _in_order(joined_numbers(parts), chosen.picks)
+    return _in_order(joined_numbers(parts), (*chosen.picks, *(category_groups or {})))
 
 
 def _class_picks(chosen: Chosen) -> dict[str, Pick]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from functools import partial
@@ -49,7 +50,19 @@ def lvis_result(evaluation: LVISEval) -> Result:
     assert records is not None
     served = records.records.engine.provenance
     state = partial(_resampled, chosen_of(evaluation), _groups(evaluation))
-    return Result(values, Signature(choices), _counts(evaluation), absent_reasons(values), plot, served, state=state)
+    kept = copy.copy(evaluation)
+    kept.params = copy.copy(p)  # users go on with their own
+    reasons, analysis = absent_reasons(values), partial(_analysis, kept, choices)
+    return Result(
+        values, Signature(choices), _counts(evaluation), reasons, plot, served, state=state, analysis=analysis
+    )
+
+
+def _analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> Any:
+    """What answers questions about errors, made at the first of them."""
+    from valor_gpu.coco.analysis import lvis_analysis
+
+    return lvis_analysis(evaluation, choices)
 
 
 def chosen_of(evaluation: LVISEval) -> Chosen:

@@ -240,7 +240,7 @@ def _of_class(batch: MatchBatch) -> Pairs:
 def _ends(counts: Tensor) -> Tensor:
     """int64 ``[N + 1]``: 0, and the sums of the first counts."""
     ends = counts.new_zeros(len(counts) + 1, dtype=torch.int64)
-    torch.cumsum(counts, 0, out=ends[1:])
+    torch.cumsum(counts, 0, dtype=torch.int64, out=ends[1:])
     return ends
 
 
@@ -250,7 +250,9 @@ def joint_columns(links: Sequence[Links]) -> dict[str, Tensor]:
     if len(links) == 1:
         return dict(zip(_COLUMNS, (counts, *links[0][1:])))
     places = torch.arange(counts.numel(), device=counts.device).reshape(counts.shape)
-    owners = [places[:, index].repeat_interleave(each.counts) for index, each in enumerate(links)]
+    owners = [
+        places[:, index].repeat_interleave(each.counts, output_size=len(each.ious)) for index, each in enumerate(links)
+    ]
     order = torch.sort(torch.cat(owners), stable=True).indices
     columns = (torch.cat([each[field] for each in links])[order] for field in (1, 2))
     return dict(zip(_COLUMNS, (counts, *columns)))

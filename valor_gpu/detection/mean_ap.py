@@ -262,7 +262,8 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
 
         Raises:
             InputError: naming the image, key and row. On CUDA, bad values (NaN scores, boxes that are not finite) are
-                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device. With ``errors``
+                the host waits for the device once, to count the pairs, and no CUDA graph can capture ``update``.
         """
         code = self._plain_code if self.error.is_cpu else None
         if code is not None and (tables := self._plain_tables(preds, target, code)) is not None:

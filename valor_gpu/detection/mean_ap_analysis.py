@@ -16,6 +16,7 @@ from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import CROWD, IGNORED, Matching, Pairs, Rows
 from valor_gpu.checks import check_number
+from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.error_records import PairColumns, part_of_images
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords
@@ -25,6 +26,7 @@ from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
 from valor_gpu.result import Result
 
 Bytes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
 
 _ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("ID", "HAS_ID", "DETECTIONS", "GROUND_TRUTHS"))
 _BUCKET, _MATCHED = 12, 13
@@ -69,18 +71,24 @@ class MeanApAnalysis(DetectionAnalysis):
             self.kept.tolist() if self.image_ids is None else self.image_ids, classes, np.stack((lengths, gt_lengths)),
             found[:, :8].copy().view(np.float64)[:, 0], labels, found[:, _BUCKET] < limits,
             # An ignored detection that matches nothing is out of the range of areas, at every threshold.
-            (ignored & ~matched).any(1), gt_labels, np.where(_bit(true, 0), np.uint8(0), out_of_range),
+            np.logical_or.reduce(ignored & ~matched, axis=1), gt_labels,
+            np.where(_bit(true, 0), np.uint8(0), out_of_range), file_order=lambda: self.kept,
         )  # fmt: skip
 
     def make_pairs(self) -> Pairs:
         """See :class:`DetectionAnalysis`."""
         if not isinstance(self.records, PairColumns):
             raise InputError(_needed("this question"))
-        part = part_of_images(self.records, torch.from_numpy(self.kept).to(self.records.images.device))
-        assert isinstance(part, PairColumns) and self.reductions.lowest is not None
-        columns = (part.pair_counts[:, 0], part.pair_ground_truths, part.pair_ious)
-        counts, places, ious = (column.cpu().numpy() for column in columns)
-        counts = counts[part.detections[:, _BUCKET].cpu().numpy() != PADDING_BUCKET].astype(np.int64)
+        assert self.reductions.lowest is not None
+        given = self.records.pair_counts[:, 0], self.records.pair_ground_truths, self.records.pair_ious
+        counts, places, ious = (column.cpu().numpy() for column in given)
+        counts = counts.astype(np.int64)
+        rows = self._rows_of(_DETECTIONS)
+        if rows is not None:
+            starts, counts = (counts.cumsum() - counts)[rows], counts[rows]
+            used = _spread(starts, counts)
+            places, ious = places[used], ious[used]
+        counts = counts[self._real_detections]  # rows of padding have no pairs
         gt_lengths = self.rows.lengths[1]
         first = np.repeat((gt_lengths.cumsum() - gt_lengths)[self.rows.images], counts)
         return Pairs(self.reductions.lowest, counts, places + first, ious)
@@ -112,7 +120,9 @@ class MeanApAnalysis(DetectionAnalysis):
             made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
         return made
 
-    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+    def errors(
+        self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
+    ) -> Result:
         """See :meth:`valor_gpu.result.Result.errors`."""
         self._need_pairs("errors()")
         return super().errors(iou, background, protocol)
@@ -141,24 +151,59 @@ class MeanApAnalysis(DetectionAnalysis):
 
         return grouped_result_numbers(self.reductions, self.records, self.kept, groups)
 
+    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """See :class:`DetectionAnalysis`: records know the area ranges of the metric alone."""
+        from valor_gpu.detection.mean_ap_result import grouped_result_numbers
+
+        if attribute != "size":
+            raise InputError(f"{attribute} needs boxes, which records of {self.metric} do not hold: use COCOeval")
+        known = {AREA_RANGES[name]: index for index, name in enumerate(self.reductions.areas)}
+        for low, high in bins:
+            if (low, high) not in known:
+                ranges = ", ".join(f"({known_low:g}, {known_high:g})" for known_low, known_high in known)
+                raise InputError(
+                    f"bins of size must be area ranges of {self.metric}, {ranges}, but one is ({low:g}, {high:g}):"
+                    " COCOeval takes others"
+                )
+        everything = [np.arange(self.images)]
+        return [
+            grouped_result_numbers(self.reductions, self.records, self.kept, everything, known[pair])[0]
+            for pair in bins
+        ]
+
     def _need_pairs(self, name: str) -> None:
         if not isinstance(self.records, PairColumns):
             raise InputError(_needed(name))
 
+    def _rows_of(self, column: int) -> Ints | None:
+        """Rows of the images that count in a table, image after image; None: all of them as they are."""
+        if np.array_equal(self.kept, np.arange(len(self._table))):
+            return None
+        lengths = self._table[:, column]
+        return _spread((lengths.cumsum() - lengths)[self.kept], lengths[self.kept])
+
+    @cached_property
+    def _detections(self) -> Bytes:
+        """Rows of detections of the images that count, with padding."""
+        return _taken(self.records.detections, self._rows_of(_DETECTIONS))
+
+    @cached_property
+    def _real_detections(self) -> Bools:
+        return np.asarray(self._detections[:, _BUCKET] != PADDING_BUCKET)
+
     @cached_property
     def _found(self) -> tuple[Bytes, Ints]:
         """Rows of detections that are no padding, and how many each image has."""
-        rows, lengths = self._rows_of(self.records.detections, _DETECTIONS)
-        return _real(rows, rows[:, _BUCKET] != PADDING_BUCKET, lengths)
+        return _real(self._detections, self._real_detections, self._table[self.kept, _DETECTIONS])
 
     @cached_property
     def _true(self) -> tuple[Bytes, Ints]:
         """Likewise of ground truths."""
-        rows, lengths = self._rows_of(self.records.ground_truths, _GROUND_TRUTHS)
-        return _real(rows, _bit(rows, self.reductions.shape.areas), lengths)
+        rows = _taken(self.records.ground_truths, self._rows_of(_GROUND_TRUTHS))
+        return _real(rows, _bit(rows, self.reductions.shape.areas), self._table[self.kept, _GROUND_TRUTHS])
 
     @cached_property
-    def _bits(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def _bits(self) -> tuple[Bools, Bools]:
         """Bool ``[D, T]``: matched, and ignored, in the range of all areas."""
         rows, size = self._found[0], (self.reductions.shape.settings + 7) // 8
         return tuple(  # type: ignore[return-value]
@@ -167,14 +212,6 @@ class MeanApAnalysis(DetectionAnalysis):
             ).astype(np.bool_)
             for start in (_MATCHED, _MATCHED + size)
         )
-
-    def _rows_of(self, table: torch.Tensor, column: int) -> tuple[Bytes, Ints]:
-        """Rows of the images that count, image after image, and how many each has."""
-        rows, lengths = table.cpu().numpy(), self._table[:, column]
-        if not np.array_equal(self.kept, np.arange(len(self._table))):
-            wanted, starts = lengths[self.kept], (lengths.cumsum() - lengths)[self.kept]
-            rows = rows[np.repeat(starts - (wanted.cumsum() - wanted), wanted) + np.arange(wanted.sum())]
-        return rows, lengths[self.kept]
 
     def _classes(self, labels: Ints, gt_labels: Ints) -> tuple[list[str], Ints, Ints]:
         """Names of classes, and the position of each label among them."""
@@ -189,16 +226,28 @@ def _needed(question: str) -> str:
     return f"{question} needs the pairs of detections and ground truths of any class: make the metric with errors=True"
 
 
+def _taken(table: torch.Tensor, rows: Ints | None) -> Bytes:
+    """Rows of a table, on the host; None for all."""
+    taken: Bytes = table.cpu().numpy()
+    return taken if rows is None else taken[rows]
+
+
+def _spread(starts: Ints, sizes: Ints) -> Ints:
+    """From each start on, as many indices as its size says."""
+    found: Ints = np.repeat(starts - (sizes.cumsum() - sizes), sizes) + np.arange(sizes.sum())
+    return found
+
+
 def _labels(columns: Bytes) -> Any:
     return columns.copy().view(np.int32)[:, 0]
 
 
-def _bit(rows: Bytes, bit: int) -> NDArray[np.bool_]:
+def _bit(rows: Bytes, bit: int) -> Bools:
     """Bool ``[G]`` of rows of ground truths."""
     return (rows[:, 4 + bit // 8] >> bit % 8 & 1).astype(np.bool_)
 
 
-def _real(rows: Bytes, real: NDArray[np.bool_], lengths: Ints) -> tuple[Bytes, Ints]:
+def _real(rows: Bytes, real: Bools, lengths: Ints) -> tuple[Bytes, Ints]:
     """Leaves out rows of padding."""
     if bool(real.all()):
         return rows, lengths

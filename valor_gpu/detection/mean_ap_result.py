@@ -102,7 +102,11 @@ def _matchings(choices: MeanApChoices) -> Iterator[Matching]:
 
 
 def grouped_result_numbers(
-    choices: MeanApChoices, records: DetectionRecords, images: NDArray[np.int64], groups: Sequence[NDArray[np.int64]]
+    choices: MeanApChoices,
+    records: DetectionRecords,
+    images: NDArray[np.int64],
+    groups: Sequence[NDArray[np.int64]],
+    area: int | None = None,
 ) -> GroupNumbers:
     """Returns the numbers of groups of images, by the names of the result of one geometry.
 
@@ -111,10 +115,15 @@ def grouped_result_numbers(
         records: of that geometry.
         images: int64, rows of the images table that count, in the order that breaks ties.
         groups: ascending positions in ``images`` of those of each group.
+        area: which area range stands for all areas; None: the first, and numbers of the others too.
     """
-    every, found = range(choices.shape.thresholds), []
-    class_picks = {"map_per_class": Pick("precision", 0, -1, every), "mar_per_class": Pick("recall", 0, -1, every)}
-    for matching, picks, named, by_class in _matchings(choices):
+    every, found, first = range(choices.shape.thresholds), [], area or 0
+    kinds = {"map_per_class": "precision", "mar_per_class": "recall"}
+    class_picks = {name: Pick(array, first, -1, every) for name, array in kinds.items()}
+    for matching, all_picks, named, by_class in _matchings(choices):
+        picks = all_picks
+        if area is not None:
+            picks = {name: pick._replace(area=area) for name, pick in all_picks.items() if pick.area == 0}
         matched = records.by_class() if by_class and isinstance(records, (ExtendedRecords, PartRecords)) else records
         tables = RecordTables(matched.detections, matched.ground_truths, matched.images)
         wanted = replaced(matching, images=images)

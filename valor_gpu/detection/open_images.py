@@ -36,6 +36,7 @@ from valor_gpu.stats.resample import Resampled
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from valor_gpu.analysis.detection import DetectionAnalysis
     from valor_gpu.options import MetricOptions
 
 _NO_LIMIT = 2**31 - 1
@@ -249,7 +250,14 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
 
             return RepeatedRecords(state, self._repeated_values, self.hierarchy.name)
 
-        return Result(values, signature, reduced.counts, absent_reasons(values), state=resampled)
+        def analysis() -> DetectionAnalysis:
+            from valor_gpu.detection.open_images_analysis import OpenImagesAnalysis
+
+            tables = [table.cpu().numpy() for table in (state.detections, state.ground_truths, state.images)]
+            kept = choose_images(tables[2], True)
+            return OpenImagesAnalysis(tables, kept, self.hierarchy.name, self.iou_thresholds, dict(signature))
+
+        return Result(values, signature, reduced.counts, absent_reasons(values), state=resampled, analysis=analysis)
 
     def _values(self, reduced: _Reduced) -> dict[str, Any]:
         names = [self.hierarchy.name(label) for label in reduced.labels.tolist()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -121,7 +122,17 @@ class DetectionMetric(OverlapMetric):
         signature = Signature({"metric": type(self).__name__, **self._geometry_choices(), **choices})
         missing = {name: text for name, text in (reasons or {}).items() if "/" in name or _has_nan(values[name])}
         kept = state or refusing(_ARRAYS.format(name=type(self).__name__))
-        return Result(values, signature, counts_of(images), missing, plotter, state=kept)
+        analysis = partial(self._analysis, images, dict(signature))
+        return Result(values, signature, counts_of(images), missing, plotter, state=kept, analysis=analysis)
+
+    def _analysis(self, images: Evaluated, choices: Mapping[str, Any]) -> Any:
+        """What answers questions about the errors of images, by the matching of the metric."""
+        from valor_gpu.detection.overlap_analysis import OverlapAnalysis, result_of_images
+
+        overlaps, ids = images.overlaps, images.names.tolist()
+        classes = {label: str(label) for label in classes_of(overlaps).tolist()}
+        rule, part = str(choices.get("matching", MATCHINGS[0])), partial(result_of_images, self, overlaps, ids)
+        return OverlapAnalysis(overlaps, ids, classes, rule, choices, part)
 
     def _geometry_choices(self) -> dict[str, Any]:
         config = self._identity.config

@@ -129,12 +129,12 @@ class ColumnTable:
         """
         from valor_gpu.exports.frames import imported
 
-        pandas = imported("pandas", "pandas", f"{type(self).__name__}.to_pandas")
+        module = imported("pandas", "pandas", f"{type(self).__name__}.to_pandas")
         columns = {
-            name: pandas.arrays.IntegerArray(column.data, np.ma.getmaskarray(column)) if _is_masked(column) else column
+            name: module.arrays.IntegerArray(column.data, np.ma.getmaskarray(column)) if _is_masked(column) else column
             for name, column in self.columns.items()
         }
-        frame: pandas.DataFrame = pandas.DataFrame(columns)
+        frame: pandas.DataFrame = module.DataFrame(columns)
         frame.attrs = json_value(self.choices)
         return frame
 

@@ -23,6 +23,8 @@ Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+_ROWS = ("DETECTIONS", "GROUND_TRUTHS")
+
 
 class _Task(ctypes.Structure):
     """GroupedTask in csrc/cpu/grouped_means.h."""
@@ -54,9 +56,8 @@ def grouped_means(
     if labels is None:
         counts = np.zeros(len(images), np.bool_)
         counts[made.units] = True
-        sides = zip((detections, ground_truths), ("DETECTIONS", "GROUND_TRUTHS"))
-        kept = (rows[np.repeat(counts, images[:, IMAGE_COLUMNS.index(name)])] for rows, name in sides)
-        labels = label_counts(*kept, choices.shape.areas).labels
+        found, true = (np.repeat(counts, images[:, IMAGE_COLUMNS.index(name)]) for name in _ROWS)
+        labels = label_counts(detections[found], ground_truths[true], choices.shape.areas).labels
     means, class_means = run(
         detections, ground_truths, images, made, labels, choices.recall_thresholds, choices.shape,
         choices.pick_table(), class_pick_table(class_picks, choices), (choices.agnostic, choices.full),

@@ -118,8 +118,10 @@ def _grouped_means(
 
     from valor_gpu.ops import grouped_means as op
 
-    found = (torch.from_numpy(table) if isinstance(table, np.ndarray) else table for table in rows)
-    return op.grouped_means(*found, groups, choices, class_picks)
+    detections, ground_truths, images = (
+        torch.from_numpy(table) if isinstance(table, np.ndarray) else table for table in rows
+    )
+    return op.grouped_means(detections, ground_truths, images, groups, choices, class_picks)
 
 
 def _on_host(array: Any) -> Any:

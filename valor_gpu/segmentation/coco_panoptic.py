@@ -35,6 +35,7 @@ from valor_gpu.reduce.panoptic import (
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.segmentation.image_analysis import NO_SEGMENTS, image_result
+from valor_gpu.segmentation.panoptic_lrp import answers_lrp
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
 from valor_gpu.stats.intervals import Bootstrap
 
@@ -116,6 +117,7 @@ class PanopticEvaluation:
             [annotation.file_name for annotation in self.ground_truth.annotations.values()],
             provenance=host_provenance,
         )  # fmt: skip
+        result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:

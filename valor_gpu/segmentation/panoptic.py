@@ -43,6 +43,7 @@ from valor_gpu.reduce.panoptic import (
 )
 from valor_gpu.result import Result, Signature
 from valor_gpu.segmentation.image_analysis import NO_SEGMENTS, image_result
+from valor_gpu.segmentation.panoptic_lrp import answers_lrp
 from valor_gpu.segmentation.resampled_images import no_images
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
@@ -214,6 +215,7 @@ class _PanopticMetric(Metric[Any]):
         signature = Signature({"metric": type(self).__name__, **self._identity.config})
         counts = {"images": images, **segment_counts(table, self._state_rule)}
         result = image_result(values, signature, counts, panoptic_reasons(values), resampled, NO_SEGMENTS)
+        result = answers_lrp(result, None if self.modified else partial(_segments, state), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
@@ -230,6 +232,14 @@ class _PanopticMetric(Metric[Any]):
 def _resampled(state: ImageSegments, things: NDArray[np.bool_], names: Sequence[str]) -> Resampled:
     tables = state.counts.cpu().numpy()
     return resampled_panoptic(tables, tables, things, names)
+
+
+def _segments(state: SegmentCounts | ImageSegments) -> tuple[NDArray[np.int64], Any]:
+    """Counts of segments; where those of each image are kept, they are its key as well."""
+    if isinstance(state, SegmentCounts):
+        return state.table(), None
+    tables = state.counts.cpu().numpy()
+    return tables, tables
 
 
 class PanopticQuality(_PanopticMetric):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
+from valor_gpu.result_analysis import Analysed
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.slice_fields import SliceCodes, SliceField
 from valor_gpu.valor.evaluation import Evaluation
@@ -19,6 +20,7 @@ from valor_gpu.valor.filters import Field
 from valor_gpu.valor.label_map import Pair
 
 if TYPE_CHECKING:
+    from valor_gpu.detection.overlap_analysis import OverlapAnalysis
     from valor_gpu.valor.detection.request import DetectionRequest
     from valor_gpu.valor.detection.scene import DetectionScene
     from valor_gpu.valor.detection.slice_numbers import SliceTables
@@ -42,12 +44,21 @@ class EvaluatedData:
     request: DetectionRequest
     masks: tuple[Mask, Mask, Mask]
 
+    @cached_property
+    def analysis(self) -> OverlapAnalysis:
+        """What answers questions about errors, see :mod:`valor_gpu.valor.detection.analysis`."""
+        from valor_gpu.valor.detection.analysis import evaluation_analysis
 
-class DetectionEvaluation(Evaluation):
-    """An evaluation that also gives its metrics for slices of its data.
+        return evaluation_analysis(self)
 
-    It holds that data, as long as it lives; a copied or loaded one does
-    not.
+
+class DetectionEvaluation(Evaluation, Analysed):
+    """An evaluation that also gives its metrics for slices of its data, and what its errors are.
+
+    It holds that data, as long as it lives; a copied or loaded one does not. ``errors``, ``olrp``,
+    ``operating_points``, ``images`` and ``matches`` are those of :class:`valor_gpu.result.Result`, over the pairs that
+    overlap and by Valor's rule of matching. The average precision that errors cost is Valor's, of the classes of all
+    label keys; a class is named by its value alone where the data has one key, else as ``key: value``.
     """
 
     data: EvaluatedData | None = None
@@ -55,7 +66,16 @@ class DetectionEvaluation(Evaluation):
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "data"}
 
-    def by(self, field: Field | str, edges: Sequence[Any] | None = None, side: str | None = None) -> DetectionSlices:
+    def _asked(self, name: str, iou_type: str | None) -> OverlapAnalysis:
+        if iou_type is not None:
+            raise InputError(f"iou_type must be None for an evaluation of detections but got {iou_type!r}")
+        if self.data is None:
+            raise InputError(f"{name} needs the data of the evaluation, which a copied or loaded one does not hold")
+        return self.data.analysis
+
+    def by(  # type: ignore[override]
+        self, field: Field | str, edges: Sequence[Any] | None = None, side: str | None = None
+    ) -> DetectionSlices:
         """Evaluates each value of a field as a filter that keeps nothing else would, in one pass over the pairs.
 
         Args:
