@@ -117,6 +117,9 @@ def test_categories_in_any_order(tmp_path):
     plain = evaluated(tmp_path, dataset, copy.deepcopy(results))
     turned = evaluated(tmp_path, dataset, copy.deepcopy(results), cat_ids=plain.params.cat_ids[::-1])
     assert outcomes_of_rows(turned, 0.5) == outcomes_of_rows(plain, 0.5)
+    for name in ("map_per_class", "ground_truths_per_class", "detections_per_class"):
+        assert dict(turned.result().values[name]) == pytest.approx(dict(plain.result().values[name]), nan_ok=True), name
     again = evaluated(tmp_path, dataset, copy.deepcopy(results), cat_ids=[plain.params.cat_ids[0]] * 2)
+    assert len(again.result().values["map_per_class"]) == 2
     with pytest.raises(InputError, match=r"each category once but params of accumulate\(\) repeat one"):
         analysis_of(again).matching()

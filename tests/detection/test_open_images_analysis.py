@@ -58,8 +58,11 @@ def test_images_arrive_in_any_order_and_copies_count_once():
 
 def test_what_has_no_answer():
     metric = evaluated(*random_images(1), PARENTS)
-    with pytest.raises(InputError, match="question about pairs is not defined for results of OpenImagesAveragePrec"):
-        metric.result().errors()
+    for name in ("errors", "olrp", "matches"):
+        with pytest.raises(InputError, match=rf"{name}\(\) is not defined for results of OpenImagesAveragePrecision"):
+            getattr(metric.result(), name)()
+    with pytest.raises(InputError, match="a question about pairs is not defined for results of OpenImagesAverageP"):
+        assert analysis_of(metric).pairs
     with pytest.raises(InputError, match=r"iou must be one of iou_thresholds of the metric, \[0.5\], but got 0.75"):
         analysis_of(metric).matching(0.75)
     assert len(analysis_of(OpenImagesAveragePrecision()).matching().hits) == 0

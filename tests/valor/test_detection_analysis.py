@@ -73,7 +73,7 @@ def test_managers_and_filters_answer():
         manager.add_data(*(side[part] for side in sides))
     whole = analysis_of(evaluate_detection(*sides, metrics_to_return=["AP"]))
     assert analysis_of(manager.evaluate()).matching(0.1).hits.sum() == whole.matching(0.1).hits.sum() > 0
-    rain = Filter(datums=datum_metadata("weather") == "rain")
+    rain = Filter(datums=datum_metadata["weather"] == "rain")
     kept = {item.datum.uid for side in sides for item in side if (item.datum.metadata or {}).get("weather") == "rain"}
     chosen = analysis_of(manager.evaluate(rain))
     assert set(chosen.image_ids) <= kept and len(chosen.image_ids) == chosen.rows.lengths.shape[1] > 0

@@ -24,7 +24,7 @@ from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
-    from valor_gpu.coco.layout import Layout
+    from valor_gpu.coco.layout import Layout, Side
     from valor_gpu.reduce.coco_summary import CocoSummary
     from valor_gpu.stats.resample import Resampled
 
@@ -134,11 +134,17 @@ def evaluated_names(evaluation: COCOeval) -> list[str]:
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
     """A different name for each category: its own, or its id where it has none; both where others have that name too.
 
+    A category that comes again is named by its number as well: ``dog (3) #2``.
+
     Example:
         >>> category_names([{"id": 1, "name": "cat"}, {"id": 2}, {"id": 3, "name": "dog"}, {"id": 4, "name": "dog"}])
         ['cat', '2', 'dog (3)', 'dog (4)']
     """
     names = [str(category.get("name", category["id"])) for category in categories]
+    seen: Counter[Any] = Counter()
+    for place, category in enumerate(categories):
+        seen[category["id"]] += 1
+        names[place] += f" #{seen[category['id']]}" if seen[category["id"]] > 1 else ""
     while len(set(names)) < len(names):  # again, since another category may be called "dog (3)"
         times = Counter(names)
         names = [f"{name} ({c['id']})" if times[name] > 1 else name for name, c in zip(names, categories)]
@@ -163,8 +169,21 @@ def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
     return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 
-def numbers_by_category(summary: CocoSummary, layout: Layout, names: list[str]) -> dict[str, dict[str, float]]:
-    """Numbers and counts of every category, by the name of the number."""
+def numbers_by_category(
+    summary: CocoSummary, layout: Layout, names: list[str], places: Sequence[int] | None = None
+) -> dict[str, dict[str, float]]:
+    """Numbers and counts of every category, by the name of the number.
+
+    Args:
+        summary: of these categories.
+        layout: whose rows are counted.
+        names: of the categories.
+        places: their labels in ``layout``; None: 0, 1, ...
+    """
+
+    def count(side: Side) -> NDArray[Any]:
+        counts = np.bincount(side.labels, minlength=len(names))
+        return counts if places is None else counts[list(places)]
 
     def named(numbers: NDArray[Any]) -> dict[str, float]:
         return dict(zip(names, numbers.tolist()))
@@ -174,8 +193,8 @@ def numbers_by_category(summary: CocoSummary, layout: Layout, names: list[str]) 
         "map_50_per_class": named(summary.average_precision(0.5)),
         "map_75_per_class": named(summary.average_precision(0.75)),
         "mar_per_class": named(summary.average_recall()),
-        "ground_truths_per_class": named(np.bincount(layout.ground_truths.labels, minlength=len(names))),
-        "detections_per_class": named(np.bincount(layout.detections.labels, minlength=len(names))),
+        "ground_truths_per_class": named(count(layout.ground_truths)),
+        "detections_per_class": named(count(layout.detections)),
     }
 
 

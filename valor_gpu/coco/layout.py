@@ -204,7 +204,8 @@ def select_rows(side: Side, images: Rows, labels: NDArray[np.int32] | None = Non
         labels: int32 ``[K]``, the new label of each label, -1: its rows are left out; None: labels stay.
     """
     lengths: NDArray[np.int64] = side.lengths[images]
-    begins: NDArray[np.int64] = (side.lengths.cumsum() - side.lengths)[images] - (lengths.cumsum() - lengths)
+    firsts: NDArray[np.int64] = side.lengths.cumsum() - side.lengths
+    begins: Any = firsts[images] - (lengths.cumsum() - lengths)
     rows: Rows = np.repeat(begins, lengths) + np.arange(int(lengths.sum()))
     taken = Side(side.columns, rows if side.rows is None else side.rows[rows], side.labels[rows], lengths)
     if labels is None:

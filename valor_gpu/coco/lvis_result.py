@@ -108,7 +108,7 @@ def _values(evaluation: LVISEval) -> dict[str, Any]:
         number = float(evaluation.results[theirs])
         values[name] = number if number >= 0 else math.nan
     if p.use_cats:
-        values.update(numbers_by_category(summary, records.rows.layout, lvis_names(evaluation)))
+        values.update(numbers_by_category(summary, records.rows.layout, lvis_names(evaluation), records.positions()))
     values["precision"] = summary.mean_precision()
     values["iou_thresholds"] = np.asarray(p.iou_thrs)
     values["recall_thresholds"] = np.asarray(p.rec_thrs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
 from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
+
+if TYPE_CHECKING:
+    from valor_gpu.result import Result
 
 _ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = (
     IMAGE_COLUMNS.index(name) for name in ("ID", "HAS_ID", "DETECTIONS", "GROUND_TRUTHS")
@@ -78,9 +81,24 @@ class OpenImagesAnalysis(DetectionAnalysis):
 
     def make_pairs(self) -> Pairs:
         """Raises :class:`InputError`: there are none."""
-        raise InputError(
-            f"a question about pairs is not defined for results of {self.metric}, whose state keeps outcomes alone and"
-            " whose groups have no partner: operating_points() and images() are"
+        raise self._without_pairs("a question about pairs")
+
+    def errors(self, iou: float = 0.5, background: float = 0.1, protocol: str = "coco") -> Result:
+        """Raises :class:`InputError`."""
+        raise self._without_pairs("errors()")
+
+    def olrp(self, iou: float = 0.5) -> Result:
+        """Raises :class:`InputError`."""
+        raise self._without_pairs("olrp()")
+
+    def match_table(self, **choices: Any) -> Any:
+        """Raises :class:`InputError`."""
+        raise self._without_pairs("matches()")
+
+    def _without_pairs(self, name: str) -> InputError:
+        return InputError(
+            f"{name} is not defined for results of {self.metric}, whose state keeps outcomes alone and whose groups"
+            " have no partner: operating_points() and images() are"
         )
 
     def matching(self, iou: float = 0.5) -> Matching:
