@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from tests.analysis.test_image_table import val2014
 from tests.coco.comparison import OURS, Objects, boxes_of, dataset_of, quietly, random_objects
 from tests.coco.test_keypoints import keypoint_runs
 from tests.fuzz import seeds
-from valor_gpu.analysis.match_table import MatchTable
+from valor_gpu.analysis.match_table import Listed, MatchTable
 from valor_gpu.coco import COCO
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
@@ -238,6 +239,18 @@ def test_text_ids_and_a_name_for_two_classes(tmp_path: Path) -> None:
     document, _ = written(table, tmp_path)
     assert document["images"] == [{"id": "a/7.jpg", "width": 5, "height": 5}]
     assert [a["category_id"] for a in document["annotations"]] == [2, 1]
+
+
+def test_ids_of_rows_may_be_texts() -> None:
+    rows = boxes_metric(errors=True)._asked("matches", None).rows
+    named = replace(rows, detection_ids=[f"d{n}" for n in range(6)], ground_truth_ids=["g0", "g1", "g2", "g3"])
+    places = np.array([0, 5, -1])
+    listed = Listed(
+        named, places, np.array([3, -1, 1]), np.array([0, 3, 2], np.int8), places.astype(np.int8), places / 1.0
+    )
+    table = MatchTable(listed, "a metric", {})
+    assert table["detection_id"].tolist() == ["d0", "d5", None]
+    assert table["ground_truth_id"].tolist() == ["g3", None, "g1"]
 
 
 def test_pooled_classes(tmp_path: Path) -> None:

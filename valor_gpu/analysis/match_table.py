@@ -222,7 +222,8 @@ def _ids(known: Any, lengths: Ints, images: Ints, places: Ints) -> Any:
     ids = known if isinstance(known, np.ndarray) and known.dtype.kind in "iu" else ids_of(list(known))
     found = _at(ids, places)
     if ids.dtype == object:
-        return np.where(places < 0, None, found)
+        found[places < 0] = None  # a copy, which taking made
+        return found
     return np.ma.MaskedArray(found, places < 0) if (places < 0).any() else found
 
 
