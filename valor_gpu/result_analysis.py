@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
+from valor_gpu.result_slices import Sliced
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.match_table import MatchTable
     from valor_gpu.analysis.points_result import OperatingPoints
     from valor_gpu.analysis.tide_result import DetectionErrors
     from valor_gpu.exports.column_table import ColumnTable
@@ -21,7 +23,7 @@ _UNKNOWN = (
 )
 
 
-class Analysed:
+class Analysed(Sliced):
     """Part of every result: questions about the data behind its numbers.
 
     A result of several ``iou_type`` is asked about one of them by ``iou_type``.
@@ -204,27 +206,98 @@ class Analysed:
         return found
 
     def images(self, iou: float = 0.5, score: float | None = None, iou_type: str | None = None) -> ColumnTable:
-        """Returns a table with a row per image: true positives, false positives, misses, F1 and mean IoU."""
+        """Returns a table with a row per image: what was found and missed there, and the numbers of the image alone.
+
+        Of detection, at one IoU threshold and by the metric's own matching over all classes, in the first area range
+        and the last limit of detections:
+
+        - ``image_id``, or the place of the image where it has no id, and ``file_name`` where it is known
+        - ``ground_truths`` and ``detections`` that count, which are ``true_positives`` and ``false_negatives``, and
+          ``true_positives`` and ``false_positives``: their sums are the totals of the data set
+        - ``precision``, ``recall`` and ``f1``, NaN where the image has nothing to divide by
+        - ``mean_iou`` of the true positives, NaN without one; only where the state keeps pairs, as a COCOeval does, and
+          MeanAveragePrecision with ``errors=True``
+        - ``ignored_ground_truths``, such as crowds, and ``ignored_detections``, which match these, or match nothing
+          and are out of the area range or of a class that is not annotated exhaustively
+
+        Of segmentation, where the metric keeps the counts of images (``keep_images=True``): ``image_id``,
+        ``file_name`` where it is known, and each single number of the result, of the image alone; of every class, by
+        its place, where there is no other. Of panoptic segments also ``true_positives``, ``false_positives``,
+        ``false_negatives`` and ``mean_iou`` of the matches.
+
+        Args:
+            iou: from which on a detection matches; above 0, at most 1. MeanAveragePrecision without ``errors=True``
+                knows its ``iou_thresholds`` alone.
+            score: detections below it are left out; the others match as they did, and a ground truth whose hit is left
+                out is missed. None: all.
+            iou_type: which one, of a result of several.
+
+        Raises:
+            InputError: a threshold is out of range or not known, the images are not kept, or the result does not know
+                its data.
+
+        Example:
+            >>> import torch
+            >>> from valor_gpu.detection import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision(errors=True)
+            >>> boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+            >>> found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.4]), "labels": torch.tensor([0, 1])}
+            >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([0, 0])}])
+            >>> row = metric.result().images().rows()[0]
+            >>> row["true_positives"], row["false_positives"], row["false_negatives"], row["f1"], row["mean_iou"]
+            (1, 1, 1, 0.5, 1.0)
+        """
         found: ColumnTable = self._asked("images", iou_type).image_table(iou=iou, score=score)
         return found
 
     def matches(
         self, iou: float = 0.5, score: float | None = None, background: float = 0.1, iou_type: str | None = None
-    ) -> ColumnTable:
-        """Returns a table with a row per detection and missed ground truth: outcome, kind of error and partner."""
-        found: ColumnTable = self._asked("matches", iou_type).match_table(iou=iou, score=score, background=background)
-        return found
+    ) -> MatchTable:
+        """Returns a table with a row per detection and missed ground truth: outcome, kind of error and partner.
 
-    def by(
-        self,
-        table: Any,
-        *columns: str,
-        bins: Mapping[str, Sequence[float]] | None = None,
-        intervals: int | Bootstrap | None = None,
-        iou_type: str | None = None,
-    ) -> ColumnTable:
-        """Returns the numbers of slices of the images."""
-        found: ColumnTable = self._asked("by", iou_type).by(table, columns, bins=bins, intervals=intervals)
+        Images come in their order, their detections by descending score, then their missed ground truths. Columns:
+
+        - ``image_id``, or the place of the image where it has no id
+        - ``outcome``: ``true positive``, ``false positive``, ``false negative`` or ``ignored``; see :meth:`images`,
+          whose columns are the numbers of these rows
+        - ``kind`` of the error, by the rules of TIDE (Bolya et al., ECCV 2020) as :meth:`errors` applies them: of a
+          false positive ``classification``, ``localization``, ``both``, ``duplicate`` or ``background``. Of a false
+          negative that of the detection with the highest score whose wrong class or misplaced box accounts for it, or
+          ``missed``. None of what is no error, and of false positives of keypoints, for which TIDE is not defined
+        - ``class`` of the detection, or of the missed ground truth; ``score`` of the detection, NaN of a miss
+        - ``detection_id``: of a miss the detection that accounts for it; ``ground_truth_id`` and
+          ``ground_truth_class``: the hit, the target of the error, or the missed one; ``iou`` of both, NaN without one
+          of them. Without ids a row is known by its place in its image
+        - ``x``, ``y``, ``width`` and ``height`` of the detection, or of the missed ground truth, in pixels, where the
+          result knows them, as that of a COCOeval does
+
+        ``table.to_coco(path)`` writes false positives and misses for a labelling tool.
+
+        Args:
+            iou: from which on a detection matches; above 0, at most 1.
+            score: detections below it are left out; the others match as they did, and a ground truth whose hit is left
+                out is missed. None: all.
+            background: IoU up to which a false positive is background; above 0, below ``iou``.
+            iou_type: which one, of a result of several.
+
+        Raises:
+            InputError: a threshold is out of range, the result knows no pairs of detections and ground truths
+                (MeanAveragePrecision needs ``errors=True``), or no data.
+
+        Example:
+            >>> import torch
+            >>> from valor_gpu.detection import MeanAveragePrecision
+            >>> metric = MeanAveragePrecision(errors=True)
+            >>> boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+            >>> found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.4]), "labels": torch.tensor([0, 1])}
+            >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([0, 0])}])
+            >>> for row in metric.result().matches().rows():
+            ...     print(row["outcome"], row["kind"], row["class"], row["ground_truth_class"])
+            true positive None 0 0
+            false positive classification 1 0
+            false negative classification 0 0
+        """
+        found: MatchTable = self._asked("matches", iou_type).match_table(iou=iou, score=score, background=background)
         return found
 
     def _asked(self, name: str, iou_type: str | None) -> Any:

@@ -49,9 +49,39 @@ class Analysis:
         """Lists detections and missed ground truths; see :meth:`valor_gpu.result.Result.matches`."""
         raise self._undefined("matches")
 
-    def by(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
+    def by(self, table: Any, columns: Sequence[str | Sequence[str]], **choices: Any) -> Any:
         """Computes the numbers of slices; see :meth:`valor_gpu.result.Result.by`."""
-        raise self._undefined("by")
+        from valor_gpu.analysis.slices import slices
+
+        return slices(self, table, columns, **choices)
+
+    def worst_slices(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
+        """Searches for slices with low numbers; see :meth:`valor_gpu.result.Result.worst_slices`."""
+        from valor_gpu.analysis.worst_slices import worst_slices
+
+        return worst_slices(self, table, columns, **choices)
+
+    def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
+        """Computes the numbers of the objects of each bin; see :meth:`DetectionAnalysis.numbers_of_objects`.
+
+        Args:
+            attribute: ``size`` or ``aspect_ratio``.
+            bins: pairs (low, high), both ends included.
+        """
+        raise InputError(f"by({attribute!r}) is not defined for results of {self.metric}")
+
+    def file_names(self) -> Sequence[str] | None:
+        """Returns the names of the files of the images, None where they are not known."""
+        return None
+
+    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+        """Returns why a number of a group of images does not exist.
+
+        Args:
+            name: of the number.
+            numbers: all of the group.
+        """
+        return "nothing in the images counts for it"
 
     def result_of(self, images: Ints) -> Result:
         """Computes the result of some images, with the same bits as a fresh run on them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -86,6 +87,12 @@ class DetectionAnalysis(Analysis, ABC):
             known = self._matchings[iou] = match_rows(self.rows, self.pairs_from(iou), iou)
         return known
 
+    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
+        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
+        from valor_gpu.analysis.tide_curves import Rule
+
+        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
+
     def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
         """Computes the numbers of the objects of each bin, by the names that the result has for all areas.
 
@@ -105,12 +112,6 @@ class DetectionAnalysis(Analysis, ABC):
     def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
         """Computes :meth:`numbers_of_objects` of checked bins; an error unless a subclass does."""
         raise InputError(f"slices of objects by {attribute} are not defined for results of {self.metric}")
-
-    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
-        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
-        from valor_gpu.analysis.tide_curves import Rule
-
-        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
@@ -147,8 +148,15 @@ class DetectionAnalysis(Analysis, ABC):
 
         return match_table(self, **choices)
 
-    def by(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
-        """See :meth:`valor_gpu.result.Result.by`."""
-        from valor_gpu.analysis.slices import slices
+    def file_names(self) -> Sequence[str] | None:
+        """See :class:`Analysis`."""
+        fields = self.rows.image_fields
+        names = [] if fields is None else [fields(image).get("file_name") for image in range(self.images)]
+        return [str(name) for name in names] if names and None not in names else None
 
-        return slices(self, table, columns, **choices)
+    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+        """See :class:`Analysis`."""
+        from valor_gpu.reduce.coco_summary import absent_reasons
+
+        own = {each: numbers[each] for each in ("map", name) if each in numbers}
+        return absent_reasons({"map": math.nan, **own}).get(name, "no ground truth counts for it")

@@ -43,6 +43,9 @@ class Rows:
             where none are known.
         free: bool ``[D]``: detections whose ground truth others may match too, the effect of an id of 0 or below in
             pycocotools; None for none.
+        corners: returns float64 ``[N, 4]``, x, y, width and height in pixels, of all rows of one side; None where boxes
+            were not kept.
+        category_ids: of the classes, in their order; None where they have none.
         file_order: returns int64 ``[I]``: the place of each image in the file, or among the updates, that it came from;
             None: as the images stand here.
     """
@@ -61,6 +64,8 @@ class Rows:
     boxes: Callable[[str, Ints], Sequence[Mapping[str, Any]]] | None = None
     image_fields: Callable[[int], Mapping[str, Any]] | None = None
     free: Bools | None = None
+    corners: Callable[[str], Floats] | None = None
+    category_ids: Sequence[Any] | None = None
     file_order: Callable[[], Ints] | None = None
 
     @cached_property

@@ -11,6 +11,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.clusters import add_image_interval_options, by_ids, image_bootstrap_of
+from valor_gpu.cli.detect_analysis import Answers, add_analysis_options, analysis_is_asked, answers, check_analysis
 from valor_gpu.cli.options import (
     add_report_options,
     check_paths,
@@ -90,13 +91,15 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add("--overlay-score", type=score, metavar="S",
         help="leave detections below this score out of the pictures: default, none")  # fmt: skip
     add("--images", type=input_path, metavar="DIR",
-        help="folder of the photos to draw on, by the file_name of the images in --gt; an image whose photo is not"
-        " there is drawn on a plain canvas, with a warning; with --store, of what Studio shows")  # fmt: skip
+        help="folder of the photos that --overlay and --report draw on, by the file_name of the images in --gt; an"
+        " image whose photo is not there is drawn on a plain canvas, with a warning; with --store, of what Studio"
+        " shows")  # fmt: skip
     add_store_options(detect)
     add("--store-score", type=score, metavar="S",
         help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
         " default: 0.25. AP takes all")  # fmt: skip
     add_image_interval_options(detect)
+    add_analysis_options(detect)
     add_fail_under_option(detect)
     add_report_options(detect)
     detect.set_defaults(run=run)
@@ -118,18 +121,20 @@ def run(options: argparse.Namespace) -> int:
     pictures = [] if options.plot is None else [options.plot]
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     _check_overlay(options)
+    check_analysis(options)
     check_store(options)
     bootstrap = image_bootstrap_of(options)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
     try:
-        steps = 5 + (options.overlay is not None) + (bootstrap is not None)
+        steps = 5 + (options.overlay is not None) + (bootstrap is not None) + analysis_is_asked(options)
         with Progress(steps, sys.stderr, enabled=not options.quiet) as progress:
             evaluated = _evaluate(options, progress)
             notes = _draw(options, evaluated, progress)
             result = _result(options, evaluated, bootstrap, progress)
+            found = answers(options, result, inputs, progress)
             progress.step("writing")
-            notes = _write(options, evaluated, result, inputs) + notes
-        report = _report(options, evaluated, result, notes) if reports(options) else ""
+            notes = _write(options, evaluated, result, inputs, found) + notes
+        report = _report(options, evaluated, result, notes, found.texts) if reports(options) else ""
     except InputError as error:
         raise _explained(options, error) from None
     _warn(options, evaluated, result)
@@ -142,7 +147,7 @@ def _result(
     options: argparse.Namespace, evaluated: _Coco | _Lvis, bootstrap: Bootstrap | None, progress: Progress
 ) -> Result:
     """The numbers, where something shows them, and their intervals, if they are asked for."""
-    files = any(each is not None for each in (options.json, options.plot, options.store))
+    files = any(each is not None for each in (options.json, options.plot, options.store)) or analysis_is_asked(options)
     wanted = options.per_class or files or bool(options.fail_under) or bootstrap is not None
     result = evaluated.result(with_values=wanted)
     if bootstrap is None:
@@ -290,18 +295,20 @@ class _Lvis:
         return dict(zip(lvis_names(self.evaluation), self.evaluation.params.cat_ids))
 
 
-def _write(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, inputs: Inputs | None) -> list[str]:
-    if inputs is not None:
+def _write(
+    options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, inputs: Inputs | None, found: Answers
+) -> list[str]:
+    if options.json is not None and inputs is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        categories = evaluated.category_ids()
-        write_json(options.json, document("detect", result, inputs, options.device, categories=categories))
+        more = {"categories": evaluated.category_ids(), **found.documents}
+        write_json(options.json, document("detect", result, inputs, options.device, **more))
     if options.plot is not None:
         from valor_gpu.report.files import draw_picture
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
-    notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None]
+    notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None] + found.notes
     if options.store is None:
         return notes
     if isinstance(evaluated, _Lvis):
@@ -328,7 +335,9 @@ def _warn(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result)
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, notes: list[str]) -> str:
+def _report(
+    options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Result, notes: list[str], texts: list[str]
+) -> str:
     """The numbers of the protocol, the classes if asked for, counts and choices."""
     from valor_gpu.report.detection import class_table, count_line, interval_table
 
@@ -337,5 +346,6 @@ def _report(options: argparse.Namespace, evaluated: _Coco | _Lvis, result: Resul
         parts.append(interval_table(result))
     if options.per_class:
         parts.append(class_table(result))
+    parts += texts
     parts.append("\n".join([count_line(result), str(result.signature), *notes]))
     return "\n\n".join(parts)

@@ -168,8 +168,8 @@ def sigmas(text: str) -> list[float]:
 
 
 def input_files(options: argparse.Namespace, **files: str) -> Inputs | None:
-    """The input files, whose hashes ``--json`` needs."""
-    if options.json is None:
+    """The input files, whose hashes ``--json`` and ``--report`` need."""
+    if options.json is None and getattr(options, "report", None) is None:
         return None
     from valor_gpu.report.document import Inputs
 

@@ -30,7 +30,7 @@ def check_overlay(options: argparse.Namespace) -> None:
 def overlay_is_given(options: argparse.Namespace, *others: str) -> bool:
     """Whether there is ``--overlay``; raises where there is not but others of its options."""
     given = [name for name in others if getattr(options, name) is not None]
-    if options.store is not None:  # which shows the photos, too
+    if options.store is not None or getattr(options, "report", None) is not None:  # which show the photos, too
         given = [name for name in given if not name.startswith("images")]
     if options.overlay is None and given:
         raise InputError(f"--overlay must be given with --{given[0].replace('_', '-')} but is not")

@@ -121,12 +121,14 @@ class EvaluationAnalysis(DetectionAnalysis):
         if taken.flags is not None:
             ignored |= ((taken.flags if places is None else taken.flags[places]) & UNMATCHED_IGNORED) != 0
         buckets, names = chosen.records.buckets(), taken.names()
+        categories = [taken.params.catIds[k] for k in chosen.selection.categories] if taken.params.useCats else None
         kept = (buckets if places is None else buckets[places]) <= chosen.limits[-1]
         return Rows(
             self.image_ids, [names[k] for k in chosen.selection.categories], layout.lengths(), detections.take("score"),
             detections.labels.astype(np.int64), kept, ignored, ground_truths.labels.astype(np.int64),
             self._flags(ground_truths) | outside, detections.take("id"), ground_truths.take("id"), self._objects,
-            self._image_fields, free, self._file_order,
+            self._image_fields, free, corners=lambda side: getattr(layout, side).take("bbox"),
+            category_ids=categories, file_order=self._file_order,
         )  # fmt: skip
 
     def _flags(self, ground_truths: Side) -> NDArray[np.uint8]:

@@ -133,6 +133,11 @@ class MeanApAnalysis(DetectionAnalysis):
         self._need_pairs("olrp()")
         return super().olrp(iou)
 
+    def match_table(self, **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.matches`."""
+        self._need_pairs("matches()")
+        return super().match_table(**choices)
+
     def result_of(self, images: Ints) -> Result:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
         from valor_gpu.detection.mean_ap_result import mean_ap_result

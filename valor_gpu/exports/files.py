@@ -58,11 +58,16 @@ def _infinities(value: Any) -> list[list[int]]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a file in one step: a reader sees the old text or the new one, and a failure leaves the old one."""
+    """Writes a text as UTF-8; see :func:`write_bytes`."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file in one step: a reader sees the old content or the new one, and a failure leaves the old one."""
     whole = Path(os.path.realpath(path))
     part = whole.with_name(f".{whole.name}.{secrets.token_hex(4)}")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content)
         part.replace(whole)
     finally:
         part.unlink(missing_ok=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 from valor_gpu.exports.frames import Entry
 from valor_gpu.exports.intervals import bounds_text, exists, interval_lines, interval_note
+from valor_gpu.exports.table_text import cell_text, is_number
 from valor_gpu.exports.texts import is_array, is_scalar, needs_reason, value_text
 from valor_gpu.pages.charts import Estimate, rate_bar
 from valor_gpu.pages.sheets import stylesheet
@@ -57,6 +58,23 @@ def result_html(entries: Iterable[Entry], counts: Mapping[str, int], signature: 
     lines += interval_lines(intervals)
     notes = "".join(f"<p>{_text(line)}</p>" for line in lines if line)
     return f'<div class="valor-gpu"><style>{_style()}</style>{_table(single)}{"".join(folded)}{notes}</div>'
+
+
+def table_html(columns: Mapping[str, Sequence[Any]], rows: int, notes: Sequence[str]) -> str:
+    """The first rows of a table as one element, with its style; see :func:`valor_gpu.exports.table_text.table_text`."""
+    heads = "".join(f'<th scope="col">{_text(name)}</th>' for name in columns)
+    lines = [f"<tr>{''.join(map(_cell, row))}</tr>" for row in zip(*columns.values())]
+    left = rows - len(lines)
+    notes = [*([f"and {left:,} more rows"] if left else []), *notes]
+    shown = "".join(f"<p>{_text(note)}</p>" for note in notes)
+    return (
+        f'<div class="valor-gpu"><style>{_style()}</style><table><tr>{heads}</tr>{"".join(lines)}</table>{shown}</div>'
+    )
+
+
+def _cell(value: Any) -> str:
+    kind = ' class="n"' if is_number(value) else ""
+    return f"<td{kind}>{_text(cell_text(value))}</td>"
 
 
 def _style() -> str:

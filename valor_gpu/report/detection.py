@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from valor_gpu.report.text import plural, table
+from valor_gpu.report.text import bounded, plural, table
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
@@ -42,6 +42,19 @@ def class_table(result: Result) -> str:
         for name in result.values["map_per_class"]
     ]
     return table(["class", *numbers, *_COUNTS], rows)
+
+
+def point_table(points: Result) -> str:
+    """One line for all classes together and one per class: score threshold, precision, recall and F.
+
+    Args:
+        points: of :meth:`valor_gpu.result.Result.operating_points`; a number that does not exist is shown as ``-``.
+    """
+    names = [name for name in points.values if f"{name}_per_class" in points.values]
+    classes = points.values[f"{names[0]}_per_class"]
+    rows = [["all together", *(bounded(points, name) for name in names)]]
+    rows += [[name, *(bounded(points, f"{each}_per_class", name) for each in names)] for name in classes]
+    return "\n".join([table(["class", *(name.replace("_", " ") for name in names)], rows), str(points.signature)])
 
 
 def interval_table(result: Result) -> str:

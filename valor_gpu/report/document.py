@@ -85,10 +85,10 @@ def document(command: str, result: Result, inputs: Described, device: str, **mor
 
 def document_head(command: str) -> dict[str, Any]:
     """What every document begins with: ``schema_version``, ``command`` and ``versions``."""
-    return {"schema_version": SCHEMA_VERSION, "command": command, "versions": _versions()}
+    return {"schema_version": SCHEMA_VERSION, "command": command, "versions": versions()}
 
 
-def _versions() -> dict[str, str | None]:
+def versions() -> dict[str, str | None]:
     """Versions of what computes; None of what was not loaded."""
     loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in ("torch", "numpy")}
     versions = {name: None if version is None else str(version) for name, version in loaded.items()}

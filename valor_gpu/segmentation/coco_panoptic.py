@@ -34,6 +34,7 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.image_analysis import NO_SEGMENTS, image_result
 from valor_gpu.segmentation.panoptic_lrp import answers_lrp
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
 from valor_gpu.stats.intervals import Bootstrap
@@ -110,8 +111,12 @@ class PanopticEvaluation:
         choices = {"metric": "PanopticQuality", "protocol": "panopticapi", "iou_threshold": 0.5, "average": "macro"}
         counts = {"images": len(self.images), **counts, **more}
         resampled = partial(resampled_panoptic, tables, list(self.ground_truth.annotations), things, names)
-        reasons = panoptic_reasons(values)
-        result = Result(values, Signature(choices), counts, reasons, provenance=host_provenance, state=resampled)
+        reasons, signature = panoptic_reasons(values), Signature(choices)
+        result = image_result(
+            values, signature, counts, reasons, resampled, NO_SEGMENTS,
+            [annotation.file_name for annotation in self.ground_truth.annotations.values()],
+            provenance=host_provenance,
+        )  # fmt: skip
         result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 

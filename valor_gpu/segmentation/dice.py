@@ -16,6 +16,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.reduce.region_tables import table_dice, table_generalized_dice
 from valor_gpu.reduce.regions import AVERAGES, generalized_dice, mean_of_images, region_value
 from valor_gpu.result import Result
+from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.region_base import (
     Regions,
     RegionState,
@@ -127,13 +128,8 @@ class DiceScore(RegionState):
             }
             missing = {name: text for name, text in reasons.items() if name in found and np.isnan(found[name]).any()}
             signature = self._signature_with("average", "aggregation_level", "include_background")
-            result = Result(
-                found | pixel_sums(state),
-                signature,
-                seen_counts(state, self.kept),
-                missing,
-                state=self._resampled(state),
-            )
+            found |= pixel_sums(state)
+            result = image_result(found, signature, seen_counts(state, self.kept), missing, self._resampled(state))
         return result if intervals is None else result.with_intervals(intervals)
 
     def _resampled(self, state: Regions) -> Callable[[], Resampled]:
@@ -259,7 +255,7 @@ class GeneralizedDiceScore(RegionState):
             missing = dict.fromkeys(("GeneralizedDiceScore", "per_class") if not len(rows) else (), "there is no image")
             signature = self._signature_with("weight_type", "include_background")
             resampled = partial(_resampled_generalized_dice, state, self.kept, self.weight_type)
-            result = Result(found | pixel_sums(state), signature, counts, missing, state=resampled)
+            result = image_result(found | pixel_sums(state), signature, counts, missing, resampled)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:

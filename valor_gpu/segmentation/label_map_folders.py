@@ -31,8 +31,11 @@ from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.image_analysis import unknown_images
+from valor_gpu.segmentation.label_map_images import KeptCounts, LabelMapAnalysis
 from valor_gpu.segmentation.resampled_images import no_images
 from valor_gpu.segmentation.resampled_label_maps import resampled_label_maps
+from valor_gpu.segmentation.running_means import RunningMean
 from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
@@ -269,13 +272,13 @@ class Totals:
 
     def __init__(self, names: Sequence[str], task: Task, keep_images: bool = False) -> None:
         self.names, self.task, self.keep_images = names, task, keep_images
-        self._kept: list[tuple[str, NDArray[np.int64]]] = []
+        self._kept: list[KeptCounts] = []
         self.counts = np.zeros((3, len(names)), np.int64)
         self.images_per_class = np.zeros(len(names), np.int64)
         self.images = self.pixels = 0
         self.failed: list[ImageCounts] = []
-        self._means = {name: _Mean(()) for name in NUMBERS}
-        self._class_means = _Mean((len(names),))
+        self._means = {name: RunningMean(()) for name in NUMBERS}
+        self._class_means = RunningMean((len(names),))
         self._digests = [(hashlib.sha256(), 0), (hashlib.sha256(), 0)]
 
     def add(self, image: ImageCounts) -> dict[str, float]:
@@ -283,17 +286,21 @@ class Totals:
         if image.counts is None:
             self.failed.append(image)
             return {}
+        self._add_digests(image)
+        return self.add_counts(KeptCounts(image.pair.name, image.counts, image.pixels))
+
+    def add_counts(self, image: KeptCounts) -> dict[str, float]:
+        """Adds the counts of an image; returns its numbers."""
         self.counts += image.counts
         self.images += 1
         if self.keep_images:
-            self._kept.append((image.pair.name, image.counts))
+            self._kept.append(image)
         self.images_per_class += ~absent(image.counts)
         self.pixels += image.pixels
         numbers = image_numbers(image.counts)
         for name, value in numbers.items():
             self._means[name].add(np.float64(value))
         self._class_means.add(region_value("iou", image.counts, None))
-        self._add_digests(image)
         return numbers
 
     def _add_digests(self, image: ImageCounts) -> None:
@@ -332,12 +339,14 @@ class Totals:
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
-        resampled = (
-            partial(resampled_label_maps, list(self.names), tuple(self._kept), NUMBERS, RATIOS)
-            if self.keep_images
-            else no_images
-        )
-        result = Result(values, self._signature(), counts, reasons, provenance=host_provenance, state=resampled)
+        more: dict[str, Any] = {"provenance": host_provenance, "state": no_images, "analysis": unknown_images}
+        if self.keep_images:
+            names, kept = list(self.names), tuple(self._kept)
+            more["state"] = partial(resampled_label_maps, names, kept, NUMBERS, RATIOS)
+            more["analysis"] = partial(
+                LabelMapAnalysis, partial(Totals, names, self.task, True), kept, more["state"], self._signature()
+            )
+        result = Result(values, self._signature(), counts, reasons, **more)
         return result if intervals is None else result.with_intervals(intervals)
 
     def doubts(self) -> list[str]:
@@ -364,27 +373,3 @@ class Totals:
             "failed_images": len(self.failed),
             **more,
         }
-
-
-class _Mean:
-    """Mean of what is not NaN, of arrays added one by one, with the rounding errors of the sum kept (Neumaier)."""
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._sum, self._lost, self._count = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.int64)
-
-    def add(self, values: NDArray[np.float64] | np.float64) -> None:
-        """Adds an array of the shape."""
-        known = ~np.isnan(values)
-        values = np.where(known, values, 0.0)
-        total = self._sum + values
-        larger = np.abs(self._sum) >= np.abs(values)
-        self._lost += np.where(larger, (self._sum - total) + values, (values - total) + self._sum)
-        self._sum = total
-        self._count += known
-
-    def value(self) -> NDArray[np.float64]:
-        """The mean; NaN where nothing was added."""
-        mean: NDArray[np.float64] = np.where(
-            self._count > 0, (self._sum + self._lost) / np.maximum(self._count, 1), math.nan
-        )
-        return mean

@@ -20,6 +20,7 @@ from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.reduce.region_tables import mean_of_values, table_iou
 from valor_gpu.reduce.regions import mean_of_images, region_value
 from valor_gpu.result import Result
+from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.region_base import (
     Regions,
     RegionState,
@@ -207,7 +208,7 @@ class MeanIoU(RegionState):
             counts = seen_counts(state, kept_classes(len(found["tp"]), self.include_background))
             resampled = partial(_resampled_ious, state, self.include_background)
             signature = self._signature_with("include_background")
-            result = Result(found, signature, counts, missing, state=resampled)
+            result = image_result(found, signature, counts, missing, resampled)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _of_images(self, state: Regions) -> NDArray[np.float64]:

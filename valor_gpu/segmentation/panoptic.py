@@ -42,6 +42,7 @@ from valor_gpu.reduce.panoptic import (
     segment_counts,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.segmentation.image_analysis import NO_SEGMENTS, image_result
 from valor_gpu.segmentation.panoptic_lrp import answers_lrp
 from valor_gpu.segmentation.resampled_images import no_images
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
@@ -213,7 +214,7 @@ class _PanopticMetric(Metric[Any]):
         resampled = partial(_resampled, state, things, names) if self.keep_images else no_images
         signature = Signature({"metric": type(self).__name__, **self._identity.config})
         counts = {"images": images, **segment_counts(table, self._state_rule)}
-        result = Result(values, signature, counts, panoptic_reasons(values), state=resampled)
+        result = image_result(values, signature, counts, panoptic_reasons(values), resampled, NO_SEGMENTS)
         result = answers_lrp(result, None if self.modified else partial(_segments, state), things, names)
         return result if intervals is None else result.with_intervals(intervals)
 

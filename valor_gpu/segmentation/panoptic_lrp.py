@@ -71,12 +71,28 @@ class PanopticAnalysis(Analysis):
         signature = Signature({**self._signature, "metric": "LRP", "of": self.metric})
         return Result(values, signature, self._counts, _reasons(values), state=state)
 
-    def by(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
+    def by(self, table: Any, columns: Sequence[str | Sequence[str]], **choices: Any) -> Any:
         """See :meth:`valor_gpu.result.Result.by`."""
+        return self.about_images("by").by(table, columns, **choices)
+
+    def worst_slices(self, table: Any, columns: Sequence[str], **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.worst_slices`."""
+        return self.about_images("worst_slices").worst_slices(table, columns, **choices)
+
+    def image_table(self, **choices: Any) -> Any:
+        """See :meth:`valor_gpu.result.Result.images`."""
+        return self.about_images("images").image_table(**choices)
+
+    def about_images(self, name: str) -> Any:
+        """Returns the analysis of the images; raises where they were not kept.
+
+        Args:
+            name: of the method that is asked.
+        """
         found = self._of_images() if callable(self._of_images) else self._of_images
         if found is None:
-            raise self._undefined("by")
-        return found.by(table, columns, **choices)
+            raise self._undefined(name)
+        return found
 
 
 def answers_lrp(result: Result, segments: Segments, things: Any, names: Names) -> Result:

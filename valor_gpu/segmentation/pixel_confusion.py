@@ -23,6 +23,7 @@ from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.ratios import Ratio, normalized
 from valor_gpu.result import Result
 from valor_gpu.segmentation.cuda_plans import added_plan
+from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.plans import Forms, form_planner
 from valor_gpu.segmentation.region_base import MAX_IMAGE_PIXELS, PixelMetric, narrowed, ours, pixel_task
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images
@@ -215,7 +216,7 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
             values = {"confusion_matrix": matrix.cpu().numpy()}
             resampled = partial(_resampled_pairs, state, self.normalize) if self.keep_images else no_images
             signature = self._signature_with("normalize")
-            result = Result(values, signature, counts, reasons, plot_confusion, state=resampled)
+            result = image_result(values, signature, counts, reasons, resampled, plotter=plot_confusion)
         return result if intervals is None else result.with_intervals(intervals)
 
     def plot(self, val: None = None, ax: Any = None) -> Any:

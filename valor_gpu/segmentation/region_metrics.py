@@ -16,6 +16,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.regions import AVERAGES, check_zero_division, mean_of_images, region_value
 from valor_gpu.result import Result
+from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.region_base import Regions, RegionState, kept_classes, pixel_sums, pixel_task, seen_counts
 from valor_gpu.segmentation.resampled_images import no_images
 from valor_gpu.segmentation.resampled_regions import Ratios, resampled_ratios
@@ -121,12 +122,12 @@ class RegionMetric(RegionState):
             values = {type(self).__name__: float(self._number(state, self.average)), **values}
             values |= {"per_image": self._values(state, self.average, math.nan)} if self.of_images else {}
         values |= pixel_sums(state)
-        return Result(
+        return image_result(
             values,
             self._signature_with("average", "aggregation_level", "include_background", "zero_division"),
             seen_counts(state, self.kept),
             self._reasons(values),
-            state=self._resampled(state),
+            self._resampled(state),
         )
 
     def _resampled(self, state: Regions) -> Callable[[], Resampled]:

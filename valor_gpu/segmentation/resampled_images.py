@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.reduce.regions import mean_of_images
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Floats, Resampled, holders
 
@@ -32,6 +33,12 @@ class Weights:
 
     def __init__(self, weights: NDArray[np.uint8]) -> None:
         self._weights = weights
+
+    def spread(self, images: NDArray[np.int64], number: int) -> Weights:
+        """Returns the weights of ``number`` images of which these are some; the others weigh 0."""
+        weights = np.zeros((number, self._weights.shape[1]), np.uint8)
+        weights[images] = self._weights
+        return Weights(weights)
 
     def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
         """Computes the weighted sums of counts, exact: int64 ``[L, ...]`` of integers of 0 or more ``[N, ...]``."""
@@ -90,6 +97,37 @@ class Weights:
         return total, Fraction(2) ** (exponent - _DIGIT * words), self._product(known)
 
 
+class EachImage(Weights):
+    """Weights of as many replicates as images, each of one image alone; without a table of them.
+
+    Args:
+        images: N.
+    """
+
+    def __init__(self, images: int) -> None:
+        self._images = images
+
+    def spread(self, images: NDArray[np.int64], number: int) -> Weights:
+        """Returns the weights of ``number`` images of which these are some; the others weigh 0."""
+        return Weights(np.eye(self._images, dtype=np.uint8)).spread(images, number)
+
+    def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
+        """Returns the counts of every image: int64 ``[N, ...]``."""
+        return table.astype(np.int64)
+
+    def means(self, values: Floats) -> Floats:
+        """Returns the values of every image: float64 ``[N, ...]``."""
+        return values.astype(np.float64)
+
+    def means_of_all(self, values: Floats) -> Floats:
+        """Computes the mean of what is not NaN of every image: float64 ``[N]`` of ``[N, K]``."""
+        return mean_of_images(values.T)
+
+    def repeated(self, rows: Floats) -> Iterator[Floats]:
+        """Yields the row of every image."""
+        return iter(rows[:, None])
+
+
 def _quotients(sums: Any, scale: Fraction, counts: Floats) -> Floats:
     """Sums, rounded once, by counts; NaN where a count is 0."""
     up, down = scale.numerator, scale.denominator  # powers of 2
@@ -111,9 +149,10 @@ class ResampledImages(Resampled):
         supports: names of numbers that need images that hold a truth of them, in each group for the columns of
             ``present``.
         present: bool ``[N, C]``, whether an image holds a truth of a class.
-        refused: reasons of numbers that have no interval, by their names.
+        refused: reasons of all numbers, by their names, where none has an interval.
         rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
         largest: value that the numbers can have; the least is 0.
+        outcomes: what else is told of each image beside its numbers, names to columns ``[N]``.
     """
 
     unit = "images"
@@ -128,18 +167,67 @@ class ResampledImages(Resampled):
         refused: Mapping[str, str] | None = None,
         rows: str | None = None,
         largest: float = 1.0,
+        outcomes: Mapping[str, NDArray[Any]] | None = None,
     ) -> None:
         self.family, self.units, self._rows, self._largest = family, len(keys), rows, largest
         self._keys, self._numbers = keys, numbers
         self._supports, self._present, self._refused = supports, present, dict(refused or {})
+        self.outcomes = dict(outcomes or {})
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
-        """Computes the numbers of replicates; none without images."""
-        if not self.units:
+        """Computes the numbers of replicates; none without images, or where none has an interval."""
+        if not self.units or self._refused:
             return {}
         weights = np.empty((self.units, draws.count), np.uint8)
         weights[self._order] = draws.array()
         return self._numbers(Weights(weights))
+
+    @property
+    def ids(self) -> Sequence[Any] | None:
+        """Ids of the images in the order in which they are kept; None where they have none."""
+        return None if isinstance(self._keys, np.ndarray) else self._keys
+
+    def weighted(self, weights: NDArray[np.uint8]) -> Mapping[str, Floats]:
+        """Computes the numbers of images that stand as often as they weigh.
+
+        Args:
+            weights: uint8 ``[N, L]``, in the order in which the images are kept.
+
+        Returns:
+            Names to float64 ``[L]``.
+        """
+        return self._numbers(Weights(weights))
+
+    def of_each(self) -> Mapping[str, Floats]:
+        """Computes the numbers of every image alone.
+
+        Returns:
+            Names to float64 ``[N]``; without the means over images, which of one image are no other numbers.
+        """
+        found = self._numbers(EachImage(self.units)) if self.units else {}
+        return {name: values for name, values in found.items() if self._rows is None or self.family_of(name) != "rows"}
+
+    def subset(self, images: NDArray[np.int64]) -> ResampledImages:
+        """Returns some of the images, to be drawn anew.
+
+        Args:
+            images: ascending places in the order in which the images are kept.
+        """
+        keys = self._keys
+
+        def numbers(weights: Weights) -> Mapping[str, Floats]:
+            return self._numbers(weights.spread(images, len(keys)))
+
+        return ResampledImages(
+            self.family,
+            keys[images] if isinstance(keys, np.ndarray) else [keys[place] for place in images.tolist()],
+            numbers,
+            self._supports,
+            None if self._present is None else self._present[images],
+            self._refused,
+            self._rows,
+            self._largest,
+        )
 
     def family_of(self, name: str) -> str:
         """Returns the family of a number."""
@@ -184,7 +272,7 @@ class ResampledImages(Resampled):
 
     def _given(self, given: Mapping[Any, Any] | Sequence[Any]) -> list[Any]:
         """The cluster of every image, in the order of arrival."""
-        ids = None if isinstance(self._keys, np.ndarray) else self._keys
+        ids = self.ids
         if not isinstance(given, Mapping):
             if len(given) != self.units:
                 raise InputError(f"clusters must have the cluster of each of {self.units} images but has {len(given)}")

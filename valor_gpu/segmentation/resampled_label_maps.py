@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.reduce.regions import region_value
+from valor_gpu.segmentation.label_map_images import KeptCounts
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights
 
 
 def resampled_label_maps(
     names: Sequence[str],
-    kept: Sequence[tuple[str, NDArray[np.int64]]],
+    kept: Sequence[KeptCounts],
     means: Mapping[str, tuple[str, str]],
     ratios: Sequence[str],
 ) -> ResampledImages:
@@ -22,11 +23,11 @@ def resampled_label_maps(
 
     Args:
         names: of the classes.
-        kept: name and counts int64 ``[3, C]`` of each image.
+        kept: of each image.
         means: numbers of all classes, the ratio and its average.
         ratios: numbers of each class.
     """
-    counts = np.array([table for _, table in kept], np.int64).reshape(-1, 3, len(names))
+    counts = np.array([image.counts for image in kept], np.int64).reshape(-1, 3, len(names))
     of_images = {f"image_{name}": region_value(ratio, counts, average) for name, (ratio, average) in means.items()}
     ious = region_value("iou", counts, None)
     per_class = [f"{ratio}_per_class" for ratio in ratios]
@@ -41,5 +42,5 @@ def resampled_label_maps(
         return found
 
     supports = [[f"{group}/{name}" for name in names] for group in (*per_class, "image_iou_per_class")]
-    images = [name for name, _ in kept]
+    images = [image.name for image in kept]
     return ResampledImages("pixels", images, numbers, supports, counts[:, 2] > 0, rows="image_")

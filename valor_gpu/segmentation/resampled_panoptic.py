@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._panoptic_cpu import TRUE
-from valor_gpu.reduce.panoptic import NUMBERS, category_scores, mean_scores, panoptic_groups
+from valor_gpu.ops._panoptic_cpu import FALSE_NEGATIVES, FALSE_POSITIVES, TRUE, TRUE_POSITIVES
+from valor_gpu.reduce.panoptic import NUMBERS, category_scores, iou_sums, mean_scores, panoptic_groups
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights
 
 
@@ -37,4 +37,12 @@ def resampled_panoptic(
         return found
 
     supports = [[f"{number}_per_class/{name}" for name in names] for number in NUMBERS]
-    return ResampledImages("panoptic", keys, numbers, supports, tables[:, TRUE] > 0)
+    matches = tables[:, TRUE_POSITIVES].sum(1)
+    sums = iou_sums(tables).sum(1)
+    outcomes = {
+        "true_positives": matches,
+        "false_positives": tables[:, FALSE_POSITIVES].sum(1),
+        "false_negatives": tables[:, FALSE_NEGATIVES].sum(1),
+        "mean_iou": np.divide(sums, matches, out=np.full(len(sums), np.nan), where=matches > 0),
+    }
+    return ResampledImages("panoptic", keys, numbers, supports, tables[:, TRUE] > 0, outcomes=outcomes)

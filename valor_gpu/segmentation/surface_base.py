@@ -21,6 +21,7 @@ from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
 from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
+from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.region_base import PixelMetric, kept_classes, pixel_task
 from valor_gpu.segmentation.resampled_images import MAXIMUM, ResampledImages, Weights, by_class, by_place
 from valor_gpu.state import State, check_elements, joined
@@ -168,7 +169,8 @@ class SurfaceMetric(PixelMetric[ImageScores]):
             averages[type(self).__name__] = self.average
         resampled = partial(_resampled_scores, found, averages, self._is_maximum())
         signature = self._signature_with("average")
-        return Result(values, signature, counts, dict.fromkeys(missing, self._missing), state=resampled)
+        reasons = dict.fromkeys(missing, self._missing)
+        return image_result(values, signature, counts, reasons, resampled, self._missing)
 
     def _is_maximum(self) -> bool:
         """Whether the score of an image is a maximum over its pixels."""
@@ -190,11 +192,9 @@ def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maxi
             values |= {name: whole} if whole.ndim == 1 else by_place(name, whole)
         return values
 
-    if is_maximum:
-        refused = dict.fromkeys((*averages, *places), MAXIMUM)
-        return ResampledImages("rows", found, lambda weights: {}, refused=refused)
+    refused = dict.fromkeys((*averages, *places), MAXIMUM) if is_maximum else {}
     classes = by_class("per_class", ~np.isnan(found))
-    return ResampledImages("rows", found, numbers, **classes, largest=math.inf)
+    return ResampledImages("rows", found, numbers, **classes, refused=refused, largest=math.inf)
 
 
 class DistanceMetric(SurfaceMetric):

@@ -11,7 +11,7 @@ from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
-    from valor_gpu.stats.comparisons import adjust_holm
+    from valor_gpu.stats.comparisons import adjust_benjamini_yekutieli, adjust_holm
     from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
     from valor_gpu.stats.paired import PairedDifference, compare_paired
     from valor_gpu.stats.proportions import Proportion, pass_rate
@@ -23,6 +23,7 @@ __all__ = [
     "Intervals",
     "PairedDifference",
     "Proportion",
+    "adjust_benjamini_yekutieli",
     "adjust_holm",
     "compare_paired",
     "pass_rate",
@@ -38,6 +39,7 @@ __getattr__, __dir__ = lazy_names(
         "Intervals": "valor_gpu.stats.intervals",
         "PairedDifference": "valor_gpu.stats.paired",
         "Proportion": "valor_gpu.stats.proportions",
+        "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
         "compare_paired": "valor_gpu.stats.paired",
         "pass_rate": "valor_gpu.stats.proportions",

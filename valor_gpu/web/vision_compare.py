@@ -7,9 +7,10 @@ from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import numbers
+from valor_gpu.report.titles import title, words_of
 from valor_gpu.store import Run
 from valor_gpu.store.saved import VISION
-from valor_gpu.web.vision_tables import rate_column, title, words_of
+from valor_gpu.web.vision_tables import rate_column
 
 _METRICS, _CLASSES = 40, 20
 

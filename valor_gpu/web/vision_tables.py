@@ -10,6 +10,7 @@ from valor_gpu.exports.intervals import choices_text
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.texts import visible
+from valor_gpu.report.titles import title
 
 _HEADLINES = 12
 _CLASSES = 100
@@ -17,65 +18,7 @@ _MATRIX, _MATRIX_ALL = 10, 40
 _PAIRS = 10
 _WIDTH = 230
 
-TITLES = {
-    "map": ("AP", "mean over IoU"),
-    "map_50": ("AP50", "IoU 0.50"),
-    "map_75": ("AP75", "IoU 0.75"),
-    "map_small": ("AP small", "under 32² px"),
-    "map_medium": ("AP medium", "32² to 96² px"),
-    "map_large": ("AP large", "above 96² px"),
-    "miou": ("mIoU", "all pixels"),
-    "image_miou": ("mIoU", "mean of images"),
-    "pq": ("PQ", "panoptic quality"),
-    "sq": ("SQ", "of matched segments"),
-    "rq": ("RQ", "recognition"),
-    "roc_auc": ("ROC AUC", ""),
-    "f1": ("F1", ""),
-    "iou": ("IoU", ""),
-    "matthews_corrcoef": ("Matthews", "correlation"),
-    "cohen_kappa": ("Cohen's kappa", ""),
-    "calibration_error": ("ECE", "calibration error"),
-    "average_precision": ("AP", "average precision"),
-}
 _COUNTS = ("ground_truths", "detections", "samples", "true_pixels", "predicted_pixels", "images", "support")
-
-
-def title(name: str) -> tuple[str, str]:
-    """How a number is called, and what it is of.
-
-    Example:
-        >>> title("map_50"), title("mar_100"), title("mean_accuracy")
-        (('AP50', 'IoU 0.50'), ('AR100', 'at most 100 an image'), ('mean accuracy', ''))
-    """
-    if name in TITLES:
-        return TITLES[name]
-    if name.startswith("mar"):
-        of = name.removeprefix("mar").removeprefix("_")
-        return (f"AR{of}", f"at most {of} an image") if of.isdecimal() else (f"AR {of}".strip(), "")
-    return words_of(name), ""
-
-
-_CAPITALS = {
-    "f1": "F1",
-    "iou": "IoU",
-    "miou": "mIoU",
-    "pq": "PQ",
-    "sq": "SQ",
-    "rq": "RQ",
-    "tp": "TP",
-    "fp": "FP",
-    "fn": "FN",
-}
-
-
-def words_of(name: str) -> str:
-    """The name of a number in words.
-
-    Example:
-        >>> words_of("image_mean_f1")
-        'image mean F1'
-    """
-    return " ".join(_CAPITALS.get(word, word) for word in name.split("_"))
 
 
 def headline(summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
+from valor_gpu.report.titles import words_of
 from valor_gpu.store import Run, StoredRow, StoredScore
 from valor_gpu.store.saved import VISION
 from valor_gpu.web.class_images import class_images
@@ -21,7 +22,7 @@ from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, see
 from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.vision_tables import class_table, confusions, headline, words_of
+from valor_gpu.web.vision_tables import class_table, confusions, headline
 
 IMAGES = 24
 """Images on a page, the worst first."""

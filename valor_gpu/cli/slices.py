@@ -1,0 +1,114 @@
+"""``--by``: numbers of slices of the images, by the columns of a table."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.cli.options import input_path, names
+from valor_gpu.errors import InputError
+
+if TYPE_CHECKING:
+    from valor_gpu.analysis.slices import Slices
+    from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
+
+_CROSSING = "+"
+
+
+def add_slice_options(command: argparse.ArgumentParser, known: str = "") -> None:
+    """Adds ``--by``, ``--images-table`` and ``--by-bins``; :func:`slices_of` reads them.
+
+    Args:
+        command: that gets them.
+        known: what its help says of columns that need no table.
+    """
+    add = command.add_argument
+    add("--by", type=names, metavar="COLUMN[,COLUMN...]",
+        help="also show the numbers of slices of the images: for each value of each column of --images-table;"
+        f" weather+hour stands for the combinations of two columns{known}")  # fmt: skip
+    add("--images-table", type=input_path, metavar="FILE",
+        help="of --by: table with one row per image, .csv, .tsv, .jsonl or .parquet; its column image_id, image or"
+        " file_name says which")  # fmt: skip
+    add("--by-bins", type=_bins, action="append", metavar="COLUMN=EDGE,EDGE,...",
+        help="of --by: cut the numbers of a column into bins, from one edge to below the next, for example"
+        " hour=6,12,18; again for several columns")  # fmt: skip
+
+
+def _bins(text: str) -> tuple[str, list[float]]:
+    """A column and its edges."""
+    column, equals, edges = text.rpartition("=")
+    try:
+        return column.strip(), [float(edge) for edge in edges.split(",")]
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f"must be COLUMN=EDGE,EDGE,... with numbers as edges but got {text!r}")
+
+
+def check_slice_options(options: argparse.Namespace) -> None:
+    """Raises for options that need ``--by``, before any work."""
+    if options.by is not None:
+        _bins_of(options)
+        return
+    for name in ("images_table", "by_bins"):
+        if getattr(options, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')} needs --by COLUMN but that is missing")
+
+
+def slices_of(
+    options: argparse.Namespace, result: Result, bootstrap: Bootstrap | None, numbers: Sequence[str] | None = None
+) -> Slices | None:
+    """Returns the slices that ``--by`` asks for; None without it.
+
+    Args:
+        options: of the command.
+        result: whose images are sliced.
+        bootstrap: of ``--intervals``, whose clusters name the images as the result does.
+        numbers: names of the numbers; None: all but those of classes.
+    """
+    if options.by is None:
+        return None
+    from valor_gpu.analysis.image_columns import BUILT_IN
+
+    columns = [_crossing(column) for column in options.by]
+    choices: dict[str, Any] = {"bins": _bins_of(options), "intervals": bootstrap, "numbers": numbers}
+    try:
+        if options.images_table is not None:
+            return result.by(options.images_table, *columns, **choices)
+        first, *others = columns
+        if not isinstance(first, str) or first not in BUILT_IN:
+            known = ", ".join(BUILT_IN)
+            raise InputError(f"--by {options.by[0]} needs --images-table FILE but that is missing: without it there are {known}")
+        return result.by(first, *others, **choices)
+    except InputError as error:
+        raise InputError(_by_options(str(error))) from None
+
+
+def _crossing(column: str) -> str | tuple[str, ...]:
+    parts = tuple(part.strip() for part in column.split(_CROSSING))
+    return parts if len(parts) > 1 else column
+
+
+def _bins_of(options: argparse.Namespace) -> dict[str, list[float]] | None:
+    found: dict[str, list[float]] = {}
+    for column, edges in options.by_bins or ():
+        if column in found:
+            raise InputError(f"--by-bins must name each column once but has {column} twice")
+        found[column] = edges
+    return found or None
+
+
+def _by_options(message: str) -> str:
+    """A message with the options in place of the arguments."""
+    for argument, option in (("columns", "--by"), ("bins", "--by-bins"), ("table", "--images-table")):
+        if message.startswith((f"{argument} ", f"{argument}[")):
+            return message.replace(argument, option, 1)
+    return message
+
+
+def slice_rows(slices: Slices) -> list[dict[str, Any]]:
+    """Returns the slices as ``--json`` has them: an object for each, null for what does not exist."""
+    from valor_gpu.exports.leaves import json_value
+
+    return [dict(json_value(row)) for row in slices.rows()]
