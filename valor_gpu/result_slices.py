@@ -26,8 +26,9 @@ class Sliced:
         """Computes the numbers of slices of the images, each as a run on the images of the slice alone.
 
         Numbers are bit-identical to such a run; nothing is matched again. Images without a value of a column form a
-        slice of their own. What the result knows needs no table: ``by("crowding")`` slices by the ground truths that
-        count in an image, ``by("image_size")`` by the square root of its width times its height in pixels.
+        slice of their own. What the result knows needs no table, and may stand beside the columns of one:
+        ``by("crowding")`` slices by the ground truths that count in an image, ``by("image_size")`` by the square root
+        of its width times its height in pixels.
         ``by("size")`` and ``by("aspect_ratio")`` slice the objects, by their area in pixels and by width over height of
         their boxes: ground truths outside of a bin are ignored, and so are detections outside that match none.
 

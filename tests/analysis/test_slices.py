@@ -17,7 +17,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from valor_gpu.analysis.slice_columns import crossed, dealt, joined_columns
+from valor_gpu.analysis.slice_columns import crossed, dealt
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
@@ -263,6 +263,8 @@ def test_image_size_is_that_of_the_images() -> None:
     assert [row["images"] for row in found.rows()] == [row["images"] for row in expected.rows()]
     both = whole().by("image_size", ("image_size", "crowding"))
     assert set(both["column"]) == {"image_size", "image_size, crowding"}
+    beside = whole().by(table(), "weather", ("weather", "crowding"), bins={"crowding": [6]}, numbers=["map"])
+    assert {"fog, below 6", "rain, 6 or above"} <= set(beside["value"])
     with pytest.raises(InputError, match=r"without a table but got 'weather'"):
         whole().by("crowding", "weather")
     with pytest.raises(InputError, match=r"'size' is of objects: ask for it by itself, by\('size'\)"):
@@ -307,19 +309,6 @@ def test_the_text_shows_the_first_numbers() -> None:
     assert [line.split()[1] for line in text[1:4]] == ["fog", "rain", "sun"]
     assert " to " in text[1] and text[-1].endswith("more numbers are in the table")
     assert len({len(line) for line in text[:4]}) == 1
-
-
-def test_a_table_is_read_once_for_all_columns() -> None:
-    class Counted(dict):  # type: ignore[type-arg]
-        reads = 0
-
-        def __getitem__(self, name: Any) -> Any:
-            Counted.reads += 1
-            return super().__getitem__(name)
-
-    given = Counted(table())
-    joined_columns(whole()._asked("by", None), given, ["weather", "hour"])
-    assert Counted.reads == len(given)
 
 
 # ------------------------------------------------------------------------------------------------------------- objects

@@ -22,6 +22,7 @@ from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.inputs.label_map_pairs import Pair
 from valor_gpu.segmentation import PixelAccuracy, PixelF1, PixelPrecision, label_map_folders, mIOU
 from valor_gpu.segmentation.label_map_folders import NUMBERS, ImageCounts, Task, Totals, count_images
+from valor_gpu.segmentation.running_means import RunningMean
 
 
 @pytest.fixture(params=["C++", "torch"])
@@ -257,12 +258,12 @@ def test_the_means_over_images_lose_no_digits() -> None:
     """Many small values beside large ones, against exact sums."""
     values = np.random.default_rng(1).random((3000, 2)) ** 40
     values[::7, 1] = math.nan
-    mean = label_map_folders._Mean((2,))
+    mean = RunningMean((2,))
     for row in values:
         mean.add(row)
     exact = [math.fsum(column[~np.isnan(column)]) / (~np.isnan(column)).sum() for column in values.T]
     assert mean.value().tolist() == exact
-    assert np.isnan(label_map_folders._Mean((2,)).value()).all()
+    assert np.isnan(RunningMean((2,)).value()).all()
 
 
 def test_digests_are_of_the_files_that_count(tmp_path: Path) -> None:

@@ -70,6 +70,10 @@ class Analysis:
         """
         raise InputError(f"by({attribute!r}) is not defined for results of {self.metric}")
 
+    def arrival(self) -> Sequence[int]:
+        """Returns the places of arrival of images without ids, counted from 0, in the order of their positions."""
+        return range(self.images)
+
     def file_names(self) -> Sequence[str] | None:
         """Returns the names of the files of the images, None where they are not known."""
         return None

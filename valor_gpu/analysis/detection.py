@@ -148,6 +148,10 @@ class DetectionAnalysis(Analysis, ABC):
 
         return match_table(self, **choices)
 
+    def arrival(self) -> Sequence[int]:
+        """See :class:`Analysis`; positions are in the order that breaks ties."""
+        return self.rows.image_ids
+
     def file_names(self) -> Sequence[str] | None:
         """See :class:`Analysis`."""
         fields = self.rows.image_fields

@@ -15,7 +15,7 @@ from valor_gpu.analysis.base import Analysis
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs._table import whole_text
-from valor_gpu.inputs.value_tables import Columns, plain_value, read_columns
+from valor_gpu.inputs.value_tables import Columns, plain_value
 
 Ints = NDArray[np.int64]
 
@@ -50,18 +50,17 @@ class Dealt:
 # ------------------------------------------------------------------------------------------------------ joining a table
 
 
-def joined_columns(analysis: Analysis, table: Any, names: Sequence[str]) -> Columns:
+def joined_columns(analysis: Analysis, columns: Columns, names: Sequence[str]) -> Columns:
     """Returns columns of a table, with the value of each image in the order of their positions.
 
     Args:
         analysis: whose images they are.
-        table: see :func:`valor_gpu.inputs.value_tables.read_columns`.
+        columns: of :func:`valor_gpu.inputs.value_tables.read_columns`.
         names: of the columns that are wanted.
 
     Raises:
         InputError: there is no such column, an image has no row, a row is of no image, or an image has two rows.
     """
-    columns = read_columns(table)
     for name in names:
         if name not in columns:
             known = [each for each in columns if each not in ID_COLUMNS]
@@ -83,7 +82,7 @@ def _places_of_images(analysis: Analysis, columns: Columns) -> Sequence[int]:
                 f"table must have a row for each of {analysis.images} images, in the order of their arrival, but has"
                 f" {rows}: the metric knows no ids of images"
             )
-        return range(rows)
+        return np.argsort(np.argsort(analysis.arrival())).tolist()  # type: ignore[no-any-return]
     if column is None:
         raise InputError(
             f"table must have a column {', '.join(map(repr, ID_COLUMNS[:-1]))} or {ID_COLUMNS[-1]!r}, which says of"
@@ -95,7 +94,7 @@ def _places_of_images(analysis: Analysis, columns: Columns) -> Sequence[int]:
 def _keys_of(analysis: Analysis, column: str) -> Sequence[Any]:
     """What the images are called in a column."""
     if column != "file_name":
-        return range(analysis.images) if analysis.image_ids is None else analysis.image_ids
+        return analysis.arrival() if analysis.image_ids is None else analysis.image_ids
     names = analysis.file_names()
     if names is None:
         raise InputError(

@@ -28,6 +28,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.texts import value_text
+from valor_gpu.inputs.value_tables import read_columns
 from valor_gpu.reduce.grouped_detection import GroupNumbers
 from valor_gpu.stats.intervals import Bootstrap, Interval
 
@@ -147,12 +148,14 @@ def dealt_columns(
     if not wanted or not all(wanted):
         raise InputError("columns must name at least one column but none came")
     names = list(dict.fromkeys(name for names in wanted for name in names))
-    if table is None:
+    read = None if table is None else read_columns(table)
+    if read is None:
         _check_known(names)
-        values: Mapping[str, Sequence[Any]] = {name: known_column(analysis, name) for name in names}
-        edges = {name: edges.get(name, IMAGE_COLUMNS[name]) for name in names}
-    else:
-        values = joined_columns(analysis, table, names)
+    own = [name for name in names if read is None or (name in IMAGE_COLUMNS and name not in read)]
+    values: dict[str, Sequence[Any]] = {name: known_column(analysis, name) for name in own}
+    edges = {**{name: IMAGE_COLUMNS[name] for name in own}, **edges}
+    if read is not None:
+        values |= joined_columns(analysis, read, [name for name in names if name not in own])
     single = {name: dealt(name, values[name], edges.get(name)) for name in names}
     return [
         single[names[0]] if len(names) == 1 else crossed([single[name] for name in names], analysis.images)

@@ -25,6 +25,7 @@ from valor_gpu.cli.options import (
     sigmas,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
@@ -99,6 +100,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
         " default: 0.25. AP takes all")  # fmt: skip
     add_image_interval_options(detect)
+    add_slice_options(detect, "; crowding, image_size, size and aspect_ratio need no table")
     add_analysis_options(detect)
     add_fail_under_option(detect)
     add_report_options(detect)
@@ -122,16 +124,20 @@ def run(options: argparse.Namespace) -> int:
     check_paths({"--gt": options.gt, "--dt": options.dt}, options.json, pictures)
     _check_overlay(options)
     check_analysis(options)
+    check_slice_options(options)
     check_store(options)
     bootstrap = image_bootstrap_of(options)
     inputs = input_files(options, ground_truths=options.gt, detections=options.dt)
     try:
         steps = 5 + (options.overlay is not None) + (bootstrap is not None) + analysis_is_asked(options)
+        steps += options.by is not None
         with Progress(steps, sys.stderr, enabled=not options.quiet) as progress:
             evaluated = _evaluate(options, progress)
             notes = _draw(options, evaluated, progress)
             result = _result(options, evaluated, bootstrap, progress)
-            found = answers(options, result, inputs, progress)
+            slices = slices_of(options, result, bootstrap, progress)
+            found = answers(options, result, inputs, progress, slices)
+            show_slices(slices, found.texts, found.documents)
             progress.step("writing")
             notes = _write(options, evaluated, result, inputs, found) + notes
         report = _report(options, evaluated, result, notes, found.texts) if reports(options) else ""
@@ -148,8 +154,8 @@ def _result(
 ) -> Result:
     """The numbers, where something shows them, and their intervals, if they are asked for."""
     files = any(each is not None for each in (options.json, options.plot, options.store)) or analysis_is_asked(options)
-    wanted = options.per_class or files or bool(options.fail_under) or bootstrap is not None
-    result = evaluated.result(with_values=wanted)
+    wanted = options.per_class or files or bool(options.fail_under) or options.by or bootstrap is not None
+    result = evaluated.result(with_values=bool(wanted))
     if bootstrap is None:
         return result
     progress.step(f"drawing the images {plural(bootstrap.replicates, 'time')} anew")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
 from valor_gpu.cli.options import (
@@ -19,6 +19,7 @@ from valor_gpu.cli.options import (
     reports,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
@@ -64,6 +65,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add("--threads", type=count, metavar="N", help="how many images are read at the same time; default: one per CPU")
     add_store_options(panoptic, images=True)
     add_image_interval_options(panoptic)
+    add_slice_options(panoptic)
     add_fail_under_option(panoptic)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
@@ -81,16 +83,20 @@ def run(options: argparse.Namespace) -> int:
         [("--gt-dir", folders[0]), ("--pred-dir", folders[1]), ("--images", options.images)],
     )
     check_store(options)
+    check_slice_options(options)
     intervals = image_bootstrap_of(options)
     inputs = input_files(options, ground_truths=options.gt, predictions=options.pred)
     with Progress(4, sys.stderr, enabled=not options.quiet) as progress:
         evaluated = _evaluate(options, folders, progress)
         progress.step("writing")
         result = evaluated.result(intervals)
-        notes = _write(options, (evaluated, result), folders, inputs)
+        texts: list[str] = []
+        documents: dict[str, Any] = {}
+        show_slices(slices_of(options, result, intervals), texts, documents)
+        notes = _write(options, (evaluated, result), folders, inputs, documents)
     _warn(options, result)
     if reports(options):
-        print(_report(options, evaluated, result, notes))
+        print(_report(options, evaluated, result, texts, notes))
     return fail_under_status(options, result)
 
 
@@ -138,13 +144,14 @@ def _write(
     found: tuple[PanopticEvaluation, Result],
     folders: tuple[str, str],
     inputs: Inputs | None,
+    documents: dict[str, Any],
 ) -> list[str]:
     evaluated, result = found
     if inputs is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        more = {"folders": evaluated.folders(folders), "categories": evaluated.names()}
+        more = {"folders": evaluated.folders(folders), "categories": evaluated.names(), **documents}
         write_json(options.json, document("panoptic", result, inputs, "cpu", **more))
     if options.per_image is not None:
         from valor_gpu.report.files import write_file
@@ -164,12 +171,15 @@ def _warn(options: argparse.Namespace, result: Result) -> None:
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, evaluated: PanopticEvaluation, result: Result, notes: list[str]) -> str:
+def _report(
+    options: argparse.Namespace, evaluated: PanopticEvaluation, result: Result, texts: list[str], notes: list[str]
+) -> str:
     from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.panoptic import class_table, count_line, summary
 
     parts = [summary(result, [category.is_thing for category in evaluated.ground_truth.categories])]
     if options.per_class:
         parts.append(class_table(result))
+    parts += texts
     parts.append("\n".join([count_line(result), *interval_lines(result.intervals), str(result.signature), *notes]))
     return "\n\n".join(parts)

@@ -23,6 +23,7 @@ from valor_gpu.cli.options import (
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
+from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
@@ -78,7 +79,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
-    for add_more in (add_image_interval_options, add_fail_under_option, add_report_options):
+    for add_more in (add_image_interval_options, add_slice_options, add_fail_under_option, add_report_options):
         add_more(segment)
     segment.set_defaults(run=run)
 
@@ -92,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
     check_not_read(outputs, [("--gt", options.gt), ("--pred", options.pred), ("--images", options.images)])
     check_overlay(options)
     check_store(options)
+    check_slice_options(options)
     intervals = image_bootstrap_of(options)
     names = _class_names(options)
     sides, pairing = _paired(options)
@@ -103,14 +105,17 @@ def run(options: argparse.Namespace) -> int:
         doubts = totals.doubts()
         progress.step("drawing the worst images" if worst else "writing")
         result = totals.result(_counts_of_files(pairing), intervals)
-        _write_json(options, result, totals, pairing, doubts)  # before the pictures: an error of one costs no number
+        texts: list[str] = []
+        documents: dict[str, Any] = {"warnings": doubts}
+        show_slices(slices_of(options, result, intervals), texts, documents)
+        _write_json(options, result, totals, pairing, documents)  # before the pictures: an error of one costs no number
         notes = _save(options, result, totals, saved, doubts)
         pictures = [*(draw_overlay(options, worst, totals) if worst else []), *notes]
     missing = pairing.describe_missing(sides)
     for text in (missing and f"{missing}; left out", *doubts):
         _warn(options, text)
     if reports(options):
-        print(_report(options, result, pictures))
+        print(_report(options, result, texts, pictures))
     return fail_under_status(options, result)
 
 
@@ -199,7 +204,7 @@ def _evaluate(
     workers = min(options.threads or threads(), len(pairing.pairs))
     task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None or saved is not None)
     _keep_memory()
-    totals, many = Totals(names, task, options.intervals is not None), plural(len(pairing.pairs), "image")
+    totals, many = Totals(names, task, bool(options.intervals or options.by)), plural(len(pairing.pairs), "image")
     with _image_lines(options, names) as add_line:
         progress.step(f"counting {many}")
         for done, image in enumerate(count_images(pairing.pairs, task), 1):
@@ -244,7 +249,7 @@ def _check_failures(options: argparse.Namespace, totals: Totals) -> None:
 
 
 def _write_json(
-    options: argparse.Namespace, result: Result, totals: Totals, pairing: Pairing, doubts: list[str]
+    options: argparse.Namespace, result: Result, totals: Totals, pairing: Pairing, documents: dict[str, Any]
 ) -> None:
     if options.json is None:
         return
@@ -258,7 +263,7 @@ def _write_json(
         "failed": [{"image": image.pair.name, "error": image.error} for image in totals.failed],
         "without_prediction": pairing.without_prediction,
         "without_ground_truth": pairing.without_ground_truth,
-        "warnings": doubts,
+        **documents,
     }
     write_json(options.json, document("segment", result, inputs, "cpu", **more))
 
@@ -280,11 +285,11 @@ def _warn(options: argparse.Namespace, text: str) -> None:
         print(f"valor-gpu {options.command}: warning: {text}", file=sys.stderr)
 
 
-def _report(options: argparse.Namespace, result: Result, pictures: list[str]) -> str:
+def _report(options: argparse.Namespace, result: Result, texts: list[str], pictures: list[str]) -> str:
     from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.segmentation import class_table, count_line, summary
 
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
-    parts = [summary(result), *([class_table(result)] if options.per_class else [])]
+    parts = [summary(result), *([class_table(result)] if options.per_class else []), *texts]
     lines = [count_line(result), *interval_lines(result.intervals), str(result.signature), *notes, *pictures]
     return "\n\n".join([*parts, "\n".join(lines)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+import os
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import input_path, names
@@ -11,6 +11,7 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.analysis.slices import Slices
+    from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.stats.intervals import Bootstrap
 
@@ -38,18 +39,24 @@ def add_slice_options(command: argparse.ArgumentParser, known: str = "") -> None
 
 def _bins(text: str) -> tuple[str, list[float]]:
     """A column and its edges."""
-    column, equals, edges = text.rpartition("=")
+    column, _, edges = text.rpartition("=")
     try:
-        return column.strip(), [float(edge) for edge in edges.split(",")]
+        found = [float(edge) for edge in edges.split(",")]
     except ValueError:
-        pass
+        found = []
+    if column.strip() and found:
+        return column.strip(), found
     raise argparse.ArgumentTypeError(f"must be COLUMN=EDGE,EDGE,... with numbers as edges but got {text!r}")
 
 
 def check_slice_options(options: argparse.Namespace) -> None:
-    """Raises for options that need ``--by``, before any work."""
+    """Raises for options that need ``--by``, and for a table that is no file, before any work."""
+    path = options.images_table
     if options.by is not None:
         _bins_of(options)
+        if path is not None and not os.path.isfile(path):
+            got = "is a folder" if os.path.isdir(path) else "does not exist"
+            raise InputError(f"--images-table must be a file but {path} {got}")
         return
     for name in ("images_table", "by_bins"):
         if getattr(options, name) is not None:
@@ -57,29 +64,33 @@ def check_slice_options(options: argparse.Namespace) -> None:
 
 
 def slices_of(
-    options: argparse.Namespace, result: Result, bootstrap: Bootstrap | None, numbers: Sequence[str] | None = None
+    options: argparse.Namespace, result: Result, bootstrap: Bootstrap | None, progress: Progress | None = None
 ) -> Slices | None:
     """Returns the slices that ``--by`` asks for; None without it.
 
     Args:
         options: of the command.
         result: whose images are sliced.
-        bootstrap: of ``--intervals``, whose clusters name the images as the result does.
-        numbers: names of the numbers; None: all but those of classes.
+        bootstrap: of ``--intervals``.
+        progress: takes one step where slices are asked for.
     """
     if options.by is None:
         return None
+    if progress is not None:
+        progress.step("computing slices")
     from valor_gpu.analysis.image_columns import BUILT_IN
 
     columns = [_crossing(column) for column in options.by]
-    choices: dict[str, Any] = {"bins": _bins_of(options), "intervals": bootstrap, "numbers": numbers}
+    choices: dict[str, Any] = {"bins": _bins_of(options), "intervals": bootstrap}
     try:
         if options.images_table is not None:
             return result.by(options.images_table, *columns, **choices)
         first, *others = columns
         if not isinstance(first, str) or first not in BUILT_IN:
-            known = ", ".join(BUILT_IN)
-            raise InputError(f"--by {options.by[0]} needs --images-table FILE but that is missing: without it there are {known}")
+            raise InputError(
+                f"--by {options.by[0]} needs --images-table FILE but that is missing: without it --by takes"
+                f" {', '.join(BUILT_IN)}"
+            )
         return result.by(first, *others, **choices)
     except InputError as error:
         raise InputError(_by_options(str(error))) from None
@@ -107,8 +118,18 @@ def _by_options(message: str) -> str:
     return message
 
 
-def slice_rows(slices: Slices) -> list[dict[str, Any]]:
-    """Returns the slices as ``--json`` has them: an object for each, null for what does not exist."""
-    from valor_gpu.exports.leaves import json_value
+def show_slices(slices: Slices | None, texts: list[str], documents: dict[str, Any]) -> None:
+    """Adds slices, where there are any, to what is printed and to what ``--json`` gets.
 
-    return [dict(json_value(row)) for row in slices.rows()]
+    Args:
+        slices: of :func:`slices_of`.
+        texts: parts of the report.
+        documents: keys of the JSON; ``slices`` becomes a list with an object for each, null for what does not exist.
+    """
+    if slices is None:
+        return
+    from valor_gpu.exports.leaves import json_value
+    from valor_gpu.report.text import printable_lines
+
+    texts.append(printable_lines(str(slices)))
+    documents["slices"] = [json_value(row) for row in slices.rows()]
