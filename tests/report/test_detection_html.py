@@ -16,6 +16,7 @@ import pytest
 
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.pages.numbers import difference
 from valor_gpu.report.detection_html import detection_report
 from valor_gpu.report.image_sections import lines_of
 from valor_gpu.report.scenes import MOST_SHAPES, Drawn, photo_address, scene
@@ -127,9 +128,8 @@ def test_numbers_are_those_of_the_result(result: Result) -> None:
     assert f"AP mean over IoU {result.values['map']:.3f}" in text
     errors, points = result.errors(), result.operating_points()
     for kind, gain in errors.values["gains"].items():
-        assert re.search(
-            rf"{kind.replace('_', ' ')} [a-z ,]*{errors.counts[kind]:,} [+]?{gain:.3f}".replace("+", "\\+", 0), text
-        )
+        shown = difference(gain, 3).replace("+", "[+]")
+        assert re.search(rf"{kind.replace('_', ' ')} [a-z, ]+ {errors.counts[kind]:,} {shown}", text), kind
     assert f"score threshold all classes together {points.values['score_threshold']:.3f}" in text
     assert f"at IoU 0.5 and scores from {points.values['score_threshold']:.3g}" in text
     worst = min(((v, n) for n, v in result.values["map_per_class"].items() if v > 0))
@@ -190,7 +190,7 @@ def test_any_number_of_classes(classes: int) -> None:
     found = [
         {"image_id": each["image_id"], "category_id": int(rng.integers(1, classes + 1)) if rng.random() < 0.3
          else each["category_id"], "bbox": each["bbox"], "score": round(float(rng.random()), 3)}
-        for each in truth["annotations"]
+        for each in truth["annotations"] if each["id"] % 7
     ]  # fmt: skip
     page = detection_report(evaluated(truth, found).result())
     parsed = Page(page)
