@@ -19,6 +19,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.pages.numbers import difference
 from valor_gpu.report.detection_html import detection_report
 from valor_gpu.report.image_sections import lines_of
+from valor_gpu.report.outlines import mask_lines
 from valor_gpu.report.scenes import MOST_SHAPES, Drawn, photo_address, scene
 from valor_gpu.result import Result, Signature
 
@@ -211,6 +212,23 @@ def test_sections_say_why_they_are_not_there() -> None:
     assert "Score thresholds" in page.text and "1 correct" in page.text
 
 
+@pytest.mark.parametrize("errors", [False, True])
+def test_metric_without_boxes_lists_its_worst_images(errors: bool) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from valor_gpu.detection import MeanAveragePrecision
+
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+    metric = MeanAveragePrecision(errors=errors)
+    metric.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 1])}],
+        [{"boxes": boxes[:1], "labels": torch.tensor([0])}],
+    )
+    text = Page(detection_report(metric.result(), score=0.1)).text
+    assert "The images are not drawn, for the result keeps no boxes" in text and "Choices" in text
+    assert "image errors correct wrong missed 0 1 1 1 0" in text
+    assert ("errors=True" in text) != errors
+
+
 def test_no_error_and_no_ground_truth() -> None:
     truth, found = small(["cat"])
     perfect = [dict(each, score=0.5) for each in found[:1]]
@@ -286,6 +304,40 @@ def test_lines_of_every_shape() -> None:
     assert lines_of({"bbox": [0, 0, 1, 0, 1, 1, 0, 1]})[0] == [[(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]]
     assert lines_of({"bbox": [0, 0, 1, 1], "keypoints": [5, 6, 2, 0, 0, 0]})[1] == [(5.0, 6.0)]
     assert lines_of({}) == ([], [])
+
+
+def test_masks_have_outlines() -> None:
+    ring = np.ones((5, 6), np.uint8)
+    ring[2, 3] = 0
+    outer, inner = mask_lines(np.pad(ring, 1))
+    assert (min(outer), max(outer)) == ((1.0, 1.5), (7.0, 5.5)) and len(outer) == 8
+    assert sorted(inner) == [(4.0, 3.5), (4.5, 3.0), (4.5, 4.0), (5.0, 3.5)]
+    assert mask_lines(np.zeros((3, 3))) == []
+    corner = np.eye(2)
+    assert sorted(map(len, mask_lines(corner))) == [4, 4]
+    large = np.zeros((600, 1200))
+    large[200:400, 300:900] = 1
+    (line,) = mask_lines(large)
+    found = np.array(line)
+    assert np.abs(found.min(0) - [300, 200]).max() <= 10 and np.abs(found.max(0) - [900, 400]).max() <= 10
+    assert lines_of({"bbox": [0, 0, 2, 2], "segmentation": {"size": [2, 4], "counts": [0, 8]}})[0] == mask_lines(
+        np.ones((2, 4))
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_outlines_enclose_the_mask(seed: int) -> None:
+    """The signed area of lines through corners of cells would be that of the mask; middles cut half a cell's corners."""
+    mask = np.random.default_rng(seed).random((20, 30)) < 0.6
+    inside = np.zeros(mask.shape, np.int64)
+    ys, xs = np.mgrid[:20, :30] + 0.5
+    for line in mask_lines(mask):
+        points = np.array(line)
+        for (x0, y0), (x1, y1) in zip(points, np.roll(points, -1, 0)):
+            if y0 != y1:
+                crosses = (np.minimum(y0, y1) <= ys) & (ys < np.maximum(y0, y1))
+                inside += crosses & (xs < x0 + (ys - y0) * (x1 - x0) / (y1 - y0))
+    assert ((inside % 2 == 1) == mask).all()
 
 
 def test_scene_draws_errors_first_and_counts_the_rest() -> None:

@@ -172,9 +172,9 @@ def answers(
     if options.operating_lines is not None:
         _write(found, options.operating_lines, lambda path: path.write_text(points.lines("yaml"), encoding="utf-8"))
     if options.images_csv is not None:
-        _write(found, options.images_csv, _table_writer(result.images(**iou, **above)))
+        _write(found, options.images_csv, _table_writer(result.images(**iou, **above), options.images_csv))
     if options.matches is not None:
-        _write(found, options.matches, _table_writer(result.matches(**iou, **above)))
+        _write(found, options.matches, _table_writer(result.matches(**iou, **above), options.matches))
     if options.report is not None:
         given = {"errors": errors, "operating_points": points, "slices": slices}
         _write_report(options, result, inputs, found, {**iou, **above, **given})
@@ -190,13 +190,13 @@ def _write(found: Answers, path: Path, write: Callable[[Path], Any]) -> None:
     found.notes.append(f"wrote {path}")
 
 
-def _table_writer(table: Any) -> Callable[[Path], Any]:
-    """What writes a table in the format that the name of the file ends in."""
+_FORMATS = {".csv": "to_csv", ".parquet": "to_parquet", ".json": "to_coco"}
+"""Methods of tables by the end of the name of the file; that of a part of it may be another."""
 
-    def write(path: Path) -> None:
-        end = path.suffix.lower()
-        {".csv": table.to_csv, ".parquet": table.to_parquet}.get(end, table.to_coco)(path)
 
+def _table_writer(table: Any, path: Path) -> Callable[[Path], Any]:
+    """What writes a table in the format of the file."""
+    write: Callable[[Path], Any] = getattr(table, _FORMATS[path.suffix.lower()])
     return write
 
 
