@@ -97,7 +97,7 @@ def test_tables_are_written(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert images.read_bytes() == (tmp_path / "expected.csv").read_bytes()
     result.matches(0.6, 0.3).to_csv(tmp_path / "expected.csv")
     assert matches.read_bytes() == (tmp_path / "expected.csv").read_bytes()
-    rows = list(csv.DictReader(images.open()))
+    rows = list(csv.DictReader(images.read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 100 and sum(int(row["false_negatives"]) for row in rows) > 0
 
 

@@ -327,7 +327,7 @@ def test_masks_have_outlines() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_outlines_enclose_the_mask(seed: int) -> None:
-    """The signed area of lines through corners of cells would be that of the mask; middles cut half a cell's corners."""
+    """Centres of cells inside the mask, and they alone, lie within an odd number of lines."""
     mask = np.random.default_rng(seed).random((20, 30)) < 0.6
     inside = np.zeros(mask.shape, np.int64)
     ys, xs = np.mgrid[:20, :30] + 0.5

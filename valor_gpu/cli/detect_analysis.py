@@ -155,6 +155,7 @@ def answers(
     if not analysis_is_asked(options):
         return found
     from valor_gpu.report.detection import point_table
+    from valor_gpu.report.files import write_file
 
     progress.step("explaining the errors")
     iou = {} if options.analysis_iou is None else {"iou": options.analysis_iou}
@@ -162,15 +163,16 @@ def answers(
     errors = points = None
     if options.errors or options.errors_protocol is not None:
         errors = result.errors(**iou, protocol=options.errors_protocol or "coco")
-    if options.errors:
-        found.texts.append(str(errors))
-        found.documents["errors"] = errors.to_dict()
+        if options.errors:
+            found.texts.append(str(errors))
+            found.documents["errors"] = errors.to_dict()
     if options.operating_points is not None:
         points = result.operating_points(**options.operating_points, **iou)
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
-    if options.operating_lines is not None:
-        _write(found, options.operating_lines, lambda path: path.write_text(points.lines("yaml"), encoding="utf-8"))
+        if options.operating_lines is not None:
+            write_file(options.operating_lines, points.lines("yaml").encode())
+            found.notes.append(f"wrote {options.operating_lines}")
     if options.images_csv is not None:
         _write(found, options.images_csv, _table_writer(result.images(**iou, **above), options.images_csv))
     if options.matches is not None:
