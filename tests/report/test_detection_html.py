@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from valor_gpu.analysis.confusion import ClassConfusion
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.pages.numbers import difference
 from valor_gpu.report.detection_html import detection_report
+from valor_gpu.report.error_sections import confusion_section
 from valor_gpu.report.image_sections import lines_of
 from valor_gpu.report.outlines import mask_lines
 from valor_gpu.report.scenes import MOST_SHAPES, Drawn, photo_address, scene
@@ -199,6 +201,20 @@ def test_any_number_of_classes(classes: int) -> None:
     assert (f"{classes - 20:,} more classes" in parsed.text) == (classes > 22)
     assert ('id="confusion"' in page) == (classes > 1)
     assert page.count('class="scene" ') == 12
+
+
+def test_matrix_has_the_classes_that_are_confused_most() -> None:
+    """Of 15 classes the first five are never confused; K, 15, stands for no object."""
+    truths = np.array([*range(15), *range(5, 14), 14, 15])
+    guesses = np.array([*range(15), *range(6, 15), 15, 3])
+    counts = np.array([50] * 15 + list(range(2, 11)) + [4, 1])
+    found = ClassConfusion([f"class {i}" for i in range(15)], truths, guesses, counts, 0.5, 0.25)
+    parsed = Page(confusion_section(found))
+    assert [i for i in range(15) if parsed.words.count(f"class {i}") >= 2] == [*range(5, 15)]
+    assert "The 10 classes with most confusions, of 15." in parsed.text
+    assert "class 13 class 14 10 16.7%" in parsed.text and "class 3" not in parsed.words
+    pairs = re.findall(r"class (\d+) class (\d+) (\d+) \d", parsed.text)
+    assert [int(count) for *_, count in pairs[-9:]] == [10, 9, 8, 7, 6, 5, 4, 3, 2]
 
 
 def test_sections_say_why_they_are_not_there() -> None:
