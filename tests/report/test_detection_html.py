@@ -14,10 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from valor_gpu.analysis.confusion import ClassConfusion
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.pages.numbers import difference
 from valor_gpu.report.detection_html import detection_report
+from valor_gpu.report.error_sections import confusion_section
 from valor_gpu.report.image_sections import lines_of
+from valor_gpu.report.outlines import mask_lines
 from valor_gpu.report.scenes import MOST_SHAPES, Drawn, photo_address, scene
 from valor_gpu.result import Result, Signature
 
@@ -127,9 +131,8 @@ def test_numbers_are_those_of_the_result(result: Result) -> None:
     assert f"AP mean over IoU {result.values['map']:.3f}" in text
     errors, points = result.errors(), result.operating_points()
     for kind, gain in errors.values["gains"].items():
-        assert re.search(
-            rf"{kind.replace('_', ' ')} [a-z ,]*{errors.counts[kind]:,} [+]?{gain:.3f}".replace("+", "\\+", 0), text
-        )
+        shown = difference(gain, 3).replace("+", "[+]")
+        assert re.search(rf"{kind.replace('_', ' ')} [a-z, ]+ {errors.counts[kind]:,} {shown}", text), kind
     assert f"score threshold all classes together {points.values['score_threshold']:.3f}" in text
     assert f"at IoU 0.5 and scores from {points.values['score_threshold']:.3g}" in text
     worst = min(((v, n) for n, v in result.values["map_per_class"].items() if v > 0))
@@ -190,7 +193,7 @@ def test_any_number_of_classes(classes: int) -> None:
     found = [
         {"image_id": each["image_id"], "category_id": int(rng.integers(1, classes + 1)) if rng.random() < 0.3
          else each["category_id"], "bbox": each["bbox"], "score": round(float(rng.random()), 3)}
-        for each in truth["annotations"]
+        for each in truth["annotations"] if each["id"] % 7
     ]  # fmt: skip
     page = detection_report(evaluated(truth, found).result())
     parsed = Page(page)
@@ -198,6 +201,20 @@ def test_any_number_of_classes(classes: int) -> None:
     assert (f"{classes - 20:,} more classes" in parsed.text) == (classes > 22)
     assert ('id="confusion"' in page) == (classes > 1)
     assert page.count('class="scene" ') == 12
+
+
+def test_matrix_has_the_classes_that_are_confused_most() -> None:
+    """Of 15 classes the first five are never confused; K, 15, stands for no object."""
+    truths = np.array([*range(15), *range(5, 14), 14, 15])
+    guesses = np.array([*range(15), *range(6, 15), 15, 3])
+    counts = np.array([50] * 15 + list(range(2, 11)) + [4, 1])
+    found = ClassConfusion([f"class {i}" for i in range(15)], truths, guesses, counts, 0.5, 0.25)
+    parsed = Page(confusion_section(found))
+    assert [i for i in range(15) if parsed.words.count(f"class {i}") >= 2] == [*range(5, 15)]
+    assert "The 10 classes with most confusions, of 15." in parsed.text
+    assert "class 13 class 14 10 16.7%" in parsed.text and "class 3" not in parsed.words
+    pairs = re.findall(r"class (\d+) class (\d+) (\d+) \d", parsed.text)
+    assert [int(count) for *_, count in pairs[-9:]] == [10, 9, 8, 7, 6, 5, 4, 3, 2]
 
 
 def test_sections_say_why_they_are_not_there() -> None:
@@ -209,6 +226,23 @@ def test_sections_say_why_they_are_not_there() -> None:
     page = Page(detection_report(evaluated(truth, found, "keypoints").result()))
     assert "Not shown: errors() is not defined for keypoints" in page.text
     assert "Score thresholds" in page.text and "1 correct" in page.text
+
+
+@pytest.mark.parametrize("errors", [False, True])
+def test_metric_without_boxes_lists_its_worst_images(errors: bool) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from valor_gpu.detection import MeanAveragePrecision
+
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 20, 30, 30]])
+    metric = MeanAveragePrecision(errors=errors)
+    metric.update(
+        [{"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([0, 1])}],
+        [{"boxes": boxes[:1], "labels": torch.tensor([0])}],
+    )
+    text = Page(detection_report(metric.result(), score=0.1)).text
+    assert "The images are not drawn, for the result keeps no boxes" in text and "Choices" in text
+    assert "image errors correct wrong missed 0 1 1 1 0" in text
+    assert ("errors=True" in text) != errors
 
 
 def test_no_error_and_no_ground_truth() -> None:
@@ -286,6 +320,40 @@ def test_lines_of_every_shape() -> None:
     assert lines_of({"bbox": [0, 0, 1, 0, 1, 1, 0, 1]})[0] == [[(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)]]
     assert lines_of({"bbox": [0, 0, 1, 1], "keypoints": [5, 6, 2, 0, 0, 0]})[1] == [(5.0, 6.0)]
     assert lines_of({}) == ([], [])
+
+
+def test_masks_have_outlines() -> None:
+    ring = np.ones((5, 6), np.uint8)
+    ring[2, 3] = 0
+    outer, inner = mask_lines(np.pad(ring, 1))
+    assert (min(outer), max(outer)) == ((1.0, 1.5), (7.0, 5.5)) and len(outer) == 8
+    assert sorted(inner) == [(4.0, 3.5), (4.5, 3.0), (4.5, 4.0), (5.0, 3.5)]
+    assert mask_lines(np.zeros((3, 3))) == []
+    corner = np.eye(2)
+    assert sorted(map(len, mask_lines(corner))) == [4, 4]
+    large = np.zeros((600, 1200))
+    large[200:400, 300:900] = 1
+    (line,) = mask_lines(large)
+    found = np.array(line)
+    assert np.abs(found.min(0) - [300, 200]).max() <= 10 and np.abs(found.max(0) - [900, 400]).max() <= 10
+    assert lines_of({"bbox": [0, 0, 2, 2], "segmentation": {"size": [2, 4], "counts": [0, 8]}})[0] == mask_lines(
+        np.ones((2, 4))
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_outlines_enclose_the_mask(seed: int) -> None:
+    """Centres of cells inside the mask, and they alone, lie within an odd number of lines."""
+    mask = np.random.default_rng(seed).random((20, 30)) < 0.6
+    inside = np.zeros(mask.shape, np.int64)
+    ys, xs = np.mgrid[:20, :30] + 0.5
+    for line in mask_lines(mask):
+        points = np.array(line)
+        for (x0, y0), (x1, y1) in zip(points, np.roll(points, -1, 0)):
+            if y0 != y1:
+                crosses = (np.minimum(y0, y1) <= ys) & (ys < np.maximum(y0, y1))
+                inside += crosses & (xs < x0 + (ys - y0) * (x1 - x0) / (y1 - y0))
+    assert ((inside % 2 == 1) == mask).all()
 
 
 def test_scene_draws_errors_first_and_counts_the_rest() -> None:

@@ -10,6 +10,8 @@ from valor_gpu._frozen import frozen
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.matching import match_rows
 from valor_gpu.analysis.rows import Ints
+from valor_gpu.checks import check_number
+from valor_gpu.errors import InputError
 
 
 @frozen
@@ -44,12 +46,18 @@ def class_confusion(analysis: DetectionAnalysis, iou: float = 0.5, score: float 
         analysis: of a detection result.
         iou: threshold of a match, above 0.
         score: detections below it are left out.
+
+    Raises:
+        InputError: ``iou`` is out of range, or the result keeps no pairs of different classes.
     """
+    check_number("iou", iou, 0, 1)
+    if not iou:
+        raise InputError(f"iou must be above 0 and at most 1 but got {iou}")
     rows = analysis.rows
     kept = rows.kept & (rows.scores >= score)
     labels, gt_labels = np.zeros_like(rows.labels), np.zeros_like(rows.gt_labels)
     pooled = replace(rows, classes=["all"], labels=labels, gt_labels=gt_labels, kept=kept)
-    found = match_rows(pooled, analysis.pairs, iou)
+    found = match_rows(pooled, analysis.pairs_from(iou), iou)
     assert found.partners is not None and found.found is not None
     missed = rows.gt_labels[rows.gt_counts & ~found.found]
     alone = rows.labels[found.false_positives]

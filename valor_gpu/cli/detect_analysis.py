@@ -155,6 +155,7 @@ def answers(
     if not analysis_is_asked(options):
         return found
     from valor_gpu.report.detection import point_table
+    from valor_gpu.report.files import write_file
 
     progress.step("explaining the errors")
     iou = {} if options.analysis_iou is None else {"iou": options.analysis_iou}
@@ -162,19 +163,20 @@ def answers(
     errors = points = None
     if options.errors or options.errors_protocol is not None:
         errors = result.errors(**iou, protocol=options.errors_protocol or "coco")
-    if options.errors:
-        found.texts.append(str(errors))
-        found.documents["errors"] = errors.to_dict()
+        if options.errors:
+            found.texts.append(str(errors))
+            found.documents["errors"] = errors.to_dict()
     if options.operating_points is not None:
         points = result.operating_points(**options.operating_points, **iou)
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
-    if options.operating_lines is not None:
-        _write(found, options.operating_lines, lambda path: path.write_text(points.lines("yaml"), encoding="utf-8"))
+        if options.operating_lines is not None:
+            write_file(options.operating_lines, points.lines("yaml").encode())
+            found.notes.append(f"wrote {options.operating_lines}")
     if options.images_csv is not None:
-        _write(found, options.images_csv, _table_writer(result.images(**iou, **above)))
+        _write(found, options.images_csv, _table_writer(result.images(**iou, **above), options.images_csv))
     if options.matches is not None:
-        _write(found, options.matches, _table_writer(result.matches(**iou, **above)))
+        _write(found, options.matches, _table_writer(result.matches(**iou, **above), options.matches))
     if options.report is not None:
         given = {"errors": errors, "operating_points": points, "slices": slices}
         _write_report(options, result, inputs, found, {**iou, **above, **given})
@@ -190,13 +192,13 @@ def _write(found: Answers, path: Path, write: Callable[[Path], Any]) -> None:
     found.notes.append(f"wrote {path}")
 
 
-def _table_writer(table: Any) -> Callable[[Path], Any]:
-    """What writes a table in the format that the name of the file ends in."""
+_FORMATS = {".csv": "to_csv", ".parquet": "to_parquet", ".json": "to_coco"}
+"""Methods of tables by the end of the name of the file; that of a part of it may be another."""
 
-    def write(path: Path) -> None:
-        end = path.suffix.lower()
-        {".csv": table.to_csv, ".parquet": table.to_parquet}.get(end, table.to_coco)(path)
 
+def _table_writer(table: Any, path: Path) -> Callable[[Path], Any]:
+    """What writes a table in the format of the file."""
+    write: Callable[[Path], Any] = getattr(table, _FORMATS[path.suffix.lower()])
     return write
 
 

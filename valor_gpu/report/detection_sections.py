@@ -11,7 +11,7 @@ from valor_gpu.exports.texts import choice_text, is_scalar
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.markup import Column, folded_table, joined, name_of, section, table, tag
-from valor_gpu.pages.texts import Html
+from valor_gpu.pages.texts import Html, visible
 from valor_gpu.report.titles import title
 from valor_gpu.result import Result
 from valor_gpu.stats.intervals import Interval
@@ -85,7 +85,7 @@ def bar(value: float, interval: Interval | None, label: str, width: int = _BAR) 
     ends: tuple[float, ...] = ()
     if interval is not None and exists(interval):
         ends = (max(interval.low, 0.0), min(interval.high, 1.0))
-    return charts.rate_bar(Estimate(value, *ends), label, width)
+    return charts.rate_bar(Estimate(value, *ends), visible(label), width)
 
 
 def class_section(result: Result, costs: Mapping[str, str]) -> Html | None:

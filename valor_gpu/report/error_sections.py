@@ -98,7 +98,7 @@ def _drawn(row: Mapping[str, Any], name: str) -> object:
 
 def _cell(row: Mapping[str, Any], name: str) -> Html:
     ends = _ends(row, name)
-    under = numbers.span(*ends, 3) if ends else (row.get(f"{name}_reason") or "").partition(":")[0]
+    under = numbers.span(ends[0], ends[1], 3) if ends else (row.get(f"{name}_reason") or "").partition(":")[0]
     return joined([numbers.number(row[name], 3), *([tag("span", under, class_="under")] if under else [])])
 
 

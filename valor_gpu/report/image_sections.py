@@ -19,13 +19,13 @@ from valor_gpu.report.scenes import MOST_SHAPES, Drawn, key, photo_address, scen
 _LARGEST = 100_000  # px: a side that is longer is no picture
 
 
-class _Outcome(NamedTuple):
-    """Rows of detections and ground truths of an image by what became of them."""
+class _Counts(NamedTuple):
+    """How many objects of an image are right, wrong and missed."""
 
     position: int
-    tp: Ints
-    fp: Ints
-    fn: Ints
+    right: int
+    wrong: int
+    missed: int
 
 
 def image_section(
@@ -51,13 +51,16 @@ def image_section(
     note = f"most wrong and missed objects first, at IoU {iou:g}{_above(score)}"
     if not worst:
         return section("images", "Images", tag("p", "No image has an error.", class_="empty panel"), note=note)
-    if rows.boxes is None:
+    if rows.boxes is None or matching.partners is None:
         said = "The images are not drawn, for the result keeps no boxes: that of COCOeval or LVISEval does."
         columns = [Column("image"), *(Column(words, True) for words in ("errors", "correct", "wrong", "missed"))]
         lines = [(rows.image_ids[each.position], *_counted(each)) for each in worst]
         return section("images", "Images", warning(said), table(columns, lines, "Images with most errors"), note=note)
     problems: list[str] = []
-    figures = [_figure(rows, each, photos, problems.append) for each in worst]
+    figures = []
+    for each in worst:
+        drawn = list(_drawn(rows, _rows_of(rows, matching, score, each.position)))
+        figures.append(_figure(rows, each, drawn, photos, problems.append))
     for problem in problems:
         on_problem(problem)
     notes = [warning(_said(problems))] if problems else []
@@ -74,36 +77,39 @@ def _said(problems: Sequence[str]) -> str:
     return f"{photos} not shown: {problems[0]}{'; and others' if len(problems) > 1 else ''}."
 
 
-def _counted(found: _Outcome) -> tuple[str, ...]:
-    sizes = (len(found.fp) + len(found.fn), len(found.tp), len(found.fp), len(found.fn))
-    return tuple(f"{size:,}" for size in sizes)
+def _counted(found: _Counts) -> tuple[str, ...]:
+    return tuple(f"{size:,}" for size in (found.wrong + found.missed, *found[1:]))
 
 
-def _worst(rows: Rows, matching: Matching, score: float, most: int) -> Iterator[_Outcome]:
+def _worst(rows: Rows, matching: Matching, score: float, most: int) -> Iterator[_Counts]:
     """The images with most errors; of equal ones the first."""
+    above, images = rows.scores >= score, rows.lengths.shape[1]
+    right, wrong = (
+        np.bincount(rows.images[chosen & above], minlength=images)
+        for chosen in (matching.hits, matching.false_positives)
+    )
+    missed = np.bincount(rows.gt_images[rows.gt_counts], minlength=images) - right  # a hit has a ground truth alone
+    for position in np.argsort(-(wrong + missed), kind="stable")[:most].tolist():
+        if wrong[position] + missed[position]:
+            yield _Counts(position, int(right[position]), int(wrong[position]), int(missed[position]))
+
+
+def _rows_of(rows: Rows, matching: Matching, score: float, position: int) -> dict[str, Ints]:
+    """The rows of the objects of an image by what became of them."""
     assert matching.partners is not None
-    above = rows.scores >= score
-    hits, wrong = matching.hits & above, matching.false_positives & above
-    found = np.zeros(len(rows.gt_labels), np.bool_)
-    found[matching.partners[hits]] = True
-    missed = rows.gt_counts & ~found
-    images = rows.lengths.shape[1]
-    errors = np.bincount(rows.images[wrong], minlength=images) + np.bincount(rows.gt_images[missed], minlength=images)
-    ends = rows.lengths.cumsum(1)
-    for position in np.argsort(-errors, kind="stable")[:most].tolist():
-        if not errors[position]:
-            return
-        last, last_gt = ends[:, position].tolist()
-        first, first_gt = (ends[:, position] - rows.lengths[:, position]).tolist()
-        yield _Outcome(
-            position, np.flatnonzero(hits[first:last]) + first, np.flatnonzero(wrong[first:last]) + first,
-            np.flatnonzero(missed[first_gt:last_gt]) + first_gt,
-        )  # fmt: skip
+    ends = rows.lengths[:, : position + 1].sum(1)
+    (first, first_gt), (last, last_gt) = (ends - rows.lengths[:, position]).tolist(), ends.tolist()
+    own, own_gt = np.arange(first, last), np.arange(first_gt, last_gt)
+    above = rows.scores[own] >= score
+    right, wrong = own[matching.hits[own] & above], own[matching.false_positives[own] & above]
+    missed = rows.gt_counts[own_gt] & ~np.isin(own_gt, matching.partners[right])
+    return {"TP": right, "FP": wrong, "FN": own_gt[missed]}
 
 
-def _figure(rows: Rows, found: _Outcome, photos: Path | None, on_problem: Callable[[str], None]) -> Html:
+def _figure(
+    rows: Rows, found: _Counts, drawn: list[Drawn], photos: Path | None, on_problem: Callable[[str], None]
+) -> Html:
     fields = {} if rows.image_fields is None else rows.image_fields(found.position)
-    drawn = list(_drawn(rows, found))
     name = str(fields.get("file_name") or str(fields.get("coco_url") or "").rpartition("/")[2])
     size, address = _size(fields), ""
     if photos is not None:
@@ -139,9 +145,9 @@ def _around(drawn: Sequence[Drawn]) -> tuple[float, float]:
     return max(1.0, max(x for x, _ in points)), max(1.0, max(y for _, y in points))
 
 
-def _drawn(rows: Rows, found: _Outcome) -> Iterator[Drawn]:
+def _drawn(rows: Rows, found: Mapping[str, Ints]) -> Iterator[Drawn]:
     assert rows.boxes is not None
-    for outcome, chosen in (("TP", found.tp), ("FP", found.fp), ("FN", found.fn)):
+    for outcome, chosen in found.items():
         truth = outcome == "FN"
         labels = rows.gt_labels if truth else rows.labels
         for row, shape in zip(chosen.tolist(), rows.boxes("ground_truths" if truth else "detections", chosen)):
@@ -150,7 +156,7 @@ def _drawn(rows: Rows, found: _Outcome) -> Iterator[Drawn]:
 
 
 def lines_of(shape: Mapping[str, Any]) -> tuple[list[list[tuple[float, float]]], list[tuple[float, float]]]:
-    """The closed lines around an annotation object, and its keypoints: polygons, or else its box.
+    """The closed lines around an annotation object, and its keypoints: of its mask, or else its box.
 
     Args:
         shape: with ``bbox`` (four numbers, or a rotated box of five or eight), ``segmentation``, ``keypoints``.
@@ -160,6 +166,10 @@ def lines_of(shape: Mapping[str, Any]) -> tuple[list[list[tuple[float, float]]],
     polygons = shape.get("segmentation")
     if isinstance(polygons, list) and polygons and not dots:
         return [_pairs(polygon) for polygon in polygons], dots
+    if isinstance(polygons, Mapping) and not dots:
+        from valor_gpu.report.outlines import decoded, mask_lines
+
+        return mask_lines(decoded(polygons)), dots
     box = [float(side) for side in shape.get("bbox") or ()]
     if len(box) == 4:
         x, y, w, h = box

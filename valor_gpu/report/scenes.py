@@ -32,7 +32,7 @@ svg.key { display: inline-block; width: 30px; height: 8px; margin-right: 4px; ve
 """Okabe and Ito's colours for colour-blind readers; lines differ by dashes as well."""
 MOST_SHAPES = 150
 """Objects of an image that are drawn: missed and wrong ones first."""
-_WIDTH = 480.0  # px: texts have 11
+_WIDTH, _HEIGHT = 480.0, 512.0  # px at most: texts have 11
 _PHOTO, _QUALITY = 960, 80  # px of the longer side, and quality of JPEG
 _LETTER, _HIGH = 6.8, 14.0  # px of a label
 
@@ -69,16 +69,16 @@ def scene(size: tuple[float, float], objects: Iterable[Drawn], photo: str, label
         photo: address of the picture; empty draws a plain canvas.
         label: what is seen, in words.
     """
-    scale = _WIDTH / size[0]
-    width, height = _WIDTH, size[1] * scale
+    scale = min(_WIDTH / size[0], _HEIGHT / size[1])
+    width, height = size[0] * scale, size[1] * scale
     order = {"FN": 0, "FP": 1, "TP": 2}
     kept = sorted(objects, key=lambda each: (order[each.outcome], -(each.score or 0.0)))[:MOST_SHAPES]
-    parts = [f'<rect width="{width:g}" height="{height:.0f}" class="canvas"/>']
+    parts = [f'<rect width="{width:.0f}" height="{height:.0f}" class="canvas"/>']
     if photo:
-        parts.append(f'<image href="{escape(photo)}" width="{width:g}" height="{height:.0f}"/>')
+        parts.append(f'<image href="{escape(photo)}" width="{width:.0f}" height="{height:.0f}"/>')
     parts += [_shape(each, scale) for each in reversed(kept)]
     parts += _labels([each for each in kept if each.outcome != "TP"], scale, width, height)
-    box = f'viewBox="0 0 {width:g} {height:.0f}"'
+    box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
     return Html(f'<svg class="scene" {box} role="img" aria-label="{escape(visible(label))}">{"".join(parts)}</svg>')
 
 
