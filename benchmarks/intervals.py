@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import resource
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from benchmarks import machine
 from benchmarks.baselines import OURS
-from benchmarks.interleave import spread
+from benchmarks.in_turn import clocked, conditions, measure_in_turn, row_of
 from testing.datasets import CASES as DETECTION
-from testing.datasets import ROOT
 from testing.formats import cached
 
 REPLICATES = 1000
@@ -139,45 +134,23 @@ def timed(case: str, engine: str, size: int, data: str) -> dict[str, Any]:
     """CPU and wall seconds of a thousand replicates, and the peak of memory above that before, in MB."""
     run = ENGINES[case][engine](size, data)
     run(2)  # imports and first calls
-    few = FEW.get(engine)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    cpu, wall = time.process_time(), time.perf_counter()
-    number = run(few or REPLICATES)
-    scale = REPLICATES / few if few else 1.0
-    found = {"cpu": (time.process_time() - cpu) * scale, "seconds": (time.perf_counter() - wall) * scale}
-    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    return {**found, "memory_mb": memory, "number": number, "replicates": few or REPLICATES}
+    few = FEW.get(engine, REPLICATES)
+    found = clocked(lambda: run(few))
+    scale = REPLICATES / few
+    return {**found, "cpu": found["cpu"] * scale, "seconds": found["seconds"] * scale, "replicates": few}
 
 
 def measure(case: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Rows of all engines of a case."""
     size = SIZES[case][bool(arguments.quick)]
-    past: dict[str, list[dict[str, Any]]] = {engine: [] for engine in ENGINES[case]}
-    missing: dict[str, str] = {}
-    for turn in range(arguments.repeats):
-        for engine in [*past][:: 1 if turn % 2 == 0 else -1]:
-            if engine in missing:
-                continue
-            given = json.dumps((case, engine, size, str(arguments.data)))
-            command = [sys.executable, "-W", "ignore", "-m", "benchmarks.intervals", given]
-            threads = {name: str(arguments.threads) for name in ("OMP_NUM_THREADS", "RAYON_NUM_THREADS")}
-            done = subprocess.run(
-                command, cwd=ROOT, capture_output=True, text=True, check=False, env={**os.environ, **threads}
-            )
-            if done.returncode:
-                missing[engine] = (done.stderr.strip().splitlines() or ["no message"])[-1]
-                continue
-            past[engine].append(json.loads(done.stdout.splitlines()[-1]))
-            print(f"  {case} {engine}: {past[engine][-1]}", file=sys.stderr, flush=True)
-    return [_row(case, engine, size, runs, missing.get(engine)) for engine, runs in past.items()]
+    found = measure_in_turn("benchmarks.intervals", case, [*ENGINES[case]], (size, str(arguments.data)), arguments)
+    return [_row(case, engine, size, runs) for engine, runs in found.items()]
 
 
-def _row(case: str, engine: str, size: int, runs: list[dict[str, Any]], missing: str | None) -> dict[str, Any]:
+def _row(case: str, engine: str, size: int, runs: list[dict[str, Any]] | str) -> dict[str, Any]:
     head = {"case": case, "path": "intervals", "rows": size, "tool": engine, "package": engine}
-    if missing or not runs:
-        return {**head, "status": "not run", "reason": missing or "no run"}
-    numbers = {key: spread([run[key] for run in runs]) for key in ("seconds", "cpu", "memory_mb")}
-    return {**head, "status": "ok", "replicates": runs[0]["replicates"], **numbers}
+    replicates = {} if isinstance(runs, str) else {"replicates": runs[0]["replicates"]}
+    return row_of({**head, **replicates}, runs)
 
 
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -197,7 +170,7 @@ def report(results: list[dict[str, Any]]) -> str:
         ours, *others = [row for row in rows if row["case"] == case]
         base = ours["cpu"]["median"]
         lines.append(f"| {TEXT[case].format(ours['rows'])} | {base:.2f} s | {_others(others, base)} |")
-    return "\n\n".join(["\n".join(lines), *map(_conditions, results)])
+    return "\n\n".join(["\n".join(lines), *(conditions(result, _CONDITIONS) for result in results)])
 
 
 def _others(rows: list[dict[str, Any]], base: float) -> str:
@@ -211,16 +184,10 @@ def _others(rows: list[dict[str, Any]], base: float) -> str:
     return "; ".join(cells)
 
 
-def _conditions(result: dict[str, Any]) -> str:
-    versions = result.get("versions", {})
-    return (
-        f"Median CPU seconds of {result['repeats']} processes, in turn, imports, matching and the first calls not"
-        " counted. hotcoco's `compare` takes the replicates of the difference of two models, ours those of one and"
-        " as many samples of half of the images, which the interval is made of."
-        f" {result['machine']['processor']}, {result['machine']['cpus']} CPUs, Python {result['machine']['python']}"
-        f"{''.join(f', {name} {version}' for name, version in versions.items() if version)}."
-        f" Commit {result['commit'][:10]}, {result['date'][:10]}."
-    )
+_CONDITIONS = (
+    "imports, matching and the first calls not counted. hotcoco's `compare` takes the replicates of the difference of"
+    " two models, ours those of one and as many samples of half of the images, which the interval is made of."
+)
 
 
 if __name__ == "__main__":

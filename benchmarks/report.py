@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    analysis,
     evaluation,
     failures,
     gpu_table,
@@ -56,6 +57,7 @@ _SECTIONS = {
     "evaluation": "Evaluation runs",
     "failures": "Runs whose judge fails for some prompts",
     "intervals": "Intervals",
+    "analysis": "Error analysis",
     "offline": "Offline evaluation of shards",
     "studio": "Studio",
 }
@@ -276,6 +278,7 @@ TEXTS = {
     "evaluation": evaluation.report,
     "failures": failures.report,
     "intervals": intervals.report,
+    "analysis": analysis.report,
     "offline": offline.report,
     "studio": studio.report,
     "valor_detection": valor_text,

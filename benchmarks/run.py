@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import (
+    analysis,
     classification,
     detection,
     evaluation,
@@ -44,6 +45,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "text": (texts.CASES, texts.benchmark),
     "evaluation": (evaluation.CASES, evaluation.benchmark),
     "failures": (failures.CASES, failures.benchmark),
+    "analysis": (analysis.CASES, analysis.benchmark),
     "intervals": (intervals.CASES, intervals.benchmark),
     "offline": (offline.CASES, offline.benchmark),
     "small": (small.CASES, small.benchmark),
