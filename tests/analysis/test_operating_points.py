@@ -149,8 +149,8 @@ def test_classes_pooled_by_the_evaluation() -> None:
     assert point_of(points, None) == point_of(points, "all")
 
 
-def test_one_image_by_hand() -> None:
-    """Two ground truths of a class; scores 0.9 hit, 0.8 wrong, 0.7 hit and wrong, 0.1 wrong."""
+def _one_image() -> Result:
+    """Of the cat two ground truths; scores 0.9 hit, 0.8 wrong, 0.7 hit and wrong, 0.1 wrong."""
     box = {"image_id": 1, "area": 100, "iscrowd": 0}
     boxes = [[0, 0, 10, 10], [50, 50, 10, 10], [90, 0, 10, 10]]
     truth = {
@@ -167,7 +167,11 @@ def test_one_image_by_hand() -> None:
     results += [
         {"image_id": 1, "category_id": 5, "bbox": boxes[at], "score": score} for at, score in ((2, 0.9), (0, 0.8))
     ]
-    result = ours((truth, results)).result()
+    return ours((truth, results)).result()
+
+
+def test_one_image_by_hand() -> None:
+    result = _one_image()
 
     def point(name: str = "cat", **purpose: Any) -> list[float]:
         return list(point_of(result.operating_points(**purpose), name).values())

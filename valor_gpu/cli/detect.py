@@ -84,6 +84,22 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         help="strict (default): as pycocotools, or lvis-api, to the last bit; corrected: without their quirks, such as"
         " ids that are 0 or repeat; also takes files without area, iscrowd or num_keypoints")  # fmt: skip
     add("--per-class", action="store_true", help="also print one line per class")
+    _add_pictures(detect)
+    add_store_options(detect)
+    add("--store-score", type=score, metavar="S",
+        help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
+        " default: 0.25. AP takes all")  # fmt: skip
+    add_image_interval_options(detect)
+    add_slice_options(detect, "; crowding, image_size, size and aspect_ratio need no table")
+    add_analysis_options(detect)
+    add_fail_under_option(detect)
+    add_report_options(detect)
+    detect.set_defaults(run=run)
+
+
+def _add_pictures(detect: argparse.ArgumentParser) -> None:
+    """Adds the options of pictures."""
+    add = detect.add_argument
     add("--plot", type=output_path, metavar="FILE", help="draw precision over recall as .png, .svg, .pdf, ...")
     add("--overlay", type=output_path, metavar="DIR",
         help="draw the images with most errors at IoU 0.5 (OKS 0.5 for keypoints) as pictures in this folder, which is"
@@ -95,16 +111,6 @@ def add_options(detect: argparse.ArgumentParser) -> None:
         help="folder of the photos that --overlay and --report draw on, by the file_name of the images in --gt; an"
         " image whose photo is not there is drawn on a plain canvas, with a warning; with --store, of what Studio"
         " shows")  # fmt: skip
-    add_store_options(detect)
-    add("--store-score", type=score, metavar="S",
-        help="with --store: leave detections below this score out of the images, their F1 and the confusion matrix;"
-        " default: 0.25. AP takes all")  # fmt: skip
-    add_image_interval_options(detect)
-    add_slice_options(detect, "; crowding, image_size, size and aspect_ratio need no table")
-    add_analysis_options(detect)
-    add_fail_under_option(detect)
-    add_report_options(detect)
-    detect.set_defaults(run=run)
 
 
 def _iou_type(text: str) -> str:
