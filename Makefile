@@ -90,7 +90,12 @@ demo: setup
 	@echo
 	@$(PY) examples/training_loop.py
 	@echo
-	@echo "Masks of the same images, and pictures of those with most errors:"
+	@echo "A detector on other images: what its errors cost, and a report of them in one file:"
+	@echo
+	@$(VENV)/bin/valor-gpu detect --gt examples/data/instances_val2017_100.json --dt examples/data/yolact_resnet50.json \
+	  --errors --by size,crowding --report demo_out/errors.html
+	@echo
+	@echo "Masks of the first images, and pictures of those with most errors:"
 	@echo
 	@$(VENV)/bin/valor-gpu detect $(MASKS) --overlay demo_out/worst --overlay-count 5 --json demo_out/masks.json
 	@echo
@@ -117,7 +122,7 @@ demo: setup
 	@echo
 	@$(PY) examples/evaluate_texts.py demo_out/evaluation
 	@echo
-	@echo "report: demo_out/evaluation/report.html"
+	@echo "reports: demo_out/errors.html, demo_out/evaluation/report.html"
 	@echo "in a browser, at the address that it prints: $(VENV)/bin/valor-gpu studio --store demo_out/evaluation/store.sqlite"
 	@echo "pictures: demo_out/*.png, demo_out/worst, demo_out/lowest   numbers: demo_out/*.json   kernels: $(VENV)/bin/valor-gpu doctor"
 

@@ -374,3 +374,13 @@ def test_bad_choices(choices: dict[str, Any], error: type[Exception], message: s
     result = ours(dataset(scored_scene(0))).result()
     with pytest.raises(error, match=message):
         result.operating_points(**choices)
+
+
+def test_the_text_has_a_line_per_class_with_a_threshold() -> None:
+    points = _one_image().operating_points(recall=0.75)
+    lines = str(points).splitlines()
+    assert lines[0].split() == ["class", "score_threshold", "precision", "recall", "f1"]
+    assert lines[1].split() == ["all", "together", "nan", "nan", "nan", "nan"]
+    assert lines[2].split() == ["cat", "0.7000", "0.5000", "1.0000", "0.6667"]
+    assert [line.split()[0] for line in lines[3:]] == ["bee", "all", "images", str(points.signature).split()[0]]
+    assert lines[4] == "all together: no threshold reaches recall 0.75: the highest recall is 0.6"

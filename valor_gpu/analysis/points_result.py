@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.analysis.score_rankings import Ranking
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
-from valor_gpu.exports.intervals import bounds_text, exists
-from valor_gpu.exports.result_text import result_text
-from valor_gpu.exports.texts import value_text
+from valor_gpu.exports.intervals import bounds_text, exists, interval_lines
+from valor_gpu.exports.table_text import table_text
 from valor_gpu.result import Result, require_matplotlib
 from valor_gpu.stats.intervals import Bootstrap
 
@@ -90,26 +89,26 @@ class OperatingPoints(Result):
         return plot_points(self, own["_f_name"], own["_pooled"], own["_rankings"], ax, **options)
 
     def __str__(self) -> str:
-        common = {name: value for name, value in self.values.items() if not isinstance(value, Mapping)}
-        text = result_text(common, self.counts, str(self.signature), self.reason, self.intervals)
-        return "\n".join([*self._class_lines(list(common)), text])
+        names = [name for name in self.values if f"{name}_per_class" in self.values]
+        keys = [None, *vars(self)["_rankings"]]
+        rows = [(key, [self._number(name, key) for name in names]) for key in keys]
+        rows = [(key, numbers) for key, numbers in rows if key is None or not math.isnan(numbers[0])]
+        columns: dict[str, list[Any]] = {"class": ["all together" if key is None else key for key, _ in rows]}
+        for place, name in enumerate(names):
+            columns[name] = [numbers[place] for _, numbers in rows]
+            if self.intervals:
+                columns[f"{name} interval"] = [self._bounds(name, key) for key, _ in rows]
+        counts = ", ".join(f"{name} {count:,}" for name, count in self.counts.items() if count)
+        why = [] if not math.isnan(rows[0][1][0]) else [f"all together: {self.reason(_COMMON)}"]
+        return table_text(columns, len(rows), [*why, counts, str(self.signature), *interval_lines(self.intervals)])
 
-    def _class_lines(self, names: list[str]) -> Iterator[str]:
-        """Yields a table of the classes that have a threshold; F with its interval, where it has one."""
-        rows = [["class", *names]]
-        for name in vars(self)["_rankings"]:
-            numbers = [self.values[f"{each}_per_class"][name] for each in names]
-            if not math.isnan(numbers[0]):
-                interval = self.intervals.get(f"{vars(self)['_f_name']}_per_class/{name}")
-                bounds = [bounds_text(interval)] if interval is not None and exists(interval) else []
-                rows.append([name, *map(value_text, numbers), *bounds])
-        if len(rows) > 1:
-            rows.append(["all at one threshold", *(value_text(self.values[each]) for each in names)])
-            widths = [max(len(row[place]) for row in rows) for place in range(len(names) + 1)]
-            for first, *cells in rows:
-                aligned = (f"{cell:>{width}}" for cell, width in zip(cells, [*widths[1:], 0]))
-                yield "  ".join([f"{first:<{widths[0]}}", *aligned]).rstrip()
-            yield ""
+    def _number(self, name: str, key: str | None) -> float:
+        found: float = self.values[name] if key is None else self.values[f"{name}_per_class"][key]
+        return found
+
+    def _bounds(self, name: str, key: str | None) -> str:
+        interval = self.intervals.get(name if key is None else f"{name}_per_class/{key}")
+        return "" if interval is None or not exists(interval) else bounds_text(interval)
 
     def lines(self, form: str) -> str:
         """Returns text to paste into a program that uses the thresholds.
