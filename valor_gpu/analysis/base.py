@@ -78,12 +78,12 @@ class Analysis:
         """Returns the names of the files of the images, None where they are not known."""
         return None
 
-    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+    def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist.
 
         Args:
             name: of the number.
-            numbers: all of the group.
+            empty: whether the first number of the group does not exist either.
         """
         return "nothing in the images counts for it"
 

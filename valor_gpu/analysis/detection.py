@@ -158,9 +158,9 @@ class DetectionAnalysis(Analysis, ABC):
         names = [] if fields is None else [fields(image).get("file_name") for image in range(self.images)]
         return [str(name) for name in names] if names and None not in names else None
 
-    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+    def reason_of(self, name: str, empty: bool) -> str:
         """See :class:`Analysis`."""
         from valor_gpu.reduce.coco_summary import absent_reasons
 
-        own = {each: numbers[each] for each in ("map", name) if each in numbers}
-        return absent_reasons({"map": math.nan, **own}).get(name, "no ground truth counts for it")
+        first = math.nan if empty else 0.0
+        return absent_reasons({"map": first, name: math.nan}).get(name, "no ground truth counts for it")

@@ -226,10 +226,12 @@ def _number_columns(
     analysis: Analysis, found: GroupNumbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
+    empty = np.isnan(found.table[:, 0]).tolist() if names else []
     for name in names:
         values = columns[name] = found.column(name)
         missing = np.flatnonzero(np.isnan(values)).tolist()
-        reasons = {place: analysis.reason_of(name, found[place]) for place in missing}
+        known = {none: analysis.reason_of(name, none) for none in (False, True)} if missing else {}
+        reasons = {place: known[empty[place]] for place in missing}
         if made is not None:
             ends = [each.get(name, _NO_INTERVAL) for each in made]
             columns[f"{name}_low"] = np.array([interval.low for interval in ends])

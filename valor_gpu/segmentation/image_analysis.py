@@ -60,7 +60,7 @@ class ImageAnalysis(Analysis):
         """Returns the names of the files of the images, None where they are not known."""
         return self._template.file_names
 
-    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+    def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist."""
         return self._template.absent
 

@@ -60,7 +60,7 @@ class LabelMapAnalysis(Analysis):
         """Returns the numbers of every image; see :meth:`valor_gpu.result.Result.images`."""
         return image_table(self, self._state(), self._choices, **choices)
 
-    def reason_of(self, name: str, numbers: Mapping[str, float]) -> str:
+    def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist."""
         return "no pixel of the images counts for it"
 
