@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 _UNKNOWN = (
-    "{name}() needs the data that the result came from, which no file of a result holds: ask the metric or the"
-    " evaluation for result() again"
+    "{name}() needs the data of a metric of detection or segmentation: ask its result() itself, since a result from a"
+    " file has none"
 )
 
 
@@ -315,4 +315,7 @@ class Analysed(Sliced):
                                  f" {name}()")  # fmt: skip
             check_choice("iou_type", iou_type, kinds)
             return found[iou_type]
+        only = str(getattr(found, "choices", {}).get("iou_type", "none"))
+        if iou_type is not None and iou_type != only:
+            raise InputError(f"iou_type must be None or that of the result, {only}, but got {iou_type!r}")
         return found
