@@ -109,9 +109,9 @@ def slices(
     if isinstance(table, str) and table in BUILT_IN:
         table, columns = None, (table, *columns)
     elif isinstance(table, str) and not columns and not os.path.exists(table):
-        known = ", ".join(map(repr, BUILT_IN))
         raise InputError(
-            f"table must be a table, the path of a file, or one of {known} but got {table!r}{near_names(table, BUILT_IN)}"
+            f"table must be a table, the path of a file, or one of {', '.join(map(repr, BUILT_IN))} but got {table!r}"
+            f"{near_names(table, BUILT_IN)}"
         )
     wanted = [(column,) if isinstance(column, str) else _names_of(column) for column in columns]
     edges = check_bins(bins, [name for names in wanted for name in names])
