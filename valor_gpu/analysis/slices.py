@@ -59,6 +59,14 @@ class Slices(ColumnTable):
         self.numbers = list(numbers)
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, elsewhere: str = "the table") -> str:
+        """Returns the slices as lines, with few of the numbers.
+
+        Args:
+            elsewhere: what has all of them.
+        """
         usual = [name for name in _USUAL if name in self.numbers]
         shown = list(dict.fromkeys((*usual, *self.numbers)))[:_SHOWN]
         counts = [name for name in ("images", "ground_truths") if name in self.columns]
@@ -68,7 +76,7 @@ class Slices(ColumnTable):
         widths = [max(map(len, column)) for column in zip(header, *lines)]
         text = [_line(line, widths) for line in (header, *lines)]
         more = len(self.numbers) - len(shown)
-        return "\n".join([*text, *([f"{more} more numbers are in the table"] if more else [])])
+        return "\n".join([*text, *([f"{more} more numbers are in {elsewhere}"] if more else [])])
 
     def _label(self, row: Mapping[str, Any]) -> str:
         return f"{row['column']}: {'none' if row['value'] is None else row['value']}"

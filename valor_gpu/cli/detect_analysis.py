@@ -107,6 +107,9 @@ def check_analysis(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and not any(getattr(options, each) for each in needed):
             those = " or ".join(map(_flag, needed))
             raise InputError(f"{_flag(name)} needs {those} but that is missing: add it, or leave {_flag(name)} out")
+    iou = options.analysis_iou
+    if iou is not None and not 0 < iou <= 1:
+        raise InputError(f"--analysis-iou must be above 0 and at most 1 but got {iou:g}")
     outputs = [(_flag(name), getattr(options, name)) for name in _ENDS]
     for (flag, path), ends in zip(outputs, _ENDS.values()):
         if path is not None and path.suffix.lower() not in ends:
