@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 _UNKNOWN = (
-    "{name}() needs the data of a metric of detection or segmentation: ask its result() itself, since a result from a"
-    " file has none"
+    "{name}() needs the data that the result came from, which this one does not have: it is from a file, or"
+    " {metric} answers no such questions"
 )
 
 
@@ -304,7 +304,7 @@ class Analysed(Sliced):
         """The analysis that answers; several by prefix where there are several ``iou_type``."""
         own = vars(self)
         if own.get("_analysis") is None:
-            raise InputError(_UNKNOWN.format(name=name))
+            raise InputError(_UNKNOWN.format(name=name, metric=self.signature.get("metric", "its metric")))
         if callable(own["_analysis"]):
             own["_analysis"] = own["_analysis"]()
         found = own["_analysis"]

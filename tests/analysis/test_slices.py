@@ -203,7 +203,7 @@ def test_what_is_no_table_is_an_error(given: Any) -> None:
 
 def test_a_result_of_a_file_has_no_slices(tmp_path: Path) -> None:
     whole().save(tmp_path / "result.json")
-    with pytest.raises(InputError, match=r"by\(\) needs the data of a metric of .*: ask its result"):
+    with pytest.raises(InputError, match=r"by\(\) needs the data that the result came from.*: it is from a file, or"):
         Result.load(tmp_path / "result.json").by(table(), "weather")
     with pytest.raises(InputError, match=r"by\(\) needs the data"):
         Result({"ap": 0.5}, Signature({})).by(table(), "weather")

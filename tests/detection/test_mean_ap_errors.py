@@ -352,6 +352,11 @@ def test_keypoints_are_matched_by_their_records() -> None:
         bits = metric.state().detections[:, 13 + index // 8].numpy() >> index % 8 & 1
         assert int(found.matching(iou).hits.sum()) <= int(bits.sum())
     assert found.matching(0.5).hits.any() and set(found.rows.gt_flags.tolist()) <= {0, 2}
+    with pytest.raises(InputError, match=r"errors\(\) is not defined for keypoints .*, as TIDE is about IoU"):
+        metric.result().errors()
+    for question in (metric.result().olrp, metric.result().matches):
+        with pytest.raises(InputError, match=r"is not defined for keypoints .* no pairs of them: ask a COCOeval"):
+            question()
 
 
 def test_detections_out_of_the_range_of_areas_are_no_false_positives() -> None:

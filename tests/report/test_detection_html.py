@@ -263,7 +263,7 @@ def test_bad_arguments(result: Result) -> None:
         detection_report(result, worst=0)
     with pytest.raises(InputError, match="iou must be"):
         detection_report(result, iou=1.5)
-    with pytest.raises(InputError, match="needs the data of a metric of detection or segmentation"):
+    with pytest.raises(InputError, match="needs the data that the result came from"):
         detection_report(Result({"map": 0.5}, Signature({})))
 
 

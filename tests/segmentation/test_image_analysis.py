@@ -79,7 +79,7 @@ def test_a_result_answers_of_what_it_came_from() -> None:
     metric.update(*batch)
     metric.reset()
     assert repr(analysis_of(result).numbers_of(GROUPS)) == repr(expected)
-    with pytest.raises(InputError, match=r"by\(\) needs the data of a metric"):
+    with pytest.raises(InputError, match=r"by\(\) needs the data that the result came from"):
         analysis_of(pickle.loads(pickle.dumps(result)))
 
 
