@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
 
 _PURPOSES = "beta=1, precision=0.9, recall=0.8 or cost=1,5"
 _OPTIONS = ("errors", "operating_points", "images_csv", "matches", "report")
@@ -144,6 +145,7 @@ def answers(
     inputs: Inputs | None,
     progress: Progress,
     slices: Slices | None = None,
+    intervals: Bootstrap | None = None,
 ) -> Answers:
     """Answers what the options ask, and writes their files.
 
@@ -153,6 +155,7 @@ def answers(
         inputs: the input files.
         progress: takes one step, where something is asked.
         slices: of ``--by``, for the report.
+        intervals: of ``--intervals``, for the operating points.
     """
     found = Answers([], {}, [])
     if not analysis_is_asked(options):
@@ -170,7 +173,7 @@ def answers(
             found.texts.append(str(errors))
             found.documents["errors"] = errors.to_dict()
     if options.operating_points is not None:
-        points = result.operating_points(**options.operating_points, **iou)
+        points = result.operating_points(**options.operating_points, **iou, intervals=intervals)
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
         if options.operating_lines is not None:
