@@ -282,7 +282,7 @@ def test_slices_of_objects_stand_beside_those_of_images() -> None:
         known = [name for name in found.numbers if name in alone]
         assert bits(row[name] for name in known) == bits(alone[name] for name in known)
         if row["column"] == "size":
-            assert math.isnan(row["map_small"]) and row["map_small_reason"] == "slices of objects have none"
+            assert math.isnan(row["map_small"]) and row["map_small_reason"] == "not of slices of objects"
     own = {**table(), "size": ["big"] * len(image_ids())}
     assert [row["value"] for row in whole().by(own, "size").rows()] == ["big"]
 

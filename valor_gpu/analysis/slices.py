@@ -179,7 +179,7 @@ def _joined(parts: Sequence[Slices]) -> Slices:
 
 def _values_and_reasons(part: Slices, name: str) -> tuple[Any, Sequence[str | None]]:
     if name not in part.columns:
-        return np.full(len(part), math.nan), ["slices of objects have none"] * len(part)
+        return np.full(len(part), math.nan), ["not of slices of objects"] * len(part)
     return part.columns[name], part.columns.get(f"{name}_reason", [None] * len(part))
 
 
