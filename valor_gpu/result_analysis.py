@@ -304,7 +304,7 @@ class Analysed(Sliced):
         """The analysis that answers; several by prefix where there are several ``iou_type``."""
         own = vars(self)
         if own.get("_analysis") is None:
-            raise InputError(_UNKNOWN.format(name=name, metric=self.signature.get("metric", "its metric")))
+            raise InputError(_UNKNOWN.format(name=name, metric=own.get("signature", {}).get("metric", "its metric")))
         if callable(own["_analysis"]):
             own["_analysis"] = own["_analysis"]()
         found = own["_analysis"]
