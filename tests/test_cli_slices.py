@@ -44,7 +44,7 @@ def test_detect_prints_slices_and_writes_them(table: Path, tmp_path: Path, capsy
     assert [line.split("  ")[0] for line in lines[start + 1 : start + 6]] == [
         "weather: rain", "weather: sun", "hour: below 6", "hour: 6 to below 12", "hour: 12 or above"
     ]  # fmt: skip
-    assert "weather, hour: sun, 12 or above" in out and "8 more numbers are in the table" in out
+    assert "weather, hour: sun, 12 or above" in out and "8 more numbers are in --json" in out
     found = json.loads(path.read_text())["slices"]
     assert [(row["column"], row["value"], row["images"]) for row in found[:2]] == [
         ("weather", "rain", 66), ("weather", "sun", 34)

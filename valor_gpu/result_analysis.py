@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 _UNKNOWN = (
-    "{name}() needs the data that the result came from, which no file of a result holds: ask the metric or the"
-    " evaluation for result() again"
+    "{name}() needs the data that the result came from, which this one does not have: it is from a file, or"
+    " {metric} answers no such questions"
 )
 
 
@@ -304,7 +304,7 @@ class Analysed(Sliced):
         """The analysis that answers; several by prefix where there are several ``iou_type``."""
         own = vars(self)
         if own.get("_analysis") is None:
-            raise InputError(_UNKNOWN.format(name=name))
+            raise InputError(_UNKNOWN.format(name=name, metric=own.get("signature", {}).get("metric", "its metric")))
         if callable(own["_analysis"]):
             own["_analysis"] = own["_analysis"]()
         found = own["_analysis"]
@@ -315,4 +315,7 @@ class Analysed(Sliced):
                                  f" {name}()")  # fmt: skip
             check_choice("iou_type", iou_type, kinds)
             return found[iou_type]
+        only = str(getattr(found, "choices", {}).get("iou_type", "none"))
+        if iou_type is not None and iou_type != only:
+            raise InputError(f"iou_type must be None or that of the result, {only}, but got {iou_type!r}")
         return found

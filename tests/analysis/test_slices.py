@@ -203,7 +203,7 @@ def test_what_is_no_table_is_an_error(given: Any) -> None:
 
 def test_a_result_of_a_file_has_no_slices(tmp_path: Path) -> None:
     whole().save(tmp_path / "result.json")
-    with pytest.raises(InputError, match=r"by\(\) needs the data that the result came from, which no file"):
+    with pytest.raises(InputError, match=r"by\(\) needs the data that the result came from.*: it is from a file, or"):
         Result.load(tmp_path / "result.json").by(table(), "weather")
     with pytest.raises(InputError, match=r"by\(\) needs the data"):
         Result({"ap": 0.5}, Signature({})).by(table(), "weather")
@@ -268,7 +268,23 @@ def test_image_size_is_that_of_the_images() -> None:
     with pytest.raises(InputError, match=r"without a table but got 'weather'"):
         whole().by("crowding", "weather")
     with pytest.raises(InputError, match=r"'size' is of objects: ask for it by itself, by\('size'\)"):
-        whole().by("crowding", "size")
+        whole().by("crowding", ("crowding", "size"))
+    with pytest.raises(InputError, match=r"one of 'crowding', .* but got 'crowdin'; did you mean 'crowding'\?"):
+        whole().by("crowdin")
+
+
+def test_slices_of_objects_stand_beside_those_of_images() -> None:
+    found = whole().by(table(), "weather", "size", "crowding")
+    parts = [whole().by(table(), "weather"), whole().by("size"), whole().by("crowding")]
+    for name in ("column", "value", "images", "ground_truths"):
+        assert found[name] == [value for part in parts for value in part[name]]
+    for row, alone in zip(found.rows(), [row for part in parts for row in part.rows()]):
+        known = [name for name in found.numbers if name in alone]
+        assert bits(row[name] for name in known) == bits(alone[name] for name in known)
+        if row["column"] == "size":
+            assert math.isnan(row["map_small"]) and row["map_small_reason"] == "not of slices of objects"
+    own = {**table(), "size": ["big"] * len(image_ids())}
+    assert [row["value"] for row in whole().by(own, "size").rows()] == ["big"]
 
 
 # ------------------------------------------------------------------------------------------------------------ intervals

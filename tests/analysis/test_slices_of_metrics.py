@@ -9,7 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from valor_gpu.detection import MeanAveragePrecision, mAP
+from valor_gpu.detection import (
+    AP,
+    DetectionConfusionMatrix,
+    DetectionCounts,
+    DetectionDetailedPrecisionRecallCurve,
+    DetectionExamples,
+    DetectionF1,
+    DetectionPrecisionRecallCurve,
+    MeanAveragePrecision,
+    mAP,
+)
+from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import numbers_of
 
 IMAGES = 30
@@ -61,3 +72,43 @@ def test_rows_without_ids_are_images_as_they_came() -> None:
         {"weather": kinds}, {"image_id": list(range(IMAGES)), "weather": kinds}
     ))  # fmt: skip
     assert repr(found.rows()) == repr(expected.rows())
+
+
+def test_numbers_of_arrays_have_the_names_of_classes_and_thresholds() -> None:
+    """A slice without a class has no number of it; a place in an array would be that of another class."""
+    boxes = torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]])
+    of_preds, of_target = ([1, 3], [3, 3], []), ([1, 1], [3, 3], [])
+    preds = [
+        {
+            "boxes": boxes[: len(labels)],
+            "scores": torch.tensor([0.9, 0.6])[: len(labels)],
+            "labels": torch.tensor(labels).long(),
+        }
+        for labels in of_preds
+    ]
+    target = [{"boxes": boxes[: len(labels)], "labels": torch.tensor(labels).long()} for labels in of_target]
+
+    def slices(make: Callable[[], Any]) -> list[dict[str, Any]]:
+        metric = make()
+        metric.update(preds, target)
+        found = metric.result().by({"image_id": [0, 1, 2], "place": ["a", "b", "nowhere"]}, "place").rows()
+        numbers = [value for name, value in found[2].items() if name.startswith(("f1", "ap")) and "reason" not in name]
+        assert np.isnan(numbers).all()
+        return list(found[:2])
+
+    first, second = slices(lambda: DetectionF1(iou_thresholds=[0.5], score_thresholds=[0.5, 0.8]))
+    assert first["f1/1/iou 0.5/score 0.5"] == pytest.approx(2 / 3) and second["f1/3/iou 0.5/score 0.5"] == 1
+    assert second["f1/3/iou 0.5/score 0.8"] == pytest.approx(2 / 3) and np.isnan(second["f1/1/iou 0.5/score 0.5"])
+    first, second = slices(DetectionCounts)
+    assert first["tp/1/iou 0.5/score 0.5"] == 1 == first["fp/3/iou 0.75/score 0.5"] and first["ground_truths/1"] == 2
+    first, _ = slices(DetectionConfusionMatrix)
+    assert first["confusion_matrix/iou 0.5/score 0.5/1/3"] == 1 == first["confusion_matrix/iou 0.5/score 0.5/1/1"]
+    assert first["unmatched_predictions/iou 0.5/score 0.5/3"] == 0
+    first, _ = slices(lambda: DetectionPrecisionRecallCurve(score_thresholds=[0.5, 0.8]))
+    assert first["recall/1/score 0.5"] == 0.5 and first["fp/3/score 0.5"] == 1
+    first, _ = slices(lambda: DetectionDetailedPrecisionRecallCurve(score_thresholds=[0.5]))
+    assert first["fp/misclassifications/3/score 0.5"] == 1 and not any("examples" in name for name in first)
+    first, _ = slices(AP)
+    assert "ap_50/1" in first and not any(name.startswith(("precision", "recall", "iou")) for name in first)
+    with pytest.raises(InputError, match=r"by\(\) is not defined for results of DetectionExamples"):
+        slices(DetectionExamples)

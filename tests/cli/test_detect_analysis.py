@@ -145,6 +145,7 @@ def test_report_on_photos(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["--matches", "a.xml"], "--matches must end in .csv or .parquet or .json but got a.xml"),
         (["--images-csv", "no/such/folder/a.csv"], "--images-csv must lie in a folder that exists"),
         (["--report", "a.html", "--images", "no_folder"], "--images must be a folder but no_folder does not exist"),
+        (["--errors", "--analysis-iou", "2"], "--analysis-iou must be above 0 and at most 1 but got 2"),
         (["--errors", "--analysis-iou", "0.05"], "background must be above 0 and below iou"),
         (["--images", "."], "--overlay must be given with --images but is not"),
     ],
@@ -152,6 +153,14 @@ def test_report_on_photos(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 def test_what_is_rejected(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, text, errors = detect(capsys, *options)
     assert status == BAD_INPUT and text == "" and message in errors
+
+
+def test_thresholds_have_the_intervals_that_are_asked_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    _, text, _ = detect(capsys, "--operating-points", "--intervals", "40", "--json", path)
+    found = json.loads(path.read_text())["operating_points"]["intervals"]["f1"]
+    line = next(line for line in text.splitlines() if line.startswith("all together"))
+    assert f"({found['low']:.3f} to {found['high']:.3f})" in line
 
 
 def test_one_file_for_two_options_is_rejected(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

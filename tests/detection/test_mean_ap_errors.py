@@ -339,7 +339,7 @@ def test_questions_say_what_they_need() -> None:
     assert found.matching(0.9) is found.matching(0.8999999999999999)
     with_pairs = analysis(fed([boxes()], box_format="xywh", errors=0.25))
     assert with_pairs.matching(0.9) is with_pairs.matching(0.8999999999999999)
-    with pytest.raises(InputError, match=r"iou must be above 0 and at least 0.25 but got 0.2"):
+    with pytest.raises(InputError, match=r"iou and background must be at least 0.25, from which on .*, but got 0.2"):
         with_pairs.matching(0.2)
 
 
@@ -352,6 +352,11 @@ def test_keypoints_are_matched_by_their_records() -> None:
         bits = metric.state().detections[:, 13 + index // 8].numpy() >> index % 8 & 1
         assert int(found.matching(iou).hits.sum()) <= int(bits.sum())
     assert found.matching(0.5).hits.any() and set(found.rows.gt_flags.tolist()) <= {0, 2}
+    with pytest.raises(InputError, match=r"errors\(\) is not defined for keypoints .*, as TIDE is about IoU"):
+        metric.result().errors()
+    for question in (metric.result().olrp, metric.result().matches):
+        with pytest.raises(InputError, match=r"is not defined for keypoints .* no pairs of them: ask a COCOeval"):
+            question()
 
 
 def test_detections_out_of_the_range_of_areas_are_no_false_positives() -> None:

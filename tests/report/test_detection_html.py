@@ -167,6 +167,16 @@ def test_slices_and_precomputed_answers_are_shown(result: Result) -> None:
     assert page.count('class="scene" ') == 2
 
 
+def test_classes_without_a_threshold_are_grouped_by_their_reason(result: Result) -> None:
+    points = result.operating_points(precision=0.95)
+    reasons = [points.reason(f"score_threshold_per_class/{name}") for name in points.values["f1_per_class"]]
+    details = {reason.partition(": ")[2] for reason in reasons if reason and ": " in reason}
+    assert len(details) > 1
+    text = Page(detection_report(result, "model", operating_points=points)).text
+    assert text.count("no threshold: no threshold reaches precision 0.95") == 1
+    assert all(f"({detail})" in text for detail in details)
+
+
 def test_texts_of_others_are_escaped() -> None:
     names = ['<b>cat & "dog"\'</b>', "חתול\u202eevil", "a\x00b</title><script>x()</script>"]
     truth, found = small(names, "<img src=x onerror=y>.png")

@@ -88,5 +88,13 @@ def test_sums_over_images_are_an_error(name: str) -> None:
     choices = dict(SEGMENTS[0][1], keep_images=False) if "Panoptic" in name else {"num_classes": CLASSES}
     more = dict(aggregation_level="global", input_format="index") if name == "DiceScore" else {}
     metric = updated(partial(getattr(segmentation, name), **choices, **more), images(name), [range(IMAGES)])
-    with pytest.raises(InputError, match=r"questions about images need the counts of every image: .*keep_images=True"):
-        analysis_of(metric.result())
+    result = metric.result()
+    with pytest.raises(InputError, match=r"^by\(\) needs the counts of every image: .*keep_images=True"):
+        result.by({"weather": ["sun"] * IMAGES}, "weather")
+    with pytest.raises(InputError, match=r"^worst_slices\(\) needs the counts of every image: .*keep_images=True"):
+        result.worst_slices({"weather": ["sun"] * IMAGES}, "weather")
+    with pytest.raises(InputError, match=r"^images\(\) needs the counts of every image: .*keep_images=True"):
+        result.images()
+    for question in (result.errors, result.operating_points, result.matches):
+        with pytest.raises(InputError, match=rf"^{question.__name__}\(\) is not defined for results of {name}$"):
+            question()

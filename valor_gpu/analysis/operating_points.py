@@ -92,6 +92,10 @@ def chosen_images(images: int, fraction: float, seed: int) -> NDArray[np.bool_]:
     return found
 
 
+def _no_truth(of: str) -> str:
+    return NO_TRUTH if of == "the class" else NO_TRUTH.replace(" of the class", "")
+
+
 @frozen
 class Point:
     """The chosen threshold of a ranking.
@@ -118,12 +122,12 @@ class Point:
             of: ``the class`` or ``all classes``.
         """
         if not self.choosing.positives:
-            return NO_TRUTH.replace("the class", of) + _CHOOSING * self.split
+            return _no_truth(of) + _CHOOSING * self.split
         if self.place == NOTHING:
             return self._unreached(of)
         if name == "precision":
             return f"no detection of {of}{_REPORTED} reaches the threshold"
-        return NO_TRUTH.replace("the class", of) + _REPORTED * self.split
+        return _no_truth(of) + _REPORTED * self.split
 
     def _unreached(self, of: str) -> str:
         tp, fp, purpose = self.choosing.tp, self.choosing.fp, self.purpose

@@ -118,7 +118,11 @@ def _matched(rows: Sequence[Any], keys: Sequence[Any], column: str, by_place: bo
     known = set(texts)
     unknown = [rows[place] for text, place in places.items() if text not in known]
     if unknown:
-        how = ": image_id must count images from 0 as they came, since the metric knows no ids" if by_place else ""
+        how = (
+            ": image_id must count images from 0 as they came, since the metric knows no ids"
+            if by_place
+            else (f", where the result has {', '.join(map(repr, keys[:3]))}{', ...' if len(keys) > 3 else ''}")
+        )
         raise InputError(
             f"table must have rows of images of the result alone but {len(unknown)} of {len(rows)} are of none, the"
             f" first is {column} {unknown[0]!r}{how}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -28,7 +29,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.texts import value_text
-from valor_gpu.inputs.value_tables import read_columns
+from valor_gpu.inputs.value_tables import Columns, read_columns
 from valor_gpu.reduce.grouped_detection import GroupNumbers
 from valor_gpu.stats.intervals import Bootstrap, Interval
 
@@ -58,6 +59,14 @@ class Slices(ColumnTable):
         self.numbers = list(numbers)
 
     def __str__(self) -> str:
+        return self.text()
+
+    def text(self, elsewhere: str = "the table") -> str:
+        """Returns the slices as lines, with few of the numbers.
+
+        Args:
+            elsewhere: what has all of them.
+        """
         usual = [name for name in _USUAL if name in self.numbers]
         shown = list(dict.fromkeys((*usual, *self.numbers)))[:_SHOWN]
         counts = [name for name in ("images", "ground_truths") if name in self.columns]
@@ -67,7 +76,7 @@ class Slices(ColumnTable):
         widths = [max(map(len, column)) for column in zip(header, *lines)]
         text = [_line(line, widths) for line in (header, *lines)]
         more = len(self.numbers) - len(shown)
-        return "\n".join([*text, *([f"{more} more numbers are in the table"] if more else [])])
+        return "\n".join([*text, *([f"{more} more numbers are in {elsewhere}"] if more else [])])
 
     def _label(self, row: Mapping[str, Any]) -> str:
         return f"{row['column']}: {'none' if row['value'] is None else row['value']}"
@@ -107,11 +116,37 @@ def slices(
     """
     if isinstance(table, str) and table in BUILT_IN:
         table, columns = None, (table, *columns)
+    elif isinstance(table, str) and not columns and not os.path.exists(table):
+        raise InputError(
+            f"table must be a table, the path of a file, or one of {', '.join(map(repr, BUILT_IN))} but got {table!r}"
+            f"{near_names(table, BUILT_IN)}"
+        )
     wanted = [(column,) if isinstance(column, str) else _names_of(column) for column in columns]
     edges = check_bins(bins, [name for names in wanted for name in names])
-    if table is None and len(wanted) == 1 and wanted[0][0] in OBJECT_COLUMNS:
-        return object_slices(analysis, wanted[0][0], edges, intervals, numbers)
-    parts = dealt_columns(analysis, table, wanted, edges)
+    read = None if table is None else read_columns(table)
+    if any(_of_objects(names, read) for names in wanted):
+        return _joined([
+            object_slices(analysis, names[0], edges, intervals, numbers) if _of_objects(names, read)
+            else _image_slices(analysis, read, [names], edges, intervals, numbers)
+            for names in wanted
+        ])  # fmt: skip
+    return _image_slices(analysis, read, wanted, edges, intervals, numbers)
+
+
+def _of_objects(names: Sequence[str], read: Columns | None) -> bool:
+    """Whether slices are of objects: by an attribute of theirs that no column of the table has the name of."""
+    return len(names) == 1 and names[0] in OBJECT_COLUMNS and (read is None or names[0] not in read)
+
+
+def _image_slices(
+    analysis: Analysis,
+    read: Columns | None,
+    wanted: Sequence[tuple[str, ...]],
+    edges: Mapping[str, Any],
+    intervals: int | Bootstrap | None,
+    numbers: Sequence[str] | None,
+) -> Slices:
+    parts = dealt_columns(analysis, read, wanted, edges)
     groups = [group for part in parts for group in part.groups]
     found = tabled(analysis.numbers_of(groups))
     names = wanted_numbers(found.names, numbers)
@@ -123,6 +158,29 @@ def slices(
     made = [_intervals(analysis, group, intervals) for group in groups] if intervals is not None else None
     choices = {**_signature_of(analysis), **({} if intervals is None else _interval_choices(intervals))}
     return Slices({**head, **_number_columns(analysis, found, names, made)}, choices, names)
+
+
+def _joined(parts: Sequence[Slices]) -> Slices:
+    """Slices one after the other; a number that some of them lack is NaN there, with a reason."""
+    if len(parts) == 1:
+        return parts[0]
+    numbers = list(dict.fromkeys(name for part in parts for name in part.numbers))
+    counts = [name for name in ("images", "ground_truths") if all(name in part.columns for part in parts)]
+    columns: dict[str, Any] = {
+        name: [value for part in parts for value in part.columns[name]] for name in ("column", "value", *counts)
+    }
+    for name in numbers:
+        values, reasons = zip(*(_values_and_reasons(part, name) for part in parts))
+        columns[name] = np.concatenate(values)
+        if any(any(each) for each in reasons):
+            columns[f"{name}_reason"] = [reason for each in reasons for reason in each]
+    return Slices(columns, parts[0].choices, numbers)
+
+
+def _values_and_reasons(part: Slices, name: str) -> tuple[Any, Sequence[str | None]]:
+    if name not in part.columns:
+        return np.full(len(part), math.nan), ["not of slices of objects"] * len(part)
+    return part.columns[name], part.columns.get(f"{name}_reason", [None] * len(part))
 
 
 def _names_of(crossing: Any) -> tuple[str, ...]:

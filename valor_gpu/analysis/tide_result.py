@@ -108,7 +108,7 @@ class DetectionErrors(Result):
 
 
 def _number(value: float, sign: str = "") -> str:
-    return f"{value:{sign}.4f}"
+    return "-" if sign and math.isnan(value) else f"{value:{sign}.4f}"
 
 
 def plot_errors(result: DetectionErrors, ax: Any = None, source: str | None = None, resize: bool = False) -> Any:

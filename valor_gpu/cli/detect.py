@@ -142,7 +142,7 @@ def run(options: argparse.Namespace) -> int:
             notes = _draw(options, evaluated, progress)
             result = _result(options, evaluated, bootstrap, progress)
             slices = slices_of(options, result, bootstrap, progress)
-            found = answers(options, result, inputs, progress, slices)
+            found = answers(options, result, inputs, progress, slices, bootstrap)
             show_slices(slices, found.texts, found.documents)
             progress.step("writing")
             notes = _write(options, evaluated, result, inputs, found) + notes

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+    from valor_gpu.stats.intervals import Bootstrap
 
 _PURPOSES = "beta=1, precision=0.9, recall=0.8 or cost=1,5"
 _OPTIONS = ("errors", "operating_points", "images_csv", "matches", "report")
@@ -107,6 +108,9 @@ def check_analysis(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and not any(getattr(options, each) for each in needed):
             those = " or ".join(map(_flag, needed))
             raise InputError(f"{_flag(name)} needs {those} but that is missing: add it, or leave {_flag(name)} out")
+    iou = options.analysis_iou
+    if iou is not None and not 0 < iou <= 1:
+        raise InputError(f"--analysis-iou must be above 0 and at most 1 but got {iou:g}")
     outputs = [(_flag(name), getattr(options, name)) for name in _ENDS]
     for (flag, path), ends in zip(outputs, _ENDS.values()):
         if path is not None and path.suffix.lower() not in ends:
@@ -141,6 +145,7 @@ def answers(
     inputs: Inputs | None,
     progress: Progress,
     slices: Slices | None = None,
+    intervals: Bootstrap | None = None,
 ) -> Answers:
     """Answers what the options ask, and writes their files.
 
@@ -150,6 +155,7 @@ def answers(
         inputs: the input files.
         progress: takes one step, where something is asked.
         slices: of ``--by``, for the report.
+        intervals: of ``--intervals``, for the operating points.
     """
     found = Answers([], {}, [])
     if not analysis_is_asked(options):
@@ -167,7 +173,7 @@ def answers(
             found.texts.append(str(errors))
             found.documents["errors"] = errors.to_dict()
     if options.operating_points is not None:
-        points = result.operating_points(**options.operating_points, **iou)
+        points = result.operating_points(**options.operating_points, **iou, intervals=intervals)
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
         if options.operating_lines is not None:

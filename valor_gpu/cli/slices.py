@@ -131,5 +131,5 @@ def show_slices(slices: Slices | None, texts: list[str], documents: dict[str, An
     from valor_gpu.exports.leaves import json_value
     from valor_gpu.report.text import printable_lines
 
-    texts.append(printable_lines(str(slices)))
+    texts.append(printable_lines(slices.text("--json")))
     documents["slices"] = [json_value(row) for row in slices.rows()]

@@ -173,6 +173,9 @@ class MeanApAnalysis(DetectionAnalysis):
         ]
 
     def _need_pairs(self, name: str) -> None:
+        if self.reductions.iou_type == ("keypoints",):
+            more = "TIDE is about IoU" if name == "errors()" else "it keeps no pairs of them: ask a COCOeval"
+            raise InputError(f"{name} is not defined for keypoints of {self.metric}, as {more}")
         if not isinstance(self.records, PairColumns):
             raise InputError(_needed(name))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from valor_gpu.analysis.rows import Matching, Pairs, Rows
 from valor_gpu.checks import check_number
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
+from valor_gpu.exports.leaves import leaves, single_numbers
+from valor_gpu.exports.texts import is_array, is_scalar
 from valor_gpu.ops.overlaps import Overlaps, Ranked, rank_overlaps
 from valor_gpu.reduce.overlap_counts import true_positives
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int64]
 _RECALLS = np.linspace(0.0, 1.0, 101)
+_CONFUSIONS = ("confusion_matrix", "unmatched_predictions", "unmatched_ground_truths")
 
 
 class OverlapAnalysis(DetectionAnalysis):
@@ -110,6 +114,52 @@ class OverlapAnalysis(DetectionAnalysis):
     def result_of(self, images: Ints) -> Result:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
         return super().result_of(images) if self._result_of is None else self._result_of(images)
+
+    def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
+        """Computes the numbers of groups; those of arrays by class and thresholds, as ``f1/cat/iou 0.5/score 0.5``.
+
+        Raises:
+            InputError: the metric has no numbers.
+        """
+        values = [self.result_of(group).values for group in groups]
+        if any("classes" not in each and all(map(is_array, each.values())) for each in values):
+            raise self._undefined("by")
+        return [named_numbers(each) for each in values]
+
+
+def named_numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Returns the numbers of a result of Valor's rules by name, without samples of curves and lists of examples.
+
+    Args:
+        values: of the result. An array is ``[C, I, S]``, ``[C, S]`` or ``[C]`` of classes, IoU and score thresholds, of
+            a confusion matrix ``[I, S, C, C]`` or ``[I, S, C]``.
+
+    Example:
+        >>> import numpy as np
+        >>> named_numbers({"tp": np.ones((1, 1)), "classes": np.array([7]), "score_thresholds": np.array([0.5])})
+        {'tp/7/score 0.5': 1.0}
+    """
+    found = single_numbers(values)
+    if "classes" not in values:
+        return found
+    axes = {
+        "classes": [str(label) for label in values["classes"].tolist()],
+        **{
+            name: [f"{name.partition('_')[0]} {threshold:g}" for threshold in values[name].tolist()]
+            for name in ("iou_thresholds", "score_thresholds")
+            if name in values
+        },
+    }
+    thresholds = [name for name in axes if name != "classes"]
+    for name, array in leaves(values):
+        if name in axes or name.endswith("/examples") or is_scalar(array):
+            continue
+        order = ["classes", *thresholds] if array.ndim > 1 else ["classes"]
+        if name in _CONFUSIONS:
+            order = [*thresholds, *["classes"] * (array.ndim - len(thresholds))]
+        for parts, number in zip(product(*(axes[axis] for axis in order)), array.reshape(-1).tolist(), strict=True):
+            found["/".join((name, *parts))] = float(number)
+    return found
 
 
 def result_of_images(metric: OverlapMetric, overlaps: Overlaps, ids: Sequence[int], images: Ints) -> Result:

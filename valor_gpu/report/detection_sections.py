@@ -53,6 +53,8 @@ def number_section(result: Result) -> Html:
 def _figure(result: Result, name: str, value: Any) -> Html:
     number, (words, what) = float(value), title(name)
     between = between_of(result, name)
+    if between and not exists(result.intervals[name]):
+        between = f"no interval: {between}"
     value_line = (tag("span", numbers.number(number, 3), class_="big"), tag("span", between, class_="small dim"))
     parts: list[object] = [tag("h3", words, class_="name"), tag("p", what, class_="small faint")]
     parts.append(tag("p", *value_line, class_="spread"))

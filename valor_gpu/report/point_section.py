@@ -75,10 +75,11 @@ def _classes(found: Result, names: Sequence[str]) -> list[Html]:
         [name_of(of), *(_cell(found, f"{name}_per_class/{of}", columns[name][of]) for name in names)] for of in known
     ]
     parts = [folded_table(heads, rows, "Score thresholds of classes", _MOST_CLASSES, "classes", "even")]
-    absent: dict[str, list[str]] = {}
+    absent: dict[str, list[Html]] = {}
     for of, value in columns[THRESHOLD].items():
         if math.isnan(value):
-            absent.setdefault(found.reason(f"{THRESHOLD}_per_class/{of}") or "no reason known", []).append(of)
+            reason, _, detail = (found.reason(f"{THRESHOLD}_per_class/{of}") or "no reason known").partition(": ")
+            absent.setdefault(reason, []).append(joined([name_of(of), f" ({detail})"]) if detail else name_of(of))
     return parts + [_absent(reason, names) for reason, names in absent.items()]
 
 
@@ -87,7 +88,7 @@ def _cell(found: Result, name: str, value: float) -> Html:
     return joined([numbers.number(value, 3), *([tag("span", between, class_="under")] if between else [])])
 
 
-def _absent(reason: str, names: Sequence[str]) -> Html:
+def _absent(reason: str, names: Sequence[Html]) -> Html:
     have = "class has" if len(names) == 1 else "classes have"
-    listed = tag("p", joined(map(name_of, names), ", "), class_="small dim inside")
+    listed = tag("p", joined(names, ", "), class_="small dim inside")
     return tag("details", tag("summary", f"{len(names):,} {have} no threshold: {reason}"), listed)

@@ -113,7 +113,8 @@ def image_result(
         more: keyword arguments of :class:`Result`.
     """
     template = Template(values, signature, absent, file_names)
-    analysis = unknown_images if state is no_images else partial(_analysis, state, template)
+    known = state is not no_images
+    analysis = partial(_analysis, state, template) if known else UnknownImages(str(signature.get("metric")))
     return Result(values, signature, counts, reasons, state=state, analysis=analysis, **more)
 
 
@@ -123,9 +124,34 @@ def _analysis(state: Callable[[], Resampled], template: Template) -> ImageAnalys
     return ImageAnalysis(found, template)
 
 
-def unknown_images() -> NoReturn:
-    """Raises :class:`InputError`, in place of the analysis of a metric that keeps sums over images."""
-    raise InputError("questions about images need the counts of every image: make the metric with keep_images=True")
+class UnknownImages(Analysis):
+    """Answers of a metric that keeps sums over images: questions about images raise :class:`InputError`.
+
+    Args:
+        metric: its name.
+    """
+
+    image_ids = None
+    images = 0
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+
+    def by(self, table: Any, columns: Sequence[str | Sequence[str]], **choices: Any) -> NoReturn:
+        """Raises; see :meth:`valor_gpu.result.Result.by`."""
+        raise _unknown("by")
+
+    def worst_slices(self, table: Any, columns: Sequence[str], **choices: Any) -> NoReturn:
+        """Raises; see :meth:`valor_gpu.result.Result.worst_slices`."""
+        raise _unknown("worst_slices")
+
+    def image_table(self, **choices: Any) -> NoReturn:
+        """Raises; see :meth:`valor_gpu.result.Result.images`."""
+        raise _unknown("images")
+
+
+def _unknown(name: str) -> InputError:
+    return InputError(f"{name}() needs the counts of every image: make the metric with keep_images=True")
 
 
 def _filled(name: str, whole: Any, numbers: Mapping[str, float]) -> Any:

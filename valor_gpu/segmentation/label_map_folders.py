@@ -31,7 +31,7 @@ from valor_gpu.provenance import host_provenance
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
-from valor_gpu.segmentation.image_analysis import unknown_images
+from valor_gpu.segmentation.image_analysis import UnknownImages
 from valor_gpu.segmentation.label_map_images import KeptCounts, LabelMapAnalysis
 from valor_gpu.segmentation.resampled_images import no_images
 from valor_gpu.segmentation.resampled_label_maps import resampled_label_maps
@@ -339,7 +339,7 @@ class Totals:
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
-        more: dict[str, Any] = {"provenance": host_provenance, "state": no_images, "analysis": unknown_images}
+        more: dict[str, Any] = {"provenance": host_provenance, "state": no_images, "analysis": UnknownImages("segment")}
         if self.keep_images:
             names, kept = list(self.names), tuple(self._kept)
             more["state"] = partial(resampled_label_maps, names, kept, NUMBERS, RATIOS)
