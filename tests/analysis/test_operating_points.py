@@ -317,7 +317,7 @@ def test_filters_of_lines() -> None:
 
 
 @pytest.mark.parametrize(("low", "high", "number"), [
-    (0.0, 1.0, 0.5), (0.31234, 0.31301, 0.313), (0.1, np.nextafter(0.1, 1), 0.1), (-2.0, -1.0, -1.5),
+    (0.0, 1.0, 0.9999), (0.31234, 0.31301, 0.313), (0.1, np.nextafter(0.1, 1), 0.1), (-2.0, -1.0, -1.0001),
 ])  # fmt: skip
 def test_numbers_between_scores(low: float, high: float, number: float) -> None:
     assert between(low, high) == number

@@ -113,8 +113,8 @@ class OperatingPoints(Result):
     def lines(self, form: str) -> str:
         """Returns text to paste into a program that uses the thresholds.
 
-        The programs keep scores above a threshold, so each number lies between the highest score that is left out and
-        the lowest that is kept, with as few digits as tell both apart. A class without a threshold has the common
+        The programs keep scores above a threshold, so each number lies a little below the lowest score that is kept,
+        and not below the highest that is left out. A class without a threshold has the common
         one, and a comment says why; where to keep no detection costs least it has 1, which no score exceeds.
 
         Args:
@@ -162,12 +162,16 @@ class OperatingPoints(Result):
 
 
 def between(low: float, high: float) -> float:
-    """Returns a number of few digits that is at least ``low`` and below ``high``: their middle, rounded.
+    """Returns the number of few digits, at least four, that is closest below ``high`` and at least ``low``.
 
     Example:
-        >>> between(0.31234, 0.31301), between(0.0, 0.9), between(0.5, 0.5000001)
-        (0.313, 0.5, 0.5)
+        >>> between(0.31234, 0.31301), between(0.0, 0.9), between(0.5, 0.50000012)
+        (0.313, 0.8999, 0.5)
     """
-    middle = low + (high - low) / 2
-    rounded = (round(middle, digits) for digits in range(1, _DIGITS + 1))
-    return next((number for number in rounded if low <= number < high), low)
+    for digits in range(4, _DIGITS + 1):
+        scale = 10.0**digits
+        steps = math.floor(high * scale)
+        rounded = round((steps if steps / scale < high else steps - 1) / scale, digits)
+        if low <= rounded < high:
+            return rounded
+    return low
