@@ -89,6 +89,7 @@ class EvaluationAnalysis(DetectionAnalysis):
             raise InputError("analyses need an area range and a limit of detections but accumulate() took none")
         self._taken, self.choices, self.metric = taken, choices, str(choices["metric"])
         self.recall_thresholds = np.asarray(chosen.recalls, np.float64)
+        self.iou_thresholds = np.asarray(taken.params.iouThrs, np.float64).tolist()
         self.image_ids: Sequence[Any] = chosen.keys
         self.images = len(self.image_ids)
 
