@@ -182,6 +182,12 @@ class EvaluationAnalysis(DetectionAnalysis):
 
         return object_numbers(self._taken, attribute, bins)
 
+    def counting_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[int]:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        from valor_gpu.coco.object_bins import counting_objects
+
+        return counting_objects(self._taken, attribute, bins)
+
     def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
         return objects_of_side(getattr(self._rows_taken[0], side), rows)
 

@@ -168,6 +168,11 @@ class MeanApAnalysis(DetectionAnalysis):
             for pair in bins
         ]
 
+    def counting_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[int]:
+        """See :class:`valor_gpu.analysis.base.Analysis`; a ground truth has a bit for each range."""
+        known = [AREA_RANGES[name] for name in self.reductions.areas]
+        return [int(_bit(self._true[0], known.index(pair)).sum()) for pair in bins]
+
     def _need_pairs(self, name: str) -> None:
         if not isinstance(self.records, PairColumns):
             raise InputError(_needed(name))
