@@ -339,7 +339,7 @@ def test_questions_say_what_they_need() -> None:
     assert found.matching(0.9) is found.matching(0.8999999999999999)
     with_pairs = analysis(fed([boxes()], box_format="xywh", errors=0.25))
     assert with_pairs.matching(0.9) is with_pairs.matching(0.8999999999999999)
-    with pytest.raises(InputError, match=r"iou must be above 0 and at least 0.25 but got 0.2"):
+    with pytest.raises(InputError, match=r"iou and background must be at least 0.25, .* but got 0.2"):
         with_pairs.matching(0.2)
 
 
