@@ -30,7 +30,8 @@ class Sliced:
         ``by("crowding")`` slices by the ground truths that count in an image, ``by("image_size")`` by the square root
         of its width times its height in pixels.
         ``by("size")`` and ``by("aspect_ratio")`` slice the objects, by their area in pixels and by width over height of
-        their boxes: ground truths outside of a bin are ignored, and so are detections outside that match none.
+        their boxes: ground truths outside of a bin are ignored, and so are detections outside that match none. As in
+        COCO's area ranges, an object on an edge belongs to both bins, unless ``convention`` is ``corrected``.
 
         Args:
             table: a DataFrame, a table of pyarrow, a mapping of columns, a list of mappings, or the path of a file

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.analysis.outcome_oracle import iou_of, results_of, rows_of, run_kind
-from tests.coco.comparison import OURS, Objects, boxes_of, dataset_of, random_objects
+from tests.coco.comparison import OURS, Objects, boxes_of, dataset_of, load, random_objects, run
 from tests.fuzz import seeds
 from valor_gpu.coco.outcomes import FN, FP, TP, outcomes
 from valor_gpu.errors import InputError
@@ -159,3 +159,17 @@ def test_errors() -> None:
         result.images(iou=1.5)
     with pytest.raises(TypeError, match=r"score must be"):
         result.images(score="high")  # type: ignore[arg-type]
+
+
+def test_a_ground_truth_of_two_hits_hides_no_miss() -> None:
+    """The detection with the id 0 leaves its ground truth free, and the other ground truth is missed all the same."""
+    truth = dataset_of(boxes_of((0, 0, 10, 10), (50, 0, 10, 10)))
+    found = [
+        {"id": n, "image_id": 1, "category_id": 1, "bbox": [0, 0, 10, 10], "area": 100, "iscrowd": 0, "score": 0.5}
+        for n in (0, 3, 5)
+    ]
+    evaluation = OURS.COCOeval(load(OURS, truth), load(OURS, {**truth, "annotations": found}), "bbox")
+    result = run(evaluation, summarize=False).e.result()
+    row = result.images().rows()[0]
+    assert (row["true_positives"], row["false_positives"], row["false_negatives"]) == (2, 1, 1)
+    assert result.matches()["outcome"].tolist().count("false negative") == result.errors().counts["missed"] == 1

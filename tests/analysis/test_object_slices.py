@@ -121,3 +121,30 @@ def test_bad_questions_are_rejected() -> None:
         [{"boxes": torch.tensor([[5.0, 5, 4, 4, 30]]), "labels": torch.tensor([1])}],
     )
     assert np.isnan(rotated.result()._asked("by", None).numbers_of_objects("size", [(1024, 9216)])[0]["map"])
+
+
+def in_bin(row: Any, pair: tuple[float, float], by_ratio: bool) -> bool:
+    value = ratio(row["bbox"]) if by_ratio else row["area"]
+    return bool(pair[0] <= value <= pair[1])
+
+
+@pytest.mark.parametrize("use", [1, 0])
+@pytest.mark.parametrize("attribute", BINS)
+@pytest.mark.parametrize("seed", seeds(3))
+def test_ground_truths_are_those_that_count(seed: int, attribute: str, use: int) -> None:
+    objects = random_objects(seed)
+    result = run(evaluator(OURS, copy.deepcopy(objects)), False, useCats=use).e.result()
+    edges = [0.8, 1.7] if attribute == "aspect_ratio" else [601.5, 2999.5]
+    pairs = [(0.0, edges[0]), tuple(edges), (edges[1], 1e10)]
+    counted = [row for row in objects[0]["annotations"] if not row.get("iscrowd")]
+    wanted = [sum(in_bin(row, pair, attribute == "aspect_ratio") for row in counted) for pair in pairs]
+    found = result.by(attribute, bins={attribute: edges})
+    assert list(found["ground_truths"]) == wanted and 0 < sum(wanted) < len(objects[0]["annotations"])
+
+
+def test_ground_truths_of_a_metric_are_those_that_count() -> None:
+    boxes = torch.tensor([[0.0, 0, 10, 10], [0, 0, 50, 50], [0, 0, 60, 60]])
+    metric = metric_of([])
+    target = {"boxes": boxes, "labels": torch.tensor([1, 1, 2]), "iscrowd": torch.tensor([0, 0, 1])}
+    metric.update([{"boxes": boxes, "labels": torch.tensor([1, 1, 2]), "scores": torch.ones(3)}], [target])
+    assert list(metric.result().by("size")["ground_truths"]) == [1, 1, 0]

@@ -238,3 +238,19 @@ def test_benjamini_yekutieli_by_its_definition() -> None:
         assert adjust_benjamini_yekutieli(values) == pytest.approx(by_hand(values), rel=1e-12, nan_ok=True)
     with pytest.raises(InputError, match=r"p_values must lie in \[0, 1\] but p_values\[1\] is 2"):
         adjust_benjamini_yekutieli([0.5, 2.0])
+
+
+class Rare(Means):
+    """A number of a class that the first two images alone have."""
+
+    def numbers_of(self, groups: Sequence[Any]) -> list[Mapping[str, float]]:
+        held = (np.asarray(group)[np.asarray(group) < 2] for group in groups)
+        return [{"of/cat": float(self.values[of].mean())} if len(of) else {} for of in held]
+
+
+def test_a_class_that_the_other_half_lacks_has_no_p_value() -> None:
+    table = {"camera": ["front", "back"] * 50}
+    choices = {"number": "of/cat", "least": 5, "candidates": 1, "permutations": 40}
+    found = [worst_slices(Rare(np.arange(100)), table, ("camera",), seed=seed, **choices) for seed in range(8)]
+    rows = [row for each in found for row in each.rows()]
+    assert rows and all(math.isnan(row["p_value"]) and row["confirmed"] is False for row in rows)

@@ -70,6 +70,10 @@ class Analysis:
         """
         raise InputError(f"by({attribute!r}) is not defined for results of {self.metric}")
 
+    def counting_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[int] | None:
+        """Returns how many ground truths of each bin count, which :meth:`numbers_of_objects` took; None: not known."""
+        return None
+
     def arrival(self) -> Sequence[int]:
         """Returns the places of arrival of images without ids, counted from 0, in the order of their positions."""
         return range(self.images)

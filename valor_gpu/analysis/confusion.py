@@ -57,7 +57,7 @@ def class_confusion(analysis: DetectionAnalysis, iou: float = 0.5, score: float 
     kept = rows.kept & (rows.scores >= score)
     labels, gt_labels = np.zeros_like(rows.labels), np.zeros_like(rows.gt_labels)
     pooled = replace(rows, classes=["all"], labels=labels, gt_labels=gt_labels, kept=kept)
-    found = match_rows(pooled, analysis.pairs_from(iou), iou)
+    found = match_rows(pooled, analysis.pairs_from(iou), analysis.threshold_of(iou))
     assert found.partners is not None and found.found is not None
     missed = rows.gt_labels[rows.gt_counts & ~found.found]
     alone = rows.labels[found.false_positives]

@@ -29,10 +29,12 @@ class DetectionAnalysis(Analysis, ABC):
     Attributes:
         choices: of the signature of the result: metric, iou_type, limits, and so on.
         recall_thresholds: float64 ``[R]`` at which precision is read.
+        iou_thresholds: of the numbers of the result.
     """
 
     choices: Mapping[str, Any]
     recall_thresholds: NDArray[np.float64]
+    iou_thresholds: Sequence[float] = ()
 
     @abstractmethod
     def make_rows(self) -> Rows:
@@ -73,13 +75,22 @@ class DetectionAnalysis(Analysis, ABC):
     def _matchings(self) -> dict[float, Matching]:
         return {}
 
+    def threshold_of(self, iou: float) -> float:
+        """Returns the threshold of the result that a number stands for, though rounding tells them apart.
+
+        0.9 stands for the 0.8999999999999999 of ``numpy.linspace(0.5, 0.95, 10)``. A number near none is itself.
+        """
+        known = self.iou_thresholds
+        return iou if iou in known else next((each for each in known if math.isclose(each, iou, rel_tol=1e-9)), iou)
+
     def matching(self, iou: float = 0.5) -> Matching:
-        """Returns the outcomes at one IoU threshold, made once for each.
+        """Returns the outcomes at one IoU threshold, see :meth:`threshold_of`, made once for each.
 
         Raises:
             InputError: ``iou`` is not above 0 and at most 1, or below what pairs are known of.
         """
         check_number("iou", iou, 0, 1)
+        iou = self.threshold_of(iou)
         known = self._matchings.get(iou)
         if known is None:
             if not iou:

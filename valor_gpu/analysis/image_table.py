@@ -31,7 +31,7 @@ def image_table(analysis: DetectionAnalysis, iou: float = 0.5, score: float | No
     hits = matching.hits & used
     tp, fp = number(hits, rows.images), number(matching.false_positives & used, rows.images)
     positives = number(rows.gt_counts, rows.gt_images)
-    fn = positives - tp  # a ground truth has at most one hit
+    fn = positives - tp if (missed := missed_of(matching, hits)) is None else number(missed, rows.gt_images)
     columns: dict[str, Any] = {
         "image_id": image_ids_of(rows),
         **_file_names(rows, count),
@@ -67,6 +67,18 @@ def scored(rows: Rows, score: float | None) -> Bools:
 def ignored_of(matching: Matching) -> Bools:
     """Bool ``[D]``: detections within the limit that are neither right nor wrong."""
     return np.asarray(matching.rows.kept & ~matching.hits & ~matching.false_positives)
+
+
+def missed_of(matching: Matching, hits: Bools) -> Bools | None:
+    """Bool ``[G]``: ground truths that count and that none of these hits is of; None where partners are not known.
+
+    They are those that count less the hits, unless detections of ids of 0 or below share one.
+    """
+    if matching.partners is None:
+        return None
+    missed = matching.rows.gt_counts.copy()
+    missed[matching.partners[hits]] = False
+    return missed
 
 
 def image_ids_of(rows: Rows) -> NDArray[Any]:

@@ -32,18 +32,18 @@ _CHOICES = ("iou_type", "protocol", "convention", "max_detection_thresholds", "a
 
 def optimal_lrp(analysis: DetectionAnalysis, iou: float) -> Result:
     """Computes optimal LRP errors; see :meth:`valor_gpu.result.Result.olrp`."""
-    if iou == 1:
-        raise InputError("iou must be above 0 and below 1 but got 1: LRP divides by 1 - iou")
     matching = analysis.matching(iou)
+    if matching.iou == 1:
+        raise InputError(f"iou must be above 0 and below 1 but got {iou:g}: LRP divides by 1 - iou")
     if matching.ious is None:
         _ = analysis.pairs  # raises InputError that names the argument
     classes = matching.rows.classes
-    rankings = rankings_of(matching)[1]
-    table = np.stack([class_errors(ranking, iou) for ranking in rankings], -1) if rankings else np.empty((5, 0))
+    rankings, level = rankings_of(matching)[1], matching.iou
+    table = np.stack([class_errors(ranking, level) for ranking in rankings], -1) if rankings else np.empty((5, 0))
     values = _values(table, classes)
     names = [f"{name}_per_class" for name in NUMBERS]
     state = partial(
-        ResampledRankings, matching, analysis.image_ids, partial(_replicates, rankings, iou, classes),
+        ResampledRankings, matching, analysis.image_ids, partial(_replicates, rankings, level, classes),
         [*names, THRESHOLDS], max((len(ranking.scores) for ranking in rankings), default=0),
     )  # fmt: skip
     signature = {"metric": "oLRP", "of": analysis.metric, **chosen(analysis), "iou_threshold": iou}

@@ -325,16 +325,17 @@ def object_slices(
         raise InputError(f"intervals must be None with {attribute!r}, whose slices are of objects, not of images")
     edges = read_edges(attribute, bins.get(attribute, OBJECT_COLUMNS[attribute]))
     labels = [bin_label(place, edges) for place in range(len(edges) + 1)]
-    found = tabled(analysis.numbers_of_objects(attribute, list(pairwise((0.0, *edges, LARGEST)))))
+    pairs = list(pairwise((0.0, *edges, LARGEST)))
+    found = tabled(analysis.numbers_of_objects(attribute, pairs))
     names = wanted_numbers(found.names, numbers)
     head: dict[str, Any] = {
         "column": [attribute] * len(labels),
         "value": labels,
         "images": [analysis.images] * len(labels),
     }
-    counted = [place for place, name in enumerate(found.names) if name.startswith("ground_truths_per_class/")]
-    if counted:
-        head["ground_truths"] = found.table[:, counted].sum(1).astype(np.int64)
+    counting = analysis.counting_objects(attribute, pairs)
+    if counting is not None:
+        head["ground_truths"] = list(counting)
     return Slices({**head, **_number_columns(analysis, found, names, None)}, _signature_of(analysis), names)
 
 

@@ -65,6 +65,7 @@ def kinds_of(analysis: DetectionAnalysis, iou: float = 0.5, background: float = 
     check_thresholds(analysis, iou, background)
     matching = analysis.matching(iou)
     assert matching.found is not None
+    iou = matching.iou
     return told_apart(analysis.rows, analysis.pairs, matching.false_positives, matching.found, iou, background, False)
 
 

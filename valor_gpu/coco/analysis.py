@@ -89,6 +89,7 @@ class EvaluationAnalysis(DetectionAnalysis):
             raise InputError("analyses need an area range and a limit of detections but accumulate() took none")
         self._taken, self.choices, self.metric = taken, choices, str(choices["metric"])
         self.recall_thresholds = np.asarray(chosen.recalls, np.float64)
+        self.iou_thresholds = np.asarray(taken.params.iouThrs, np.float64).tolist()
         self.image_ids: Sequence[Any] = chosen.keys
         self.images = len(self.image_ids)
 
@@ -180,6 +181,12 @@ class EvaluationAnalysis(DetectionAnalysis):
         from valor_gpu.coco.object_bins import object_numbers
 
         return object_numbers(self._taken, attribute, bins)
+
+    def counting_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[int]:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        from valor_gpu.coco.object_bins import counting_objects
+
+        return counting_objects(self._taken, attribute, bins)
 
     def _objects(self, side: str, rows: NDArray[np.int64]) -> Sequence[Mapping[str, Any]]:
         return objects_of_side(getattr(self._rows_taken[0], side), rows)

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.grouped_evaluation import fits, mean_numbers
 from valor_gpu.coco.layout import Side
-from valor_gpu.coco.match_layout import batch_of, gt_areas, match_rule
+from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
 from valor_gpu.coco.resampled_evaluation import Chosen
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import RecordShape
+from valor_gpu.ops.match_batch import CROWD, IGNORED
 
 if TYPE_CHECKING:
     from valor_gpu.coco.analysis import Taken
@@ -56,6 +57,25 @@ def object_numbers(taken: Taken, attribute: str, bins: Bins) -> list[Mapping[str
         inside = [(column >= low) & (column <= high) for column in (true, found)]
         numbers.append({**_of_bin(replace(chosen, records=records), taken, place), **_counts(taken, *inside)})
     return numbers
+
+
+def counting_objects(taken: Taken, attribute: str, bins: Bins) -> list[int]:
+    """Returns how many ground truths of each bin count, among what was taken: no crowds and none that are ignored.
+
+    Args:
+        taken: what accumulation took of an evaluation.
+        attribute: see :data:`valor_gpu.analysis.object_slices.ATTRIBUTES`.
+        bins: checked.
+    """
+    chosen, side = taken.chosen, taken.layout.ground_truths
+    kept = np.zeros(len(taken.layout.images), np.bool_)
+    kept[chosen.images] = True
+    counts = np.repeat(kept, side.lengths) & np.isin(side.labels, list(chosen.selection.categories))
+    counts &= (gt_flags(side, chosen.strict, taken.geometry) & np.uint8(CROWD | IGNORED)) == 0
+    values, params = _values(side, attribute)[counts], copy.copy(taken.params)
+    params.areaRng = [list(pair) for pair in bins]
+    ranges = match_rule(params, chosen.strict).area_ranges.tolist()
+    return [int(((values >= low) & (values <= high)).sum()) for low, high in ranges]
 
 
 def _of_bin(chosen: Chosen, taken: Taken, place: int) -> Mapping[str, float]:

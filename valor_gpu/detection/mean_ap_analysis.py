@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -51,6 +50,7 @@ class MeanApAnalysis(DetectionAnalysis):
         self.reductions, self.records = choices, records
         self.choices = {**choices.signature(), "iou_type": choices.iou_type[0]}
         self.recall_thresholds = np.asarray(choices.rec_thresholds, np.float64)
+        self.iou_thresholds = choices.iou_thresholds
         self._table: Ints = records.images.cpu().numpy()
         with warnings.catch_warnings():  # of copies with other detections the result has warned
             warnings.simplefilter("ignore")
@@ -95,30 +95,26 @@ class MeanApAnalysis(DetectionAnalysis):
         return Pairs(self.reductions.lowest, counts, places + first, ious)
 
     def matching(self, iou: float = 0.5) -> Matching:
-        """Returns the outcomes at one IoU threshold, made once for each.
-
-        One of ``iou_thresholds`` is known without pairs. A number that differs from it by rounding stands for it, such
-        as 0.9 for 0.8999999999999999 of ``numpy.linspace(0.5, 0.95, 10)``.
+        """Returns the outcomes at one IoU threshold, made once for each; of ``iou_thresholds`` also without pairs.
 
         Raises:
             InputError: ``iou`` is not above 0 and at most 1, or neither one of ``iou_thresholds`` nor known from pairs.
         """
         check_number("iou", iou, 0, 1)
-        known = self.reductions.iou_thresholds
-        index = next((i for i, level in enumerate(known) if math.isclose(level, iou, rel_tol=1e-9)), None)
         if isinstance(self.records, PairColumns):
-            return super().matching(iou if index is None else known[index])
-        if index is None:
-            levels = ", ".join(f"{level:g}" for level in known)
+            return super().matching(iou)
+        known, level = list(self.iou_thresholds), self.threshold_of(iou)
+        if level not in known:
+            levels = ", ".join(f"{each:g}" for each in known)
             raise InputError(
                 f"iou must be one of iou_thresholds, {levels}, but got {iou}: make the metric with this one among"
                 " iou_thresholds, or with errors=True"
             )
-        made = self._matchings.get(known[index])
+        made = self._matchings.get(level)
         if made is None:
-            matched, ignored = (bits[:, index] & self.rows.kept for bits in self._bits)
+            matched, ignored = (bits[:, known.index(level)] & self.rows.kept for bits in self._bits)
             false = self.rows.kept & ~matched & ~ignored
-            made = self._matchings[known[index]] = Matching(self.rows, known[index], matched & ~ignored, false)
+            made = self._matchings[level] = Matching(self.rows, level, matched & ~ignored, false)
         return made
 
     def errors(
@@ -171,6 +167,11 @@ class MeanApAnalysis(DetectionAnalysis):
             grouped_result_numbers(self.reductions, self.records, self.kept, everything, known[pair])[0]
             for pair in bins
         ]
+
+    def counting_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[int]:
+        """See :class:`valor_gpu.analysis.base.Analysis`; a ground truth has a bit for each range."""
+        known = [AREA_RANGES[name] for name in self.reductions.areas]
+        return [int(_bit(self._true[0], known.index(pair)).sum()) for pair in bins]
 
     def _need_pairs(self, name: str) -> None:
         if self.reductions.iou_type == ("keypoints",):

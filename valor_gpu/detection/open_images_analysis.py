@@ -48,7 +48,7 @@ class OpenImagesAnalysis(DetectionAnalysis):
         choices: Mapping[str, Any],
     ) -> None:
         self._tables, self._places, self._name, self.choices = tables, images, name, choices
-        self._thresholds = list(iou_thresholds)
+        self.iou_thresholds = list(iou_thresholds)
         table = tables[2][images]
         named = bool(table[:, _HAS_ID].all())
         self.image_ids = table[:, _ID].tolist() if named else list(range(len(table)))
@@ -109,10 +109,11 @@ class OpenImagesAnalysis(DetectionAnalysis):
         Raises:
             InputError: ``iou`` is none of them.
         """
-        if iou not in self._thresholds:
-            raise InputError(f"iou must be one of iou_thresholds of the metric, {self._thresholds}, but got {iou}")
+        known, asked = self.iou_thresholds, iou
+        if (iou := self.threshold_of(iou)) not in known:
+            raise InputError(f"iou must be one of iou_thresholds of the metric, {known}, but got {asked}")
         if iou not in self._matchings:
-            rows, place, settings = self._taken(0)[0], self._thresholds.index(iou), len(self._thresholds)
+            rows, place, settings = self._taken(0)[0], known.index(iou), len(known)
             matched, ignored = (setting_bits(rows, place, field, settings) for field in (0, 1))
             self._matchings[iou] = Matching(self.rows, iou, matched & ~ignored, ~matched & ~ignored)
         return self._matchings[iou]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.image_table import missed_of
 from valor_gpu.analysis.rows import Ints, Matching, Rows
 from valor_gpu.errors import InputError
 from valor_gpu.pages.markup import Column, joined, name_of, section, table, tag, warning
@@ -88,7 +89,11 @@ def _worst(rows: Rows, matching: Matching, score: float, most: int) -> Iterator[
         np.bincount(rows.images[chosen & above], minlength=images)
         for chosen in (matching.hits, matching.false_positives)
     )
-    missed = np.bincount(rows.gt_images[rows.gt_counts], minlength=images) - right  # a hit has a ground truth alone
+    unseen = missed_of(matching, matching.hits & above)
+    if unseen is None:
+        missed = np.bincount(rows.gt_images[rows.gt_counts], minlength=images) - right
+    else:
+        missed = np.bincount(rows.gt_images[unseen], minlength=images)
     for position in np.argsort(-(wrong + missed), kind="stable")[:most].tolist():
         if wrong[position] + missed[position]:
             yield _Counts(position, int(right[position]), int(wrong[position]), int(missed[position]))
