@@ -57,7 +57,7 @@ def test_what_is_no_table_is_an_error(given: Any, said: str) -> None:
 
 def test_names_that_come_twice_and_damage_are_errors(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,a\n1,2\n")
-    with pytest.raises(InputError, match="must name each column once but has 'a' twice among a, a"):
+    with pytest.raises(InputError, match="must name each column once but has 'a' 2 times"):
         read_columns(tmp_path / "t.csv")
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="must be a Parquet file but cannot be read"):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu.analysis.rows import Floats
 from valor_gpu.analysis.score_rankings import Ranking, ResampledRankings, Weights, rankings_of
 from valor_gpu.analysis.thresholds import at
+from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, Signature
 
@@ -32,7 +33,8 @@ _CHOICES = ("iou_type", "protocol", "convention", "max_detection_thresholds", "a
 
 def optimal_lrp(analysis: DetectionAnalysis, iou: float) -> Result:
     """Computes optimal LRP errors; see :meth:`valor_gpu.result.Result.olrp`."""
-    if iou == 1:
+    check_number("iou", iou, 0, 1)
+    if (iou := float(iou)) == 1:
         raise InputError("iou must be above 0 and below 1 but got 1: LRP divides by 1 - iou")
     matching = analysis.matching(iou)
     if matching.ious is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs._array_tables import PARQUET, _parquet
-from valor_gpu.inputs._table import Format, listed
+from valor_gpu.inputs._table import Format
 from valor_gpu.inputs._text_tables import JSON_LINES, _objects
 from valor_gpu.inputs.files import InputFile
 from valor_gpu.inputs.tables import _format
@@ -72,10 +72,15 @@ def _of_frame(table: Any) -> Columns:
             f" {type(table).__name__}"
         )
     names = list(names)
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"table must name each column once but has {repeated!r} {names.count(repeated)} times")
+    _check_once("table", list(map(str, names)))
     return {str(name): _listed(str(name), table[name]) for name in names}
+
+
+def _check_once(name: str, columns: Sequence[str]) -> None:
+    """Raises where two columns have one name, as the number 1 and the text 1 have."""
+    repeated = next((column for column in columns if columns.count(column) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{name} must name each column once but has {repeated!r} {columns.count(repeated)} times")
 
 
 def _listed(name: str, column: Any) -> list[Any]:
@@ -93,6 +98,7 @@ def _of_rows(name: str, rows: Sequence[Any]) -> Columns:
         if not isinstance(row, Mapping):
             raise InputTypeError(f"{name}[{place}] must be a mapping of columns but is {type(row).__name__}")
     names = dict.fromkeys(key for row in rows for key in row)
+    _check_once(name, list(map(str, names)))
     return {str(key): [row.get(key) for row in rows] for key in names}
 
 
@@ -109,7 +115,6 @@ def _of_file(file: InputFile) -> Columns:
 
 def _of_texts(kind: Format, file: InputFile) -> Columns:
     names = kind.names(file)
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{file.name} must name each column once but has {repeated!r} twice among {listed(names)}")
-    return dict(zip((name.strip() for name in names), kind.read(file, names, ()).texts))
+    columns = [name.strip() for name in names]
+    _check_once(file.name, columns)
+    return dict(zip(columns, kind.read(file, names, ()).texts))
