@@ -154,6 +154,7 @@ def answers(
     found = Answers([], {}, [])
     if not analysis_is_asked(options):
         return found
+    from valor_gpu.exports.texts import utf8
     from valor_gpu.report.detection import point_table
     from valor_gpu.report.files import write_file
 
@@ -171,7 +172,7 @@ def answers(
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
         if options.operating_lines is not None:
-            write_file(options.operating_lines, points.lines("yaml").encode())
+            write_file(options.operating_lines, utf8(points.lines("yaml")))
             found.notes.append(f"wrote {options.operating_lines}")
     if options.images_csv is not None:
         _write(found, options.images_csv, _table_writer(result.images(**iou, **above), options.images_csv))
@@ -205,6 +206,7 @@ def _table_writer(table: Any, path: Path) -> Callable[[Path], Any]:
 def _write_report(
     options: argparse.Namespace, result: Result, inputs: Inputs | None, found: Answers, choices: dict[str, Any]
 ) -> None:
+    from valor_gpu.exports.texts import utf8
     from valor_gpu.report.detection_html import detection_report
     from valor_gpu.report.files import write_file
 
@@ -219,7 +221,7 @@ def _write_report(
         on_problem=problems.append,
         **choices,
     )
-    write_file(options.report, page.encode())
+    write_file(options.report, utf8(page))
     found.notes.append(f"wrote {options.report}")
     for problem in problems[:1]:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""
