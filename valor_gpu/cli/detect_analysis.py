@@ -29,6 +29,8 @@ _NEEDED = {
     "report_count": ("report",),
 }
 """Options, and those of which they need one."""
+_BACKGROUND = 0.1
+"""IoU up to which a false positive shows background."""
 _ENDS = {
     "operating_lines": (".yaml", ".yml"),
     "images_csv": (".csv", ".parquet"),
@@ -111,12 +113,31 @@ def check_analysis(options: argparse.Namespace) -> None:
     for (flag, path), ends in zip(outputs, _ENDS.values()):
         if path is not None and path.suffix.lower() not in ends:
             raise InputError(f"{flag} must end in {' or '.join(ends)} but got {path}")
-    others = (("--gt", options.gt), ("--dt", options.dt), ("--json", options.json), ("--plot", options.plot))
+    others = (("--gt", options.gt), ("--dt", options.dt), ("--json", options.json), ("--plot", options.plot),
+              ("--overlay", options.overlay))  # fmt: skip
     check_outputs(outputs, paths_of([(flag, None if path is None else str(path)) for flag, path in others]))
+    _check_thresholds(options)
     if options.report is not None and options.images is not None and not os.path.isdir(options.images):
         got = "is a file" if os.path.exists(options.images) else "does not exist"
         raise InputError(f"--images must be a folder but {options.images} {got}")
     _check_modules(options)
+
+
+def _check_thresholds(options: argparse.Namespace) -> None:
+    """Raises for an IoU that no question has, and for a purpose that no threshold has."""
+    iou = options.analysis_iou
+    if iou is not None and not 0 < iou <= 1:
+        raise InputError(f"--analysis-iou must be above 0 and at most 1 but got {iou:g}")
+    kinds = [_flag(name) for name in ("errors", "matches", "report") if getattr(options, name)]
+    if iou is not None and kinds and options.iou_type != "keypoints" and iou <= _BACKGROUND:
+        raise InputError(
+            f"--analysis-iou must be above {_BACKGROUND}, up to which a detection shows background to {kinds[0]}, but"
+            f" got {iou:g}"
+        )
+    if options.operating_points is not None:
+        from valor_gpu.analysis.thresholds import Purpose
+
+        Purpose.of(**options.operating_points)
 
 
 def _check_modules(options: argparse.Namespace) -> None:
