@@ -70,6 +70,7 @@ def test_lines_of_any_name(result):
 
 def test_tables_of_any_name(result, tmp_path):
     matches = result.matches()
+    assert matches.to_pandas()["class"].tolist() == [name.replace("\ud800", "\\ud800") for name in matches["class"]]
     matches.to_csv(tmp_path / "m.csv")
     matches.to_parquet(tmp_path / "m.parquet")
     matches.to_coco(tmp_path / "m.json")

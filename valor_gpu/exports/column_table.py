@@ -131,7 +131,9 @@ class ColumnTable:
 
         module = imported("pandas", "pandas", f"{type(self).__name__}.to_pandas")
         columns = {
-            name: module.arrays.IntegerArray(column.data, np.ma.getmaskarray(column)) if _is_masked(column) else column
+            name: module.arrays.IntegerArray(column.data, np.ma.getmaskarray(column))
+            if _is_masked(column)
+            else _texts_of_utf8(column)
             for name, column in self.columns.items()
         }
         frame: pandas.DataFrame = module.DataFrame(columns)

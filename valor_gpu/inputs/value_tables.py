@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import nullcontext
 from typing import Any
+
+import numpy as np
 
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs._array_tables import PARQUET, _parquet
@@ -15,6 +17,8 @@ from valor_gpu.inputs.files import InputFile
 from valor_gpu.inputs.tables import _format
 
 Columns = dict[str, list[Any]]
+_TIMES = "mM"
+"""Kinds of numpy's spans and moments."""
 _MISSING = ("NAType", "NaTType")
 """Types of what pandas has in a place without a value."""
 
@@ -48,6 +52,11 @@ def read_columns(table: Any) -> Columns:
     return {name: list(map(plain_value, column)) for name, column in columns.items()}
 
 
+def _in_microseconds(times: Any) -> Any:
+    """Moments or spans of numpy in the finest unit that Python has: it gives finer ones as whole numbers."""
+    return times.astype(f"{times.dtype.kind}8[us]")
+
+
 def plain_value(value: Any) -> Any:
     """Returns a value as a plain one of Python, None where it is missing: None, NaN, an empty text.
 
@@ -55,7 +64,9 @@ def plain_value(value: Any) -> Any:
         >>> plain_value(float("nan")), plain_value(""), plain_value(3)
         (None, None, 3)
     """
-    value = value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else value
+    if hasattr(value, "item") and not getattr(value, "shape", ()):
+        times = isinstance(value, np.generic) and value.dtype.kind in _TIMES
+        value = (_in_microseconds(value) if times else value).item()
     if value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value):
         return None
     return None if isinstance(value, str) and not value.strip() else value
@@ -84,10 +95,12 @@ def _check_once(name: str, columns: Sequence[str]) -> None:
 
 
 def _listed(name: str, column: Any) -> list[Any]:
+    if isinstance(column, np.ndarray) and column.dtype.kind in _TIMES:
+        column = _in_microseconds(column)
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(column, method):
             return list(getattr(column, method)())
-    if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+    if isinstance(column, (str, bytes, Mapping, Set)) or not hasattr(column, "__iter__"):
         raise InputTypeError(f"table[{name!r}] must be a column of values but is {column!r}")
     return list(column)
 
