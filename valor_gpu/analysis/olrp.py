@@ -115,7 +115,8 @@ def _replicates(
 ) -> dict[str, Floats]:
     """Numbers of replicates by leaf names."""
     packed = Weights(weights)
-    table = np.stack([class_errors(ranking, iou, packed) for ranking in rankings], -1)  # [5, L, K]
+    tables = [class_errors(ranking, iou, packed) for ranking in rankings]
+    table = np.stack(tables, -1) if tables else np.empty((5, weights.shape[1], 0))  # [5, L, K]
     found = dict(zip(NUMBERS, mean_where(table[:4])))
     for name, part in zip((*(f"{name}_per_class" for name in NUMBERS), THRESHOLDS), table):
         found |= {f"{name}/{of}": part[:, place] for place, of in enumerate(classes)}

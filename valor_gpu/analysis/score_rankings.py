@@ -168,7 +168,7 @@ def _by_class(places: Ints, labels: Ints, classes: int) -> list[Ints]:
     """The places of each class, in their order."""
     short = labels[places].astype(np.uint16 if classes <= 1 << 16 else np.int64)  # numpy sorts 16 bits by radix
     ends = np.bincount(short, minlength=classes).cumsum()[:-1]
-    return np.split(places[np.argsort(short, kind="stable")], ends)
+    return np.split(places[np.argsort(short, kind="stable")], ends)[:classes]  # of no class too
 
 
 class ResampledRankings(Resampled):

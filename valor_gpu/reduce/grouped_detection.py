@@ -95,7 +95,8 @@ def grouped_numbers(
     found = _grouped_means(tables, groups, replaced(choices, picks=tuple(picks.values())), tuple(of_class.values()))
     labels, means, class_means = (_on_host(array) for array in found)
     names = class_names or [str(label) for label in labels.tolist()]
-    by_number = class_means[:, : len(names)].transpose(0, 2, 1).reshape(len(groups), -1)
+    by_number = class_means[:, : len(names)].transpose(0, 2, 1)
+    by_number = by_number.reshape(len(groups), by_number.shape[1] * by_number.shape[2])  # of no group too
     leaf_names = (f"{number}/{name}" for number in of_class for name in names)
     return GroupNumbers((*picks, *leaf_names), np.concatenate((means, by_number), axis=1))
 
