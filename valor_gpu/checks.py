@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 def check_choice(name: str, value: object, allowed: Collection[object]) -> None:
     """Raises unless ``value`` is one of ``allowed``."""
-    if value not in allowed:
+    # No array among the choices: one compares by element, and has no truth value.
+    if getattr(value, "shape", ()) or value not in allowed:
         raise InputError(f"{name} must be one of {', '.join(map(repr, allowed))} but got {value!r}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, fields
 from types import MappingProxyType
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     import pandas
     import pyarrow
+    from typing_extensions import Self
 
     from valor_gpu.stats.resample import Resampled
     from valor_gpu.store.saved import SavedRun
@@ -114,6 +116,16 @@ class Result(Analysed):
     def __reduce__(self) -> tuple[Any, ...]:
         names = (*(f.name for f in fields(self) if f.name != "intervals"), "provenance", "intervals")
         return Result, tuple(plain(getattr(self, name)) for name in names)
+
+    def __copy__(self) -> Self:
+        found = object.__new__(type(self))  # not by __reduce__: a copy knows the data of its numbers, a file does not
+        vars(found).update(vars(self))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        found = copy.copy(self)
+        vars(found)["values"] = read_only(copy.deepcopy(plain(self.values), memo))
+        return found
 
     @property
     def provenance(self) -> dict[str, Any]:

@@ -315,7 +315,11 @@ class Analysed(Sliced):
                                  f" {name}()")  # fmt: skip
             check_choice("iou_type", iou_type, kinds)
             return found[iou_type]
-        only = str(getattr(found, "choices", {}).get("iou_type", "none"))
-        if iou_type is not None and iou_type != only:
-            raise InputError(f"iou_type must be None or that of the result, {only}, but got {iou_type!r}")
+        if iou_type is not None:
+            check_choice("iou_type", iou_type, (None, *_iou_type_of(found)))
         return found
+
+
+def _iou_type_of(analysis: Any) -> tuple[str, ...]:
+    """The ``iou_type`` of a result that has one alone; none of what is not compared by IoU."""
+    return tuple(str(kind) for kind in [getattr(analysis, "choices", {}).get("iou_type")] if kind is not None)

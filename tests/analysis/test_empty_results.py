@@ -43,7 +43,7 @@ def test_a_result_without_images_has_no_numbers_and_no_rows(source: str) -> None
 def test_iou_type_is_that_of_the_result() -> None:
     result = MeanAveragePrecision(errors=True).result()
     assert result.errors(iou_type="bbox").counts == result.errors().counts
-    with pytest.raises(InputError, match=r"iou_type must be None or that of the result, bbox, but got 'segm'"):
+    with pytest.raises(InputError, match=r"iou_type must be one of None, 'bbox' but got 'segm'"):
         result.errors(iou_type="segm")
-    with pytest.raises(InputError, match=r"iou_type must be None or that of the result, bbox, but got 'segm'"):
+    with pytest.raises(InputError, match=r"iou_type must be one of None, 'bbox' but got 'segm'"):
         result.by("crowding", iou_type="segm")

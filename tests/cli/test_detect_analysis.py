@@ -146,7 +146,10 @@ def test_report_on_photos(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
         (["--images-csv", "no/such/folder/a.csv"], "--images-csv must lie in a folder that exists"),
         (["--report", "a.html", "--images", "no_folder"], "--images must be a folder but no_folder does not exist"),
         (["--errors", "--analysis-iou", "2"], "--analysis-iou must be above 0 and at most 1 but got 2"),
-        (["--errors", "--analysis-iou", "0.05"], "background must be above 0 and below iou"),
+        (["--errors", "--analysis-iou", "0.05"], "--analysis-iou must be above 0.1, up to which a detection shows"),
+        (["--operating-points", "--analysis-iou", "0"], "--analysis-iou must be above 0 and at most 1 but got 0"),
+        (["--operating-points", "beta=0"], "beta must be above 0 but got 0.0"),
+        (["--by", ","], "--by must name columns with commas between them but got ','"),
         (["--images", "."], "--overlay must be given with --images but is not"),
     ],
 )
@@ -195,3 +198,43 @@ def test_lvis_answers_too(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     status, text, errors = detect(capsys, *given, files=files)
     assert (status, errors) == (OK, "") and "missed" in text and "all together" in text
     assert "1 correct, 0 wrong, 1 missed" in (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def _table(tmp_path: Path, head: str) -> Path:
+    images = json.loads(BOXES[0].read_text())["images"]
+    path = tmp_path / "t.csv"
+    path.write_text(head + "".join(f"{image['id']},a\n" for image in images))
+    return path
+
+
+@pytest.mark.parametrize("output", ["--images-csv", "--matches", "--json"])
+@pytest.mark.parametrize(
+    ("option", "head", "more"),
+    [
+        ("--images-table", "image_id,w\n", ["--by", "w"]),
+        ("--cluster-file", "image,cluster\n", ["--intervals", "2"]),
+    ],
+)
+def test_no_output_replaces_a_table_that_is_read(
+    output: str, option: str, head: str, more: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    table = _table(tmp_path, head)
+    (tmp_path / "link.csv").symlink_to(table)
+    before = table.read_text()
+    status, _, problem = detect(capsys, option, table, *more, output, tmp_path / "link.csv")
+    assert status == BAD_INPUT and f"{output} must be another file than {option} but both are" in problem
+    assert table.read_text() == before
+
+
+@pytest.mark.parametrize("output", ["--report", "--json", "--overlay"])
+def test_no_output_replaces_the_store(output: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "runs.html"
+    status, _, problem = detect(capsys, "--store", path, output, path)
+    assert status == BAD_INPUT and f"{output} must be another file than --store but both are {path}" in problem
+    assert not path.exists()
+
+
+def test_a_report_is_no_folder_of_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "out.html"
+    status, _, problem = detect(capsys, "--overlay", path, "--report", path)
+    assert status == BAD_INPUT and f"--report must be another file than --overlay but both are {path}" in problem

@@ -57,7 +57,7 @@ def test_what_is_no_table_is_an_error(given: Any, said: str) -> None:
 
 def test_names_that_come_twice_and_damage_are_errors(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,a\n1,2\n")
-    with pytest.raises(InputError, match="must name each column once but has 'a' twice among a, a"):
+    with pytest.raises(InputError, match="must name each column once but has 'a' 2 times"):
         read_columns(tmp_path / "t.csv")
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="must be a Parquet file but cannot be read"):
@@ -67,3 +67,18 @@ def test_names_that_come_twice_and_damage_are_errors(tmp_path: Path) -> None:
         read_columns(str(tmp_path / "t.jsonl"))
     with pytest.raises(InputError, match="must end in one of"):
         read_columns(tmp_path / "t.xls") if (tmp_path / "t.xls").write_text("a") else None
+
+
+@pytest.mark.parametrize("unit", ["s", "ns", "D"])
+def test_moments_of_numpy(unit):
+    moments = np.array(["2020-01-02", "NaT"], f"datetime64[{unit}]")
+    expected = ["2020-01-02" + " 00:00:00", None]
+    for column in (moments, list(moments)):
+        found = read_columns({"day": column})["day"]
+        assert [None if each is None else str(each) for each in found] == expected
+
+
+@pytest.mark.parametrize("column", [{0: "a", 1: "b"}, {"a", "b"}])
+def test_columns_without_an_order(column):
+    with pytest.raises(InputError, match=r"table\['w'\] must be a column of values but is"):
+        read_columns({"w": column})

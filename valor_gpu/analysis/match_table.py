@@ -75,6 +75,8 @@ class Listed:
 class MatchTable(ColumnTable):
     """Detections and missed ground truths with what became of them; see :meth:`valor_gpu.result.Result.matches`.
 
+    To pickle it gives a plain :class:`~valor_gpu.exports.column_table.ColumnTable`, without :meth:`to_coco`.
+
     Args:
         listed: the rows.
         metric: name of the metric, for messages.
@@ -90,6 +92,14 @@ class MatchTable(ColumnTable):
         taken = super().take(rows)
         taken._listed = self._listed.take(rows)
         return taken
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ColumnTable, (self.columns, self.choices)
+
+    def __copy__(self) -> MatchTable:
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        return found
 
     def to_coco(
         self, path: str | os.PathLike[str], outcomes: Sequence[str] = ("false positive", "false negative")

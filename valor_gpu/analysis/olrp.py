@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu.analysis.rows import Floats
 from valor_gpu.analysis.score_rankings import Ranking, ResampledRankings, Weights, rankings_of
 from valor_gpu.analysis.thresholds import at
+from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, Signature
 
@@ -32,6 +33,8 @@ _CHOICES = ("iou_type", "protocol", "convention", "max_detection_thresholds", "a
 
 def optimal_lrp(analysis: DetectionAnalysis, iou: float) -> Result:
     """Computes optimal LRP errors; see :meth:`valor_gpu.result.Result.olrp`."""
+    check_number("iou", iou, 0, 1)
+    iou = float(iou)
     matching = analysis.matching(iou)
     if matching.iou == 1:
         raise InputError(f"iou must be above 0 and below 1 but got {iou:g}: LRP divides by 1 - iou")
@@ -113,7 +116,8 @@ def _replicates(
 ) -> dict[str, Floats]:
     """Numbers of replicates by leaf names."""
     packed = Weights(weights)
-    table = np.stack([class_errors(ranking, iou, packed) for ranking in rankings], -1)  # [5, L, K]
+    tables = [class_errors(ranking, iou, packed) for ranking in rankings]
+    table = np.stack(tables, -1) if tables else np.empty((5, weights.shape[1], 0))  # [5, L, K]
     found = dict(zip(NUMBERS, mean_where(table[:4])))
     for name, part in zip((*(f"{name}_per_class" for name in NUMBERS), THRESHOLDS), table):
         found |= {f"{name}/{of}": part[:, place] for place, of in enumerate(classes)}

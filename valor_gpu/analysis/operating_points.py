@@ -45,6 +45,7 @@ def operating_points(
     purpose = Purpose.of(beta, precision, recall, cost)
     matching = analysis.matching(iou)
     rows = matching.rows
+    check_int("seed", seed, 0)
     part = None if split is None else chosen_images(rows.lengths.shape[1], split, seed)
     pooled, rankings = rankings_of(matching)
     chooser = Chooser(purpose, part)
@@ -56,9 +57,9 @@ def operating_points(
         for of, each in zip(rows.classes, found):
             if math.isnan(each.numbers[name]):
                 reasons[f"{name}_per_class/{of}"] = each.reason(name, "the class")
-    drawn = {} if split is None else {"split": split, "seed": seed}
+    drawn = {} if split is None else {"split": float(split), "seed": seed}
     signature = Signature(
-        {"metric": "OperatingPoints", "of": analysis.metric, **chosen(analysis), "iou_threshold": iou}
+        {"metric": "OperatingPoints", "of": analysis.metric, **chosen(analysis), "iou_threshold": float(iou)}
         | purpose.choices() | drawn
     )  # fmt: skip
     state = partial(

@@ -17,6 +17,8 @@ from valor_gpu.stats.intervals import Bootstrap
 
 _COMMON = "score_threshold"
 _DIGITS = 17
+_LONGEST = 1024
+"""Characters of a key of YAML that needs no mark."""
 _NEAR = 1e-4
 """Relative distance below the lowest score of all at which a threshold is set, where nothing is left out."""
 
@@ -137,11 +139,15 @@ class OperatingPoints(Result):
             own = self._pasted(f"{_COMMON}_per_class/{name}", ranking)
             if own is None:
                 reason = self.reason(f"{_COMMON}_per_class/{name}")
-                comments.append(f"# {json.dumps(name, ensure_ascii=False)} has the common threshold: {reason}\n")
+                comments.append(f"# {quoted(name)} has the common threshold: {reason}\n")
             found[name] = common if own is None else own
         head = f"# {self.signature}\n" + "".join(comments)
         if form == "yaml":
-            rows = (f"{json.dumps(name, ensure_ascii=False)}: {number!r}\n" for name, number in found.items())
+            keys = {name: quoted(name) for name in found}
+            rows = (  # YAML has no longer keys without the mark
+                f"{keys[name]}: {number!r}\n" if len(keys[name]) <= _LONGEST else f"? {keys[name]}\n: {number!r}\n"
+                for name, number in found.items()
+            )
             return (
                 f"{head}# Keep detections whose score is above; all classes at one threshold: {common!r}\n"
                 + "".join(rows)
@@ -152,13 +158,28 @@ class OperatingPoints(Result):
 
     def _pasted(self, name: str, ranking: Ranking) -> float | None:
         """The threshold of a name, for programs that keep scores above it; None: there is none."""
-        whole, _, of = name.partition("/")
-        threshold = self.values[whole][of] if of else self.values[whole]
+        whole, per_class, of = name.partition("/")
+        threshold = self.values[whole][of] if per_class else self.values[whole]
         if math.isnan(threshold):
             return 1.0 if "cost" in self.values and "cost" in str(self.reason(name)) else None
         place = ranking.thresholds.tolist().index(threshold)
         below = float(ranking.below[place])
         return between(threshold - abs(threshold) * _NEAR if math.isnan(below) else below, threshold)
+
+
+def quoted(text: str) -> str:
+    r"""Returns a text between double quotes as YAML reads it, on one line, whatever characters it has.
+
+    Example:
+        >>> print(quoted("café"), quoted("a\u2028b"), quoted("\ud800"))
+        "café" "a\u2028b" "\ud800"
+    """
+    found = json.dumps(text, ensure_ascii=False)
+    return "".join(each if each.isprintable() else _escaped(ord(each)) for each in found)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
 
 
 def between(low: float, high: float) -> float:

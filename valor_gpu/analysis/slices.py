@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -255,8 +255,10 @@ def wanted_numbers(known: Sequence[str], numbers: Sequence[str] | None) -> list[
     """
     if numbers is None:
         return [name for name in known if "/" not in name] or list(known)
-    if isinstance(numbers, str):
+    if isinstance(numbers, (str, bytes)):
         raise InputTypeError(f"numbers must be a list of names but is the text {numbers!r}")
+    if not isinstance(numbers, Iterable) or getattr(numbers, "shape", None) == ():
+        raise InputTypeError(f"numbers must be a list of names but is {numbers!r}")
     names: list[str] = []
     for name in numbers:
         nested = [each for each in known if each.startswith(f"{name}/")]

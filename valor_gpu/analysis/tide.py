@@ -14,7 +14,7 @@ from valor_gpu.analysis.tide_kinds import DETECTION_KINDS, check_thresholds, kin
 from valor_gpu.analysis.tide_mend import GAIN_NAMES, MAIN_KINDS, Judged, Mended, descending
 from valor_gpu.analysis.tide_program import RULE, judged_by_program
 from valor_gpu.analysis.tide_result import DetectionErrors, plot_errors
-from valor_gpu.checks import check_choice
+from valor_gpu.checks import check_choice, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.exports.signature import Signature
 
@@ -36,12 +36,12 @@ def detection_errors(
 ) -> DetectionErrors:
     """Computes the gains of mending each kind of error; see :meth:`valor_gpu.result.Result.errors`."""
     check_choice("protocol", protocol, PROTOCOLS)
+    many = _is_several(iou) or _is_several(background)
     pairs = _threshold_pairs(iou, background)
     parts = [_one(analysis, *pair, protocol) for pair in pairs]
     kept = {name: choice for name, choice in analysis.choices.items() if name not in ("metric", "iou_thresholds")}
     asked = {"metric": "DetectionErrors", "of": analysis.metric}
-    many = isinstance(iou, Sequence) or isinstance(background, Sequence)
-    texts = [f"{p:g}" if not isinstance(background, Sequence) else f"{p:g} over {b:g}" for p, b in pairs]
+    texts = [f"{p:g} over {b:g}" if _is_several(background) else f"{p:g}" for p, b in pairs]
     if len(set(texts)) < len(texts):
         raise InputError(f"iou and background must name each pair of thresholds once but got {', '.join(texts)}")
     thresholds = ([p for p, _ in pairs], [b for _, b in pairs]) if many else pairs[0]
@@ -57,17 +57,25 @@ def detection_errors(
     )  # fmt: skip
 
 
+def _is_several(thresholds: Any) -> bool:
+    """Whether these are thresholds, not one: a sequence or an array, but no text."""
+    several = isinstance(thresholds, Sequence) or getattr(thresholds, "ndim", 0) == 1
+    return several and not isinstance(thresholds, (str, bytes))
+
+
 def _threshold_pairs(iou: float | Sequence[float], background: float | Sequence[float]) -> list[tuple[float, float]]:
-    many = [values for values in (iou, background) if isinstance(values, Sequence)]
-    size = len(many[0]) if many else 1
-    if any(len(values) != size for values in many):
-        raise InputError(
-            f"iou and background must have one length but have {len(many[0])} and {len(many[1])} thresholds"
-        )
-    if not size:
-        raise InputError("iou must hold at least one threshold but is empty")
-    columns = [list(x) if isinstance(x, Sequence) else [x] * size for x in (iou, background)]
-    return list(zip(*columns))
+    columns: dict[str, list[Any]] = {}
+    for name, given in (("iou", iou), ("background", background)):
+        columns[name] = list(given) if _is_several(given) else [given]  # type: ignore[arg-type]
+        if not columns[name]:
+            raise InputError(f"{name} must hold at least one threshold but is empty")
+        for threshold in columns[name]:
+            check_number(name, threshold, 0, 1)
+    sizes = [len(column) for column in columns.values()]
+    if min(sizes) < max(sizes) and _is_several(iou) and _is_several(background):
+        raise InputError(f"iou and background must have one length but have {sizes[0]} and {sizes[1]} thresholds")
+    of_all, to_all = ([float(x) for x in column] * (max(sizes) // len(column)) for column in columns.values())
+    return list(zip(of_all, to_all))
 
 
 def _one(

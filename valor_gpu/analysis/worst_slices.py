@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from valor_gpu.analysis.image_columns import BUILT_IN
 from valor_gpu.analysis.slice_columns import Dealt, check_bins, crossed
 from valor_gpu.analysis.slices import clusters_of, dealt_columns, tabled, wanted_numbers
 from valor_gpu.checks import check_int, check_number, check_type
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.comparisons import adjust_benjamini_yekutieli
@@ -53,14 +54,20 @@ class Search:
         check_int("permutations", self.permutations, 1)
         check_int("seed", self.seed, 0)
         check_number("level", self.level, 0, 1)
+        check_type("number", self.number, (str, type(None)))
         check_type("higher_is_better", self.higher_is_better, bool)
         if not 0 < self.level < 1:
             raise InputError(f"level must be above 0 and below 1 but got {self.level}")
         # The lowest p-value is 1 / (permutations + 1); the adjustment multiplies it by c (1 + 1/2 + ... + 1/c).
+        if self.candidates > self.permutations:
+            raise InputError(
+                f"candidates must be at most permutations, which are {self.permutations}, but are {self.candidates}"
+            )
         factor = self.candidates * sum(1 / rank for rank in range(1, self.candidates + 1))
         if self.permutations + 1 < factor / self.level:
+            least = min(factor / self.level, sys.float_info.max)
             raise InputError(
-                f"permutations must be at least {math.ceil(factor / self.level) - 1} to confirm one of"
+                f"permutations must be at least {math.ceil(least) - 1} to confirm one of"
                 f" {self.candidates} candidates at level {self.level:g} but got {self.permutations}"
             )
 
@@ -129,6 +136,9 @@ def worst_slices(
     search = Search(**choices)
     if isinstance(table, str) and table in BUILT_IN:
         table, columns = None, (table, *columns)
+    for name in columns:
+        if not isinstance(name, str):
+            raise InputTypeError(f"columns must be names, since their crossings are searched too, but one is {name!r}")
     parts = dealt_columns(analysis, table, [(name,) for name in columns], check_bins(bins, columns))
     codes = _codes(analysis, clusters)
     half = Draws(analysis.images, 1, seed=search.seed, kind="half", clusters=codes).array()[:, 0] > 0

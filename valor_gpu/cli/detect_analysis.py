@@ -30,6 +30,8 @@ _NEEDED = {
     "report_count": ("report",),
 }
 """Options, and those of which they need one."""
+_BACKGROUND = 0.1
+"""IoU up to which a false positive shows background."""
 _ENDS = {
     "operating_lines": (".yaml", ".yml"),
     "images_csv": (".csv", ".parquet"),
@@ -115,12 +117,31 @@ def check_analysis(options: argparse.Namespace) -> None:
     for (flag, path), ends in zip(outputs, _ENDS.values()):
         if path is not None and path.suffix.lower() not in ends:
             raise InputError(f"{flag} must end in {' or '.join(ends)} but got {path}")
-    others = (("--gt", options.gt), ("--dt", options.dt), ("--json", options.json), ("--plot", options.plot))
+    others = (("--gt", options.gt), ("--dt", options.dt), ("--json", options.json), ("--plot", options.plot),
+              ("--overlay", options.overlay))  # fmt: skip
     check_outputs(outputs, paths_of([(flag, None if path is None else str(path)) for flag, path in others]))
+    _check_thresholds(options)
     if options.report is not None and options.images is not None and not os.path.isdir(options.images):
         got = "is a file" if os.path.exists(options.images) else "does not exist"
         raise InputError(f"--images must be a folder but {options.images} {got}")
     _check_modules(options)
+
+
+def _check_thresholds(options: argparse.Namespace) -> None:
+    """Raises for an IoU that no question has, and for a purpose that no threshold has."""
+    iou = options.analysis_iou
+    if iou is not None and not 0 < iou <= 1:
+        raise InputError(f"--analysis-iou must be above 0 and at most 1 but got {iou:g}")
+    kinds = [_flag(name) for name in ("errors", "matches", "report") if getattr(options, name)]
+    if iou is not None and kinds and options.iou_type != "keypoints" and iou <= _BACKGROUND:
+        raise InputError(
+            f"--analysis-iou must be above {_BACKGROUND}, up to which a detection shows background to {kinds[0]}, but"
+            f" got {iou:g}"
+        )
+    if options.operating_points is not None:
+        from valor_gpu.analysis.thresholds import Purpose
+
+        Purpose.of(**options.operating_points)
 
 
 def _check_modules(options: argparse.Namespace) -> None:
@@ -160,6 +181,7 @@ def answers(
     found = Answers([], {}, [])
     if not analysis_is_asked(options):
         return found
+    from valor_gpu.exports.texts import utf8
     from valor_gpu.report.detection import point_table
     from valor_gpu.report.files import write_file
 
@@ -177,7 +199,7 @@ def answers(
         found.texts.append(point_table(points))
         found.documents["operating_points"] = points.to_dict()
         if options.operating_lines is not None:
-            write_file(options.operating_lines, points.lines("yaml").encode())
+            write_file(options.operating_lines, utf8(points.lines("yaml")))
             found.notes.append(f"wrote {options.operating_lines}")
     if options.images_csv is not None:
         _write(found, options.images_csv, _table_writer(result.images(**iou, **above), options.images_csv))
@@ -211,6 +233,7 @@ def _table_writer(table: Any, path: Path) -> Callable[[Path], Any]:
 def _write_report(
     options: argparse.Namespace, result: Result, inputs: Inputs | None, found: Answers, choices: dict[str, Any]
 ) -> None:
+    from valor_gpu.exports.texts import utf8
     from valor_gpu.report.detection_html import detection_report
     from valor_gpu.report.files import write_file
 
@@ -225,7 +248,7 @@ def _write_report(
         on_problem=problems.append,
         **choices,
     )
-    write_file(options.report, page.encode())
+    write_file(options.report, utf8(page))
     found.notes.append(f"wrote {options.report}")
     for problem in problems[:1]:
         more = f", and {len(problems) - 1} more" if len(problems) > 1 else ""

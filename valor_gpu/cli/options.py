@@ -239,6 +239,20 @@ def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
     taken[whole] = option
 
 
+_BESIDE = ("images_table", "cluster_file", "names", "store")
+"""Options whose file the command reads, or adds to, beside the data."""
+
+
+def check_kept(options: argparse.Namespace) -> None:
+    """Raises for an output that would replace a file that another option reads or adds to."""
+    files = [(f"--{name.replace('_', '-')}", getattr(options, name, None)) for name in _BESIDE]
+    kept = paths_of([(option, path) for option, path in files if path])
+    for name, value in vars(options).items() if kept else ():
+        for path in value if isinstance(value, list) else [value]:
+            if isinstance(path, os.PathLike) and (other := kept.get(os.path.realpath(path))):
+                raise InputError(f"--{name.replace('_', '-')} must be another file than {other} but both are {path}")
+
+
 _READ = (".png", ".npy", ".npz", ".jpg", ".jpeg")  # ends of the names of what commands read from folders
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import STANDARD_INPUT
+from valor_gpu.cli.options import STANDARD_INPUT, check_kept
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def add_store_options(command: argparse.ArgumentParser, images: bool = False) ->
 
 
 def check_store(options: argparse.Namespace) -> None:
-    """Raises for a store that cannot work, before any work is done."""
+    """Raises for a store that cannot work, and for outputs that would replace it or an input, before any work."""
+    check_kept(options)
     if options.store is None:
         for name in ("name", "store_score"):
             if getattr(options, name, None) is not None:

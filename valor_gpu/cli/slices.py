@@ -53,6 +53,8 @@ def check_slice_options(options: argparse.Namespace) -> None:
     """Raises for options that need ``--by``, and for a table that is no file, before any work."""
     path = options.images_table
     if options.by is not None:
+        if not all(options.by):
+            raise InputError(f"--by must name columns with commas between them but got {','.join(options.by)!r}")
         _bins_of(options)
         if path is not None and not os.path.isfile(path):
             got = "is a folder" if os.path.isdir(path) else "does not exist"

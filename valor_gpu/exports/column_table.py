@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import json_value
-from valor_gpu.exports.texts import choice_text
+from valor_gpu.exports.texts import choice_text, utf8
 
 if TYPE_CHECKING:
     import pandas
@@ -131,7 +131,9 @@ class ColumnTable:
 
         module = imported("pandas", "pandas", f"{type(self).__name__}.to_pandas")
         columns = {
-            name: module.arrays.IntegerArray(column.data, np.ma.getmaskarray(column)) if _is_masked(column) else column
+            name: module.arrays.IntegerArray(column.data, np.ma.getmaskarray(column))
+            if _is_masked(column)
+            else _texts_of_utf8(column)
             for name, column in self.columns.items()
         }
         frame: pandas.DataFrame = module.DataFrame(columns)
@@ -152,7 +154,7 @@ class ColumnTable:
         columns = {
             name: arrow.array(column.data, mask=np.ma.getmaskarray(column))
             if _is_masked(column)
-            else arrow.array(column, from_pandas=False)
+            else arrow.array(_texts_of_utf8(column), from_pandas=False)
             for name, column in self.columns.items()
         }
         metadata = {name: json.dumps(value) for name, value in json_value(self.choices).items()}
@@ -217,6 +219,19 @@ def _counted(rows: int) -> str:
 def _plain(column: Any) -> list[Any]:
     """A column as plain Python values."""
     return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _texts_of_utf8(column: Any) -> Any:
+    """The column, its texts without lone surrogates, which Arrow cannot hold."""
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        return column
+    known = {value: utf8(value).decode() for value in set(filter(_is_text, column))}
+    changed = any(old != new for old, new in known.items())
+    return [known[value] if _is_text(value) else value for value in column] if changed else column
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _is_masked(column: Any) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from valor_gpu.errors import InputError
 from valor_gpu.exports.intervals import infinite_ends, read_intervals
+from valor_gpu.exports.texts import utf8
 from valor_gpu.stats.intervals import Intervals
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def _infinities(value: Any) -> list[list[int]]:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a text as UTF-8; see :func:`write_bytes`."""
-    write_bytes(path, text.encode("utf-8"))
+    """Writes a text as :func:`~valor_gpu.exports.texts.utf8` gives it; see :func:`write_bytes`."""
+    write_bytes(path, utf8(text))
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:

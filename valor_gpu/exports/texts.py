@@ -60,3 +60,13 @@ def choice_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(choice_text, value))
     return "none" if value is None else str(value).replace("|", "\\|")
+
+
+def utf8(text: str) -> bytes:
+    r"""Returns the text in UTF-8, which has no lone surrogates: each of them is written as its escape.
+
+    Example:
+        >>> utf8("dog \ud800")
+        b'dog \\ud800'
+    """
+    return text.encode("utf-8", "backslashreplace")

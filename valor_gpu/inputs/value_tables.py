@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs._array_tables import PARQUET, _parquet
-from valor_gpu.inputs._table import Format, listed
+from valor_gpu.inputs._table import Format
 from valor_gpu.inputs._text_tables import JSON_LINES, _objects
 from valor_gpu.inputs.files import InputFile
 from valor_gpu.inputs.tables import _format
 
 Columns = dict[str, list[Any]]
+_TIMES = "mM"
+"""Kinds of numpy's spans and moments."""
 _MISSING = ("NAType", "NaTType")
 """Types of what pandas has in a place without a value."""
 
@@ -48,6 +52,11 @@ def read_columns(table: Any) -> Columns:
     return {name: list(map(plain_value, column)) for name, column in columns.items()}
 
 
+def _in_microseconds(times: Any) -> Any:
+    """Moments or spans of numpy in the finest unit that Python has: it gives finer ones as whole numbers."""
+    return times.astype(f"{times.dtype.kind}8[us]")
+
+
 def plain_value(value: Any) -> Any:
     """Returns a value as a plain one of Python, None where it is missing: None, NaN, an empty text.
 
@@ -55,7 +64,9 @@ def plain_value(value: Any) -> Any:
         >>> plain_value(float("nan")), plain_value(""), plain_value(3)
         (None, None, 3)
     """
-    value = value.item() if hasattr(value, "item") and not getattr(value, "shape", ()) else value
+    if hasattr(value, "item") and not getattr(value, "shape", ()):
+        times = isinstance(value, np.generic) and value.dtype.kind in _TIMES
+        value = (_in_microseconds(value) if times else value).item()
     if value is None or type(value).__name__ in _MISSING or (isinstance(value, float) and value != value):
         return None
     return None if isinstance(value, str) and not value.strip() else value
@@ -72,17 +83,24 @@ def _of_frame(table: Any) -> Columns:
             f" {type(table).__name__}"
         )
     names = list(names)
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"table must name each column once but has {repeated!r} {names.count(repeated)} times")
+    _check_once("table", list(map(str, names)))
     return {str(name): _listed(str(name), table[name]) for name in names}
 
 
+def _check_once(name: str, columns: Sequence[str]) -> None:
+    """Raises where two columns have one name, as the number 1 and the text 1 have."""
+    repeated = next((column for column in columns if columns.count(column) > 1), None)
+    if repeated is not None:
+        raise InputError(f"{name} must name each column once but has {repeated!r} {columns.count(repeated)} times")
+
+
 def _listed(name: str, column: Any) -> list[Any]:
+    if isinstance(column, np.ndarray) and column.dtype.kind in _TIMES:
+        column = _in_microseconds(column)
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(column, method):
             return list(getattr(column, method)())
-    if isinstance(column, (str, bytes)) or not hasattr(column, "__iter__"):
+    if isinstance(column, (str, bytes, Mapping, Set)) or not hasattr(column, "__iter__"):
         raise InputTypeError(f"table[{name!r}] must be a column of values but is {column!r}")
     return list(column)
 
@@ -93,6 +111,7 @@ def _of_rows(name: str, rows: Sequence[Any]) -> Columns:
         if not isinstance(row, Mapping):
             raise InputTypeError(f"{name}[{place}] must be a mapping of columns but is {type(row).__name__}")
     names = dict.fromkeys(key for row in rows for key in row)
+    _check_once(name, list(map(str, names)))
     return {str(key): [row.get(key) for row in rows] for key in names}
 
 
@@ -109,7 +128,6 @@ def _of_file(file: InputFile) -> Columns:
 
 def _of_texts(kind: Format, file: InputFile) -> Columns:
     names = kind.names(file)
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise InputError(f"{file.name} must name each column once but has {repeated!r} twice among {listed(names)}")
-    return dict(zip((name.strip() for name in names), kind.read(file, names, ()).texts))
+    columns = [name.strip() for name in names]
+    _check_once(file.name, columns)
+    return dict(zip(columns, kind.read(file, names, ()).texts))
