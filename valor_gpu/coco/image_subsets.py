@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.evaluator import COCOeval, _Unset
 from valor_gpu.coco.geometry import geometry_of
-from valor_gpu.coco.layout import Layout, select_rows
+from valor_gpu.coco.layout import Layout, Side, select_rows
 from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
     """
     layout, records = evaluation._layout, evaluation._records
     assert layout is not None and records is not None
-    part, subset = copy.copy(evaluation), subset_of(layout, records, wanted)
     ids = [evaluation._evaluated.imgIds[place] for place in wanted.tolist()]
+    if shares_ids(evaluation):
+        return _fresh(evaluation, accumulated, ids)
+    part, subset = copy.copy(evaluation), subset_of(layout, records, wanted)
     part._evaluated, part._paramsEval, part.params = (
         with_images(given, ids) for given in (evaluation._evaluated, evaluation._paramsEval, evaluation.params)
     )
@@ -89,6 +91,34 @@ def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
     with contextlib.redirect_stdout(io.StringIO()):
         COCOeval.accumulate(part, with_images(accumulated, ids))
     return COCOeval.result(part)
+
+
+def shares_ids(evaluation: COCOeval) -> bool:
+    """Whether annotations of several images have one id, so that the images cannot be told apart by their rows.
+
+    In pycocotools' convention the last annotation of an id stands for all of that id, also for those of other images.
+    """
+    layout = evaluation._layout
+    return (
+        evaluation._strict and layout is not None and any(map(_shares_ids, (layout.ground_truths, layout.detections)))
+    )
+
+
+def _shares_ids(side: Side) -> bool:
+    columns = side.columns
+    return bool(columns.repeated_ids) and bool((columns.image_id[columns.last_of_id()] != columns.image_id).any())
+
+
+def _fresh(evaluation: COCOeval, accumulated: Any, ids: Sequence[Any]) -> Result:
+    """The result of other images, matched anew."""
+    evaluated = evaluation._evaluated
+    chosen = {"device": evaluation.device, "convention": evaluation.convention}
+    fresh = COCOeval(evaluation.cocoGt, evaluation.cocoDt, evaluated.iouType, **chosen)
+    fresh.params, fresh._warns = copy.deepcopy(with_images(evaluated, ids)), False
+    with contextlib.redirect_stdout(io.StringIO()):
+        fresh.evaluate()
+        fresh.accumulate(with_images(accumulated, ids))
+    return fresh.result()
 
 
 def lvis_subset(evaluation: LVISEval, wanted: Ints) -> Result:
