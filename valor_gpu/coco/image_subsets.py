@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.evaluator import COCOeval, _Unset
 from valor_gpu.coco.geometry import geometry_of
-from valor_gpu.coco.layout import Layout, Side, select_rows
+from valor_gpu.coco.layout import Layout, select_rows
 from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
 
 if TYPE_CHECKING:
@@ -94,19 +94,13 @@ def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
 
 
 def shares_ids(evaluation: COCOeval) -> bool:
-    """Whether annotations of several images have one id, so that the images cannot be told apart by their rows.
+    """Whether annotations share ids in pycocotools' convention, where the last one of an id stands for all of them.
 
-    In pycocotools' convention the last annotation of an id stands for all of that id, also for those of other images.
+    The last one may be of another image, so that a run on some images finds other rows of them than a run on all.
     """
     layout = evaluation._layout
-    return (
-        evaluation._strict and layout is not None and any(map(_shares_ids, (layout.ground_truths, layout.detections)))
-    )
-
-
-def _shares_ids(side: Side) -> bool:
-    columns = side.columns
-    return bool(columns.repeated_ids) and bool((columns.image_id[columns.last_of_id()] != columns.image_id).any())
+    sides = () if layout is None or not evaluation._strict else (layout.ground_truths, layout.detections)
+    return any(side.columns.repeated_ids for side in sides)
 
 
 def _fresh(evaluation: COCOeval, accumulated: Any, ids: Sequence[Any]) -> Result:
