@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from testing.keypoint_scenes import random_keypoints
+from testing.lvis_scenes import random_lvis
 from tests.coco.comparison import OURS, evaluator, ids_untold, load, quietly, random_objects, run, same
 from tests.coco.test_coco_analysis import same_rows
 from tests.coco.test_keypoints import keypoint_evaluator
+from tests.coco.test_lvis import evaluated as lvis_evaluated
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import single_numbers
@@ -263,3 +265,21 @@ def test_images_whose_annotations_share_ids(seed: int, across: bool) -> None:
             fresh = of_dataset(objects, "strict", imgIds=ids).result()
             same(document(fresh), document(analysis.result_of(group)))
             np.testing.assert_equal(dict(mine), single_numbers(fresh.values))
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_images_of_lvis_whose_annotations_share_ids(tmp_path: Path, seed: int) -> None:
+    rng, (dataset, results) = np.random.default_rng(seed), random_lvis(seed)
+    for row in dataset["annotations"]:
+        row["id"] = int(rng.integers(1, 6))
+
+    def result(**params: Any) -> Any:
+        with ids_untold():
+            return lvis_evaluated(tmp_path, dataset, copy.deepcopy(results), **params).result()
+
+    analysis = result()._asked("by", None)
+    groups = [np.arange(1), np.arange(analysis.images // 2, analysis.images)]
+    for group, mine in zip(groups, analysis.numbers_of(groups)):
+        fresh = result(img_ids=[analysis.image_ids[place] for place in group])
+        same(document(fresh), document(analysis.result_of(group)))
+        np.testing.assert_equal(dict(mine), single_numbers(fresh.values))

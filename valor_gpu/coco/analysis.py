@@ -168,7 +168,8 @@ class EvaluationAnalysis(DetectionAnalysis):
         from valor_gpu.coco.grouped_evaluation import evaluation_numbers, fits
 
         taken = self._taken
-        if taken.category_groups is None or not fits(taken.chosen):
+        shared = shares_ids(taken.layout, taken.chosen.strict)
+        if shared or taken.category_groups is None or not fits(taken.chosen):
             return [single_numbers(self.result_of(group).values) for group in groups]
         return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
 
@@ -219,7 +220,7 @@ def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, 
     return EvaluationAnalysis(Taken(
         chosen, layout, params, geometry_of(params, chosen.strict), names,
         lambda: image_objects(evaluation.cocoGt), result_of,
-        category_groups=None if params.iouType == "keypoints_crowd" or shares_ids(evaluation) else {},
+        category_groups=None if params.iouType == "keypoints_crowd" else {},
     ), choices)  # fmt: skip
 
 
