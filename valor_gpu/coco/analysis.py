@@ -15,14 +15,14 @@ from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import Pairs, Rows
 from valor_gpu.coco.crowdpose import image_objects
 from valor_gpu.coco.engine import engine_on
-from valor_gpu.coco.evaluation_result import _categories, category_names
 from valor_gpu.coco.geometry import Geometry, geometry_of
-from valor_gpu.coco.image_subsets import coco_subset, lvis_subset
+from valor_gpu.coco.image_subsets import coco_subset, lvis_subset, shares_ids
 from valor_gpu.coco.layout import Layout, Side, select_rows
 from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.resampled_evaluation import Chosen, chosen_of
 from valor_gpu.coco.side_objects import objects_of_side
+from valor_gpu.coco.taken_part import new_labels
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.ops.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
@@ -66,7 +66,7 @@ class Taken:
     layout: Layout
     params: Params
     geometry: Geometry
-    names: Callable[[], Sequence[str] | Mapping[int, str]]
+    names: Callable[[], Mapping[int, str]]
     image_objects: Callable[[], Sequence[Mapping[str, Any]]]
     result_of: Callable[[NDArray[np.int64]], Result]
     flags: NDArray[np.uint8] | None = None
@@ -99,12 +99,9 @@ class EvaluationAnalysis(DetectionAnalysis):
         chosen, layout = self._taken.chosen, self._taken.layout
         images, categories = chosen.images, chosen.selection.categories
         whole = np.array_equal(images, np.arange(len(layout.images)))
-        labels = None
-        if list(categories) != list(range(chosen.records.classes)):
-            if len(set(categories)) < len(categories):
-                raise InputError("analyses need each category once but params of accumulate() repeat one")
-            labels = np.full(chosen.records.classes, -1, np.int32)
-            labels[list(categories)] = np.arange(len(categories), dtype=np.int32)
+        if len(set(categories)) < len(categories):
+            raise InputError("analyses need each category once but params of accumulate() repeat one")
+        labels = new_labels(categories, chosen.records.classes)
         if whole and labels is None:
             return layout, None
         detections, places = select_rows(layout.detections, images, labels)
@@ -172,7 +169,8 @@ class EvaluationAnalysis(DetectionAnalysis):
         from valor_gpu.coco.grouped_evaluation import evaluation_numbers, fits
 
         taken = self._taken
-        if taken.category_groups is None or not fits(taken.chosen):
+        shared = shares_ids(taken.layout, taken.chosen.strict)
+        if shared or taken.category_groups is None or not fits(taken.chosen):
             return [single_numbers(self.result_of(group).values) for group in groups]
         return evaluation_numbers(taken.chosen, taken.layout, groups, taken.category_groups)
 
@@ -223,8 +221,8 @@ def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, 
     def result_of(images: NDArray[np.int64]) -> Result:
         return coco_subset(evaluation, accumulated, np.sort(images if taken is None else np.array(taken)[images]))
 
-    def names() -> Sequence[str]:
-        return category_names(_categories(evaluation.cocoGt, params)) if params.useCats else ["all"]
+    def names() -> dict[int, str]:
+        return dict(zip(chosen.selection.categories, chosen.names)) if params.useCats else {0: "all"}
 
     return EvaluationAnalysis(Taken(
         chosen, layout, params, geometry_of(params, chosen.strict), names,

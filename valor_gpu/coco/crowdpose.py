@@ -21,6 +21,7 @@ from valor_gpu.coco.layout import Layout, chosen_rows
 from valor_gpu.coco.load_results import SourceFile
 from valor_gpu.coco.protocols import CROWD_BOUNDS
 from valor_gpu.coco.selection import select
+from valor_gpu.coco.taken_part import Part
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, read_ground_truth
 from valor_gpu.ops.match_batch import ID_ZERO, MatchBatch
@@ -69,20 +70,24 @@ class CrowdGeometry(KeypointGeometry):
         return super().batch(layout, replace(common, gt_flags=flags, flags=[]), lowest, engine)
 
 
-def group_means(evaluator: Any, strict: bool) -> dict[str, float]:
+def group_means(evaluator: Any, strict: bool, part: Part | None = None) -> dict[str, float]:
     """Mean precision over the easy, medium and hard images, by the crowd index of each.
 
     Args:
         evaluator: a :class:`valor_gpu.coco.COCOeval` that has accumulated.
         strict: as xtcocotools: what does not count is -1 in the mean, which has 4 digits; else it is left out.
+        part: what was taken, whose images alone are wanted; None: all that were evaluated, as in xtcocotools.
     """
-    evaluated, counts = evaluator._paramsEval, evaluator.eval["counts"]
-    whole = select(evaluator.eval["params"], evaluated, strict)
-    groups = crowd_groups(evaluator.cocoGt, evaluated.imgIds)
+    evaluated = evaluator._paramsEval
+    given = evaluator.eval["params"] if part is None else part.accumulated
+    whole = select(given, evaluated, strict) if part is None else part.selection
+    taken = range(len(evaluated.imgIds)) if part is None or whole.images is None else whole.images
+    groups = crowd_groups(evaluator.cocoGt, [evaluated.imgIds[place] for place in taken])
     means = {}
     for name, inside in groups.items():
-        chosen = replace(whole, images=np.flatnonzero(inside).tolist())
-        precision = evaluator._source(evaluator.eval["params"], counts, chosen).samples()[0][:, :, :, 0, :]
+        chosen = replace(whole, images=[taken[place] for place in np.flatnonzero(inside).tolist()])
+        precision = evaluator._source(given, evaluator.eval["counts"], chosen).samples()[0]
+        precision = (precision if part is None else part.precision(precision))[:, :, :, 0, :]
         counting = precision if strict else precision[precision > -1]
         mean = float(np.mean(counting)) if counting.size else -1.0
         means[name] = round(mean, 4) if strict else mean

@@ -15,16 +15,16 @@ from valor_gpu.inputs._coco_records import count_repeats
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.geometry import Geometry
-    from valor_gpu.coco.layout import Layout
+    from valor_gpu.coco.layout import Layout, Side
     from valor_gpu.inputs.coco import Annotations, Dataset
 
 
-def count_ids_of_dataset(ground_truths: Dataset, detections: Annotations) -> dict[str, int]:
+def count_ids_of_dataset(ground_truths: Dataset, detections: Any) -> dict[str, int]:
     """Counts doubtful ids of columns.
 
     Args:
         ground_truths: the whole set.
-        detections: those on it.
+        detections: ids of those on it, int64 ``[N]``.
 
     Returns:
         Ground truths of id 0, and ground truths, images and categories with the id of an earlier one; of detections,
@@ -35,7 +35,7 @@ def count_ids_of_dataset(ground_truths: Dataset, detections: Annotations) -> dic
         "ground_truths_of_repeated_id": ground_truths.annotations.repeated_ids,
         "images_of_repeated_id": count_repeats(ground_truths.image_ids),
         "categories_of_repeated_id": count_repeats(ground_truths.category_ids),
-        **_of_detections(detections.id),
+        **_of_detections(detections),
     }
 
 
@@ -49,17 +49,25 @@ def count_ids(ground_truth: Any, detections: Any, layout: Layout | None) -> dict
     """
     columns = getattr(ground_truth, "_columns", None)
     if columns is not None and layout is not None:
-        return count_ids_of_dataset(columns, layout.detections.columns)
+        return count_ids_of_dataset(columns, _ids(detections, layout.detections))
     objects = ground_truth.dataset.get("annotations", ())
-    zeros = sum(a.get("id") == 0 for a in objects) if layout is None else _zeros(layout.ground_truths.columns)
+    zeros = sum(a.get("id") == 0 for a in objects)
+    if layout is not None:
+        zeros = int((_ids(ground_truth, layout.ground_truths) == 0).sum())
     ids = [a.get("id", 1) for a in detections.dataset.get("annotations", ())] if layout is None else None
     return {
         "ground_truths_of_id_0": zeros,
         "ground_truths_of_repeated_id": _listed_again(ground_truth, "annotations", "anns"),
         "images_of_repeated_id": _listed_again(ground_truth, "images", "imgs"),
         "categories_of_repeated_id": _listed_again(ground_truth, "categories", "cats"),
-        **_of_detections(np.array(ids, np.int64) if layout is None else layout.detections.columns.id),
+        **_of_detections(np.array(ids, np.int64) if layout is None else _ids(detections, layout.detections)),
     }
+
+
+def _ids(coco: Any, side: Side) -> Any:
+    """int64 ``[N]``: ids of the whole set, or of the rows of a side where ``coco`` read no others as columns."""
+    in_part = hasattr(coco, "_columns") and coco._columns is None
+    return side.take("id") if in_part else side.columns.id
 
 
 def _zeros(rows: Annotations) -> int:

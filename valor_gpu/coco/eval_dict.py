@@ -22,6 +22,7 @@ class EvalDict(dict[str, Any]):
         build: gives the two arrays.
         last_precision: ``[T, R, K, A, 1]``, precision at the last max-detection limit, None when it is not known.
         chosen: what of which evaluation the arrays are made of, see :class:`valor_gpu.coco.accumulation.Source`.
+        accumulated: the parameters of ``accumulate`` as they were then.
 
     Example:
         >>> e = EvalDict({"precision": None, "recall": 1.0, "scores": None}, lambda: (np.ones(1), np.zeros(1)), None)
@@ -35,12 +36,14 @@ class EvalDict(dict[str, Any]):
         build: Callable[[], tuple[Array, Array]],
         last_precision: Array | None,
         chosen: Any = None,
+        accumulated: Any = None,
     ) -> None:
         super().__init__(known)
         self._build: Callable[[], tuple[Array, Array]] | None = build
         self._absent = {"precision", "scores"}
         self._last = last_precision
         self.chosen = chosen
+        self.accumulated = accumulated
 
     @property
     def pending(self) -> bool:

@@ -16,7 +16,9 @@ from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import members
+from valor_gpu.coco.match_layout import evaluate_records
 from valor_gpu.coco.protocols import PROTOCOLS
+from valor_gpu.coco.taken_part import Part, part_of, rows_of_part
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco_ids import row_codes
 from valor_gpu.inputs.text_ids import Id
@@ -45,7 +47,8 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
         Means, numbers of every category by its name, mean precision ``[T, R]`` with its thresholds; NaN, with a reason,
         where nothing counts.
     """
-    params = evaluation.params
+    part = part_of(evaluation)
+    params = part.params
     crowdpose = params.iouType == "keypoints_crowd"
     choices = {
         "metric": "COCOeval",
@@ -59,25 +62,25 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
         "average": "macro" if params.useCats else "micro",
         "rec_thresholds": grid_choice(params.recThrs),
     }
-    counts, records = _counts(evaluation), evaluation._records
+    layout, places = rows_of_part(evaluation, part)
+    counts, records = _counts(evaluation, part, layout, places), evaluation._records
     assert records is not None
-    served, analysis = records.engine.provenance, _analysis_of(evaluation, choices)
+    served, analysis = records.engine.provenance, _analysis_of(evaluation, part.accumulated, choices)
     if not with_values:
         return Result({}, Signature(choices), counts, provenance=served, state=_no_values, analysis=analysis)
     from valor_gpu.coco.resampled_evaluation import resampled_evaluation
     from valor_gpu.reduce.coco_summary import absent_reasons
 
-    values = _values(evaluation)
+    values = _values(evaluation, part, layout)
     state = resampled_evaluation(evaluation)
     reasons = absent_reasons(values)
     return Result(values, Signature(choices), counts, reasons, plot, served, state=state, analysis=analysis)
 
 
-def _analysis_of(evaluation: COCOeval, choices: Mapping[str, Any]) -> Callable[[], Any]:
+def _analysis_of(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, Any]) -> Callable[[], Any]:
     """Returns what makes the answers to questions about errors, of the evaluation as it is now."""
-    kept, given = copy.copy(evaluation), evaluation.eval["params"]
+    kept = copy.copy(evaluation)
     kept.params = copy.deepcopy(evaluation.params)  # users go on with their own
-    accumulated = kept.params if given is evaluation.params else copy.deepcopy(given)
 
     def made() -> Any:
         from valor_gpu.coco.analysis import coco_analysis
@@ -95,19 +98,19 @@ def _sigmas(params: Any) -> dict[str, list[float]]:
     return {"sigmas": np.asarray(params.kpt_oks_sigmas, np.float64).tolist()}
 
 
-def _values(evaluation: COCOeval) -> dict[str, Any]:
-    params, layout = evaluation.params, evaluation._layout
-    assert layout is not None
-    summary = _summary(evaluation.eval, params)
+def _values(evaluation: COCOeval, part: Part, layout: Layout) -> dict[str, Any]:
+    """The numbers of what was taken, whose rows ``layout`` has."""
+    params, summary = part.params, _summary(evaluation.eval, part)
     values: dict[str, Any] = summary.scalars()
     if params.iouType == "keypoints_crowd":
         from valor_gpu.coco.crowdpose import group_means
 
-        means = group_means(evaluation, evaluation.convention == "strict")
+        means = group_means(evaluation, evaluation.convention == "strict", part)
         values.update({f"map_crowding_{name}": mean if mean >= 0 else math.nan for name, mean in means.items()})
     if params.useCats:
-        names = evaluated_names(evaluation)
-        values.update(numbers_by_category(summary, layout, names))
+        labels = {k: label for label, k in enumerate(dict.fromkeys(part.selection.categories))}
+        places = [labels[k] for k in part.selection.categories]
+        values.update(numbers_by_category(summary, layout, names_of_part(evaluation, part), places))
     values["precision"] = summary.mean_precision()
     values["iou_thresholds"] = np.asarray(params.iouThrs)
     values["recall_thresholds"] = np.asarray(params.recThrs)
@@ -126,9 +129,9 @@ def _categories(ground_truth: Any, params: Any) -> list[Mapping[str, Any]]:
     return [ground_truth.cats.get(number, {"id": number}) for number in params.catIds]
 
 
-def evaluated_names(evaluation: COCOeval) -> list[str]:
-    """Returns a different name for each category that is evaluated."""
-    return category_names(_categories(evaluation.cocoGt, evaluation.params))
+def names_of_part(evaluation: COCOeval, part: Part) -> list[str]:
+    """Returns a different name for each category that was taken."""
+    return category_names(_categories(evaluation.cocoGt, part.params))
 
 
 def category_names(categories: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -159,13 +162,14 @@ def category_ids(ground_truth: Any, params: Any) -> dict[str, Id]:
     return {name: category["id"] for name, category in zip(category_names(categories), categories)}
 
 
-def _summary(arrays: Mapping[str, Any], p: Any) -> CocoSummary:
+def _summary(arrays: Mapping[str, Any], part: Part) -> CocoSummary:
     """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
     from valor_gpu.ops.accumulate_types import Curves
     from valor_gpu.reduce.coco_summary import CocoSummary
 
-    last = arrays.last_precision if isinstance(arrays, EvalDict) else None
-    curves = Curves(arrays["precision"] if last is None else last, arrays["recall"], None)
+    p, last = part.params, arrays.last_precision if isinstance(arrays, EvalDict) else None
+    precision = part.precision(arrays["precision"] if last is None else last)
+    curves = Curves(precision, part.recall(arrays["recall"]), None)
     return CocoSummary(curves, [float(t) for t in p.iouThrs], p.maxDets, p.areaRngLbl)
 
 
@@ -182,7 +186,8 @@ def numbers_by_category(
     """
 
     def count(side: Side) -> NDArray[Any]:
-        counts = np.bincount(side.labels, minlength=len(names))
+        wide = len(names) if places is None else max(places, default=-1) + 1
+        counts = np.bincount(side.labels, minlength=wide)
         return counts if places is None else counts[list(places)]
 
     def named(numbers: NDArray[Any]) -> dict[str, float]:
@@ -198,9 +203,21 @@ def numbers_by_category(
     }
 
 
-def _counts(evaluation: COCOeval) -> dict[str, int]:
-    layout, records, ground_truth = evaluation._layout, evaluation._records, evaluation.cocoGt
-    assert layout is not None and records is not None
+def _doubts(evaluation: COCOeval, part: Part, layout: Layout, whole: bool) -> Mapping[str, int]:
+    """Doubtful values that matching came across: matched again where those of the part are not known."""
+    records, strict = evaluation._records, evaluation.convention == "strict"
+    assert records is not None
+    if whole or not any(records.doubts.values()):
+        return records.doubts
+    geometry = geometry_of(part.params, strict)
+    return evaluate_records(layout, part.params, strict, records.engine, geometry).doubts
+
+
+def _counts(evaluation: COCOeval, part: Part, layout: Layout, places: NDArray[np.int64] | None) -> dict[str, int]:
+    """Counts of the rows of a part, whose detections stand at ``places`` of those evaluated; None: all of them."""
+    records, ground_truth = evaluation._records, evaluation.cocoGt
+    assert records is not None
+    beyond = records.buckets() > list(evaluation._evaluated.maxDets).index(part.params.maxDets[-1])
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
     image_codes, codes = (
@@ -211,7 +228,7 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
     ignored = layout.ground_truths.take("iscrowd")
     if evaluation.convention == "corrected":
         ignored = ignored | layout.ground_truths.take("ignore")
-    geometry = geometry_of(evaluation.params, evaluation.convention == "strict")
+    geometry = geometry_of(part.params, evaluation.convention == "strict")
     by_geometry = geometry.ignored(layout.ground_truths)
     ignored = ignored if by_geometry is None else ignored | by_geometry
     return {
@@ -220,10 +237,10 @@ def _counts(evaluation: COCOeval) -> dict[str, int]:
         "ignored_ground_truths": int(ignored.sum()),
         "ground_truths_left_out": int((~known).sum()),
         "detections": len(layout.detections),
-        "detections_beyond_limit": int((records.detections[:, 12] == records.shape.limits).sum()),
+        "detections_beyond_limit": int((beyond if places is None else beyond[places]).sum()),
         "detections_of_unknown_categories": int((~members(detections.category_id, codes)).sum()),
-        **count_doubtful_values(layout, evaluation.params.iouType == "bbox"),
-        **records.doubts,
+        **count_doubtful_values(layout, part.params.iouType == "bbox"),
+        **_doubts(evaluation, part, layout, places is None),
         **count_ids(ground_truth, evaluation.cocoDt, layout),
         **count_completed(layout, geometry),
     }

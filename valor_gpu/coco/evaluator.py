@@ -317,7 +317,7 @@ class COCOeval:
         date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
         known = {"params": p, "counts": counts, "date": date, "precision": None, "recall": recall, "scores": None}
         last = last_precision if source.ends_with_last_limit else None
-        self.eval = EvalDict(known, source.samples, last, source.chosen)
+        self.eval = EvalDict(known, source.samples, last, source.chosen, copy.deepcopy(p))
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _is_empty(self) -> bool:

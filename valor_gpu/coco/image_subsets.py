@@ -20,6 +20,7 @@ from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
 
 if TYPE_CHECKING:
     from valor_gpu.coco.lvis_eval import LVISEval
+    from valor_gpu.coco.lvis_records import FederatedRecords
     from valor_gpu.result import Result
 
 Ints = NDArray[np.int64]
@@ -74,8 +75,10 @@ def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
     """
     layout, records = evaluation._layout, evaluation._records
     assert layout is not None and records is not None
-    part, subset = copy.copy(evaluation), subset_of(layout, records, wanted)
     ids = [evaluation._evaluated.imgIds[place] for place in wanted.tolist()]
+    if shares_ids(layout, evaluation._strict):
+        return _fresh(evaluation, accumulated, ids)
+    part, subset = copy.copy(evaluation), subset_of(layout, records, wanted)
     part._evaluated, part._paramsEval, part.params = (
         with_images(given, ids) for given in (evaluation._evaluated, evaluation._paramsEval, evaluation.params)
     )
@@ -91,6 +94,26 @@ def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
     return COCOeval.result(part)
 
 
+def shares_ids(layout: Layout, strict: bool) -> bool:
+    """Whether annotations share ids in pycocotools' convention, where the last one of an id stands for all of them.
+
+    The last one may be of another image, so that a run on some images finds other rows of them than a run on all.
+    """
+    return strict and any(side.columns.repeated_ids for side in (layout.ground_truths, layout.detections))
+
+
+def _fresh(evaluation: COCOeval, accumulated: Any, ids: Sequence[Any]) -> Result:
+    """The result of other images, matched anew."""
+    evaluated = evaluation._evaluated
+    chosen = {"device": evaluation.device, "convention": evaluation.convention}
+    fresh = COCOeval(evaluation.cocoGt, evaluation.cocoDt, evaluated.iouType, **chosen)
+    fresh.params, fresh._warns = copy.deepcopy(with_images(evaluated, ids)), False
+    with contextlib.redirect_stdout(io.StringIO()):
+        fresh.evaluate()
+        fresh.accumulate(with_images(accumulated, ids))
+    return fresh.result()
+
+
 def lvis_subset(evaluation: LVISEval, wanted: Ints) -> Result:
     """Returns the result of an LVISEval of some images.
 
@@ -100,20 +123,28 @@ def lvis_subset(evaluation: LVISEval, wanted: Ints) -> Result:
     """
     records = evaluation._records
     assert records is not None
-    part = copy.copy(evaluation)
-    subset = subset_of(records.rows.layout, records.records, wanted)
-    part.params, params = (copy.copy(evaluation.params), copy.copy(records.params))
+    part, params = copy.copy(evaluation), copy.copy(records.params)
+    part.params, part._warns = copy.copy(evaluation.params), False
     part.params.img_ids = params.img_ids = [records.params.img_ids[place] for place in wanted.tolist()]
-    rows = replace(records.rows, layout=subset.layout, flags=records.rows.flags[subset.detections])
-    part._records = replace(records, params=params, rows=rows, records=subset.records)
-    if any(records.records.doubts.values()):
-        made = part._records
-        again = evaluate_records(subset.layout, made.whole, made.strict, subset.records.engine, made.geometry())
-        part._records = replace(made, records=again)
+    if shares_ids(records.rows.layout, records.strict):
+        part.evaluate()
+    else:
+        part._records = _lvis_records(records, params, wanted)
     part._eval_imgs, part.eval, part.results = None, {}, type(evaluation.results)()
     part.accumulate()
     part.summarize()
     return part.result()
+
+
+def _lvis_records(whole: FederatedRecords, params: Any, wanted: Ints) -> FederatedRecords:
+    """Records of some images, whose ids ``params`` have."""
+    subset = subset_of(whole.rows.layout, whole.records, wanted)
+    rows = replace(whole.rows, layout=subset.layout, flags=whole.rows.flags[subset.detections])
+    part = replace(whole, params=params, rows=rows, records=subset.records)
+    if not any(whole.records.doubts.values()):
+        return part
+    again = evaluate_records(subset.layout, part.whole, part.strict, subset.records.engine, part.geometry())
+    return replace(part, records=again)
 
 
 def with_images(params: Any, ids: Sequence[Any]) -> Any:

@@ -163,7 +163,7 @@ class LVISEval:
         self._records = evaluate_federated(*sides, copy.deepcopy(p), self.device, strict)
         self._eval_imgs = None
         if self._warns:
-            warn_of_ids(count_ids_of_dataset(sides[0], sides[1].annotations), strict, 2)
+            warn_of_ids(count_ids_of_dataset(sides[0], sides[1].annotations.id), strict, 2)
 
     def _groups_of_frequency(self) -> list[list[int]]:
         data = self.lvis_gt.columns

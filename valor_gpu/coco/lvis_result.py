@@ -145,6 +145,6 @@ def _counts(evaluation: LVISEval) -> dict[str, int]:
         "detections_of_unsearched_categories": int(of_category.sum()) - len(layout.detections),
         **count_doubtful_values(layout, evaluation.params.iou_type == "bbox"),
         **records.records.doubts,
-        **count_ids_of_dataset(truth, detections),
+        **count_ids_of_dataset(truth, detections.id),
         **count_completed(layout, records.geometry()),
     }

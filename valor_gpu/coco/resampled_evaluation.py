@@ -14,6 +14,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Selection
+from valor_gpu.coco.taken_part import part_of
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
@@ -156,11 +157,13 @@ def images_table(lengths: Ints) -> Ints:
 
 def chosen_of(evaluation: COCOeval) -> Chosen | None:
     """Returns what accumulation took of an evaluation; None where it followed ``evalImgs``."""
-    found, p = evaluation.eval, evaluation.params
+    found = evaluation.eval
     if not isinstance(found, EvalDict) or found.chosen is None:
         return None
-    from valor_gpu.coco.evaluation_result import evaluated_names
+    from valor_gpu.coco.evaluation_result import names_of_part
 
+    part = part_of(evaluation)
+    p = part.params
     records, selection, limits, recalls = found.chosen
     return Chosen(
         records,
@@ -169,7 +172,7 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
         recalls,
         len(p.iouThrs),
         summary_picks([float(t) for t in p.iouThrs], list(p.maxDets), list(p.areaRngLbl)),
-        evaluated_names(evaluation) if p.useCats else (),
+        names_of_part(evaluation, part) if p.useCats else (),
         list(evaluation._paramsEval.imgIds),
         evaluation.convention == "strict",
     )
@@ -177,14 +180,14 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
 
 def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
     """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
-    chosen, p = chosen_of(evaluation), evaluation.params
+    chosen = chosen_of(evaluation)
     if chosen is None:
         return refusing(_EDITED)
     groups = None
-    if p.iouType == "keypoints_crowd":
+    if evaluation._paramsEval.iouType == "keypoints_crowd":
         from valor_gpu.coco.crowdpose import crowd_groups
 
-        groups = crowd_groups(evaluation.cocoGt, evaluation._paramsEval.imgIds)
+        groups = crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
     return partial(_resampled, chosen, groups)
 
 

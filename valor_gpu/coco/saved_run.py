@@ -13,9 +13,10 @@ import numpy as np
 
 from valor_gpu.checks import check_number
 from valor_gpu.coco.doubtful_ids import describe_ids, without_harmless
-from valor_gpu.coco.evaluation_result import category_ids
+from valor_gpu.coco.evaluation_result import category_ids, names_of_part
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
+from valor_gpu.coco.taken_part import Part, evaluation_of, part_of
 from valor_gpu.inputs.coco_ids import row_codes, row_ids
 from valor_gpu.inputs.missing_fields import describe_missing
 from valor_gpu.inputs.text_ids import Id
@@ -50,9 +51,11 @@ def saved_run(
     """
     check_number("score_threshold", score_threshold)
     with_numbers = evaluation.result() if numbers is None else numbers
+    part = part_of(evaluation)
+    curves, notes = _curves(evaluation, part, with_numbers.values.get("ground_truths_per_class", {}))
+    evaluation = evaluation_of(evaluation, part)
     found = outcomes(evaluation, iou_threshold, score_threshold)
     names = {number: name for name, number in category_ids(evaluation.cocoGt, evaluation.params).items()}
-    curves, notes = _curves(evaluation, names, with_numbers.values.get("ground_truths_per_class", {}))
     measure = "OKS" if evaluation.params.iouType.startswith("keypoints") else "IoU"
     whole = with_numbers.to_run()
     return replace(
@@ -73,15 +76,13 @@ def _doubts(evaluation: COCOeval, counts: Mapping[str, int]) -> list[str]:
     return [f"{text}." for text in (*describe_ids(harmful, strict), *completed)]
 
 
-def _curves(
-    evaluation: COCOeval, names: dict[Id, str], ground_truths: Any
-) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    params, precision = evaluation.params, np.asarray(evaluation.eval["precision"])[:, :, :, 0, -1]  # [T, R, K]
-    classes = [names[number] for number in params.catIds] if params.useCats else []
+def _curves(evaluation: COCOeval, part: Part, ground_truths: Any) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    params, precision = part.params, part.precision(evaluation.eval["precision"])[:, :, :, 0, -1]  # [T, R, K]
+    classes = names_of_part(evaluation, part) if params.useCats else []
     order = sorted(range(len(classes)), key=lambda k: -ground_truths.get(classes[k], 0))
     kept = []
     for k in sorted(order[:MOST_CURVES]):
-        lines = iou_lines(params.iouThrs.tolist(), params.recThrs.tolist(), precision[:, :, k].tolist())
+        lines = iou_lines([*map(float, params.iouThrs)], [*map(float, params.recThrs)], precision[:, :, k].tolist())
         kept += [{"name": classes[k], "lines": lines}] if lines else []
     if len(classes) <= MOST_CURVES:
         return kept, ()
