@@ -78,6 +78,10 @@ class Analysis:
         """Returns the names of the files of the images, None where they are not known."""
         return None
 
+    def other_file_names(self) -> Sequence[str] | None:
+        """Returns other names of the images, such as those of photos beside label maps, None where there are none."""
+        return None
+
     def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist.
 
