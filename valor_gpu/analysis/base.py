@@ -97,7 +97,7 @@ class Analysis:
         Args:
             images: ascending positions of images.
         """
-        raise self._undefined("by")
+        raise self._without_slices()
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """Computes the single numbers of each group of images, such as ``map`` and ``map_per_class/cat``.
@@ -108,6 +108,9 @@ class Analysis:
         from valor_gpu.exports.leaves import numbers_of
 
         return [dict(numbers_of(self.result_of(group).values)) for group in groups]
+
+    def _without_slices(self) -> InputError:
+        return InputError(f"by() and worst_slices() are not defined for results of {self.metric}")
 
     def _undefined(self, name: str) -> InputError:
         return InputError(f"{name}() is not defined for results of {self.metric}")

@@ -98,6 +98,8 @@ class Numbers:
 
     def of(self, groups: Sequence[Bools]) -> list[float]:
         """Returns the number of each group, NaN where it does not exist."""
+        if not self.name:  # of a result without classes
+            return [math.nan] * len(groups)
         found = tabled(self._analysis.numbers_of([np.flatnonzero(group) for group in groups]))
         return (self._sign * found.column(self.name)).tolist()  # type: ignore[no-any-return]
 
