@@ -101,16 +101,19 @@ def test_bins_are_a_column_and_edges(given: str, capsys: pytest.CaptureFixture[s
     assert "must be COLUMN=EDGE,EDGE,..." in capsys.readouterr().err
 
 
-def test_segment_slices_by_the_names_of_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("column", "suffix"), [("file_name", ""), ("file_name", ".npy"), ("image", ".png")])
+def test_segment_slices_by_the_names_of_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, suffix: str
+) -> None:
     generator = np.random.default_rng(3)
     for side in ("gt", "pred"):
         (tmp_path / side).mkdir()
-    lines = ["file_name,city"]
+    lines = [f"{column},city"]
     for number in range(6):
         truth = generator.integers(0, 2, (6, 8)).astype(np.uint8)
         np.save(tmp_path / f"gt/{number}.npy", truth)
         np.save(tmp_path / f"pred/{number}.npy", truth if number % 2 else 1 - truth)
-        lines.append(f"{number},{'Ulm' if number % 2 else 'Bonn'}")
+        lines.append(f"{number}{suffix},{'Ulm' if number % 2 else 'Bonn'}")
     (tmp_path / "table.csv").write_text("\n".join(lines) + "\n")
     folders = ["segment", "--gt", tmp_path / "gt", "--pred", tmp_path / "pred", "--num-classes", 2]
     asked = ("--by", "city", "--images-table", tmp_path / "table.csv", "--json", tmp_path / "out.json")
@@ -123,10 +126,24 @@ def test_segment_slices_by_the_names_of_files(tmp_path: Path, capsys: pytest.Cap
     assert "city: Ulm" in out
 
 
-def test_panoptic_slices(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    annotations = read_panoptic_json(str(GROUND_TRUTH), True).annotations
-    lines = [f"{number},{place % 2}" for place, number in enumerate(annotations)]
-    (tmp_path / "table.csv").write_text("image_id,day\n" + "\n".join(lines) + "\n")
+def panoptic_names(kind: str) -> list[str]:
+    whole = json.loads(GROUND_TRUTH.read_text())
+    photos = {image["id"]: image["file_name"] for image in whole["images"]}
+    ids = list(read_panoptic_json(str(GROUND_TRUTH), True).annotations)
+    pngs = {entry["image_id"]: entry["file_name"] for entry in whole["annotations"]}
+    names = {"id": {number: str(number) for number in ids}, "png": pngs, "photo": photos}[kind.split()[0]]
+    found = [names[number] for number in ids]
+    return [name.rsplit(".", 1)[0] for name in found] if kind.endswith("stem") else found
+
+
+@pytest.mark.parametrize(
+    ("column", "kind"),
+    [("image_id", "id"), ("file_name", "png"), ("file_name", "photo"), ("image", "photo"), ("file_name", "png stem")],
+)
+def test_panoptic_slices(tmp_path: Path, capsys: pytest.CaptureFixture[str], column: str, kind: str) -> None:
+    annotations = panoptic_names(kind)
+    lines = [f"{name},{place % 2}" for place, name in enumerate(annotations)]
+    (tmp_path / "table.csv").write_text(f"{column},day\n" + "\n".join(lines) + "\n")
     files = ["panoptic", "--gt", GROUND_TRUTH, "--pred", PREDICTIONS]
     asked = ("--by", "day", "--images-table", tmp_path / "table.csv", "--json", tmp_path / "out.json")
     status, out, _ = run(capsys, *files, *asked)

@@ -21,6 +21,7 @@ _UNKNOWN = (
     "{name}() needs the data that the result came from, which this one does not have: it is from a file, or"
     " {metric} answers no such questions"
 )
+_UNDEFINED = "{name}() is not defined for results of {metric}{advice}"
 
 
 class Analysed(Sliced):
@@ -304,7 +305,11 @@ class Analysed(Sliced):
         """The analysis that answers; several by prefix where there are several ``iou_type``."""
         own = vars(self)
         if own.get("_analysis") is None:
-            raise InputError(_UNKNOWN.format(name=name, metric=own.get("signature", {}).get("metric", "its metric")))
+            metric = own.get("signature", {}).get("metric", "its metric")
+            # A result has a state where it was made, and has none from a file.
+            message = _UNKNOWN if own.get("_state") is None else _UNDEFINED
+            advice = ": update one metric for each slice" if name in ("by", "worst_slices") else ""
+            raise InputError(message.format(name=name, metric=metric, advice=advice))
         if callable(own["_analysis"]):
             own["_analysis"] = own["_analysis"]()
         found = own["_analysis"]

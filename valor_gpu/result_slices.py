@@ -37,8 +37,10 @@ class Sliced:
             table: a DataFrame, a table of pyarrow, a mapping of columns, a list of mappings, or the path of a file
                 (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.npz``), with a row for each image. The first column of
                 ``image_id``, ``image`` and ``file_name`` that it has says which image a row is of; numbers match their
-                texts. Of a metric that knows no ids, rows are the images in the order of their arrival, or ``image_id``
-                counts them from 0.
+                texts. A file name may lack its suffix, or have one where the result knows none, if all rows of the
+                table then name images without doubt. The ground truth of ``valor-gpu panoptic`` knows the names of
+                label maps and of photos. Of a metric that knows no ids, rows are the images in the order of their
+                arrival, or ``image_id`` counts them from 0.
             columns: names of columns, each with slices of its own; a tuple of names gives the crossing of these
                 columns, such as ``("weather", "hour")``.
             bins: column to ascending edges. A slice is then a bin of values from one edge to below the next; values

@@ -110,5 +110,7 @@ def test_numbers_of_arrays_have_the_names_of_classes_and_thresholds() -> None:
     assert first["fp/misclassifications/3/score 0.5"] == 1 and not any("examples" in name for name in first)
     first, _ = slices(AP)
     assert "ap_50/1" in first and not any(name.startswith(("precision", "recall", "iou")) for name in first)
-    with pytest.raises(InputError, match=r"by\(\) is not defined for results of DetectionExamples"):
+    with pytest.raises(
+        InputError, match=r"by\(\) and worst_slices\(\) are not defined for results of DetectionExamples"
+    ):
         slices(DetectionExamples)

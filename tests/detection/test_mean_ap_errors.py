@@ -375,21 +375,39 @@ def test_detections_out_of_the_range_of_areas_are_no_false_positives() -> None:
         (
             {"errors": 0.6},
             InputError,
-            "errors must be above 0 and at most 0.5, the lowest of iou_thresholds, but got 0",
+            "errors must be True, False or a number above 0 and at most 0.5, the lowest of iou_thresholds, but got 0",
         ),
         (
             {"errors": 0.0},
             InputError,
-            "errors must be above 0 and at most 0.5, the lowest of iou_thresholds, but got 0",
+            "errors must be True, False or a number above 0 and at most 0.5, the lowest of iou_thresholds, but got 0",
         ),
-        ({"errors": True, "iou_thresholds": [0.0]}, InputError, "errors must be above 0 and at most 0, the lowest of"),
-        ({"errors": "yes"}, InputTypeError, "errors must be a number but got 'yes'"),
+        ({"errors": True, "iou_thresholds": [0.0]}, InputError, "errors must be False where iou_thresholds has 0 but"),
+        ({"errors": "yes"}, InputTypeError, "errors must be True, False or a number above 0 .* 0.5, .*, but got 'yes'"),
+        ({"errors": None}, InputTypeError, "errors must be True, False or a number above 0 .*, but got None"),
+        ({"errors": np.nan}, InputError, "errors must be True, False or a number above 0 .*, but got nan"),
+        (
+            {"errors": np.float64(0.75)},
+            InputError,
+            "errors must be True, .* the lowest of iou_thresholds, but got 0.75",
+        ),
         ({"errors": True, "iou_type": "keypoints"}, InputError, "kinds of errors are not defined for keypoints"),
     ],
 )
 def test_what_errors_may_be(choices: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         MeanAveragePrecision(**choices)
+
+
+@pytest.mark.parametrize(
+    ("given", "plain"),
+    [(np.True_, True), (np.False_, False), (np.float32(0.25), 0.25), (np.float64(0.3), 0.3), (np.int64(1), 1.0)],
+)
+def test_bools_and_numbers_of_numpy_are_those_of_python(given: Any, plain: bool | float) -> None:
+    thresholds = [1.0] if plain == 1.0 else [0.5]
+    got, expected = (MeanAveragePrecision(iou_thresholds=thresholds, errors=each) for each in (given, plain))
+    assert got._config() == expected._config() and got._lowest == expected._lowest
+    assert str(got.result().signature) == str(expected.result().signature)
 
 
 def test_the_lowest_threshold_bounds_the_pairs() -> None:

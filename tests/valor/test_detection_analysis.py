@@ -98,7 +98,9 @@ def test_what_has_no_answer():
             copied.errors()
     with pytest.raises(InputError, match="iou_type must be None for an evaluation of detections but got 'bbox'"):
         evaluation.images(iou_type="bbox")
-    with pytest.raises(InputError, match=r"by\(\) is not defined for results of evaluate_detection"):
+    with pytest.raises(
+        InputError, match=r"by\(\) and worst_slices\(\) are not defined for results of evaluate_detection"
+    ):
         analysis_of(evaluation).result_of(np.array([0]))
     by_coco = evaluate_detection(*sides, metrics_to_return=["mAP"], compat="coco")
     with pytest.raises(InputError, match="not defined with compat 'coco'"):

@@ -82,6 +82,10 @@ class Analysis:
         """Returns the names of the files of the images, None where they are not known."""
         return None
 
+    def other_file_names(self) -> Sequence[str] | None:
+        """Returns other names of the images, such as those of photos beside label maps, None where there are none."""
+        return None
+
     def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist.
 
@@ -97,7 +101,7 @@ class Analysis:
         Args:
             images: ascending positions of images.
         """
-        raise self._undefined("by")
+        raise self._without_slices()
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """Computes the single numbers of each group of images, such as ``map`` and ``map_per_class/cat``.
@@ -108,6 +112,9 @@ class Analysis:
         from valor_gpu.exports.leaves import numbers_of
 
         return [dict(numbers_of(self.result_of(group).values)) for group in groups]
+
+    def _without_slices(self) -> InputError:
+        return InputError(f"by() and worst_slices() are not defined for results of {self.metric}")
 
     def _undefined(self, name: str) -> InputError:
         return InputError(f"{name}() is not defined for results of {self.metric}")

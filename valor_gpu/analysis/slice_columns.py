@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.analysis.base import Analysis
+from valor_gpu.analysis.image_names import agreeing_names, id_text, names_of_images
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.inputs._table import whole_text
 from valor_gpu.inputs.value_tables import Columns, plain_value
 
 Ints = NDArray[np.int64]
@@ -88,19 +88,8 @@ def _places_of_images(analysis: Analysis, columns: Columns) -> Sequence[int]:
             f"table must have a column {', '.join(map(repr, ID_COLUMNS[:-1]))} or {ID_COLUMNS[-1]!r}, which says of"
             f" which image a row is, but has {', '.join(map(repr, columns)) or 'none'}"
         )
-    return _matched(columns[column], _keys_of(analysis, column), column, analysis.image_ids is None)
-
-
-def _keys_of(analysis: Analysis, column: str) -> Sequence[Any]:
-    """What the images are called in a column."""
-    if column != "file_name":
-        return analysis.arrival() if analysis.image_ids is None else analysis.image_ids
-    names = analysis.file_names()
-    if names is None:
-        raise InputError(
-            "table must have a column 'image_id' but names images by 'file_name', which the result does not know"
-        )
-    return names
+    named, keys = agreeing_names(column, columns[column], names_of_images(analysis, column))
+    return _matched(named, keys, column, analysis.image_ids is None)
 
 
 def _matched(rows: Sequence[Any], keys: Sequence[Any], column: str, by_place: bool) -> list[int]:
@@ -134,16 +123,6 @@ def _matched(rows: Sequence[Any], keys: Sequence[Any], column: str, by_place: bo
             f" {column} {lacking[0]!r}"
         )
     return [places[text] for text in texts]
-
-
-def id_text(value: Any) -> str:
-    """Returns an id as text: a whole number without fraction, whether it came as text, float or integer.
-
-    Example:
-        >>> id_text(7), id_text(7.0), id_text("7.0"), id_text(" a.jpg")
-        ('7', '7', '7', 'a.jpg')
-    """
-    return whole_text(str(value).strip())
 
 
 # ----------------------------------------------------------------------------------------------------- dealing out rows

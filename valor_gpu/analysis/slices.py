@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import replaced
 from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, LARGEST, OBJECT_COLUMNS, known_column
+from valor_gpu.analysis.image_names import id_text
 from valor_gpu.analysis.rows import Rows
 from valor_gpu.analysis.slice_columns import (
     Dealt,
@@ -21,7 +22,6 @@ from valor_gpu.analysis.slice_columns import (
     check_bins,
     crossed,
     dealt,
-    id_text,
     joined_columns,
     read_edges,
 )

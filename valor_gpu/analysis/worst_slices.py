@@ -105,6 +105,8 @@ class Numbers:
 
     def of(self, groups: Sequence[Bools]) -> list[float]:
         """Returns the number of each group, NaN where it does not exist."""
+        if not self.name:  # of a result without classes
+            return [math.nan] * len(groups)
         found = tabled(self._analysis.numbers_of([np.flatnonzero(group) for group in groups]))
         if self.name not in found.names:  # as of a class that none of these images has
             return [math.nan] * len(groups)

@@ -31,7 +31,7 @@ def add_slice_options(command: argparse.ArgumentParser, known: str = "") -> None
         f" weather+hour stands for the combinations of two columns{known}")  # fmt: skip
     add("--images-table", type=input_path, metavar="FILE",
         help="of --by: table with one row per image, .csv, .tsv, .jsonl or .parquet; its column image_id, image or"
-        " file_name says which")  # fmt: skip
+        " file_name says which, names of files with or without their suffix")  # fmt: skip
     add("--by-bins", type=_bins, action="append", metavar="COLUMN=EDGE,EDGE,...",
         help="of --by: cut the numbers of a column into bins, from one edge to below the next, for example"
         " hour=6,12,18; again for several columns")  # fmt: skip

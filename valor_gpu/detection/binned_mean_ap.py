@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.analysis.no_images import NoImages
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.detection.choices import AREA_RANGES, check_levels, check_limits, peer_number, peer_numbers
 from valor_gpu.detection.geometry import (
@@ -338,8 +339,9 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         signature = Signature({"metric": type(self).__name__, **self._config(), **grids})
         counts = dict(zip(_SEEN[:-2], seen))
-        refused = refusing(_NO_IMAGES)
-        result = Result(values, signature, counts, absent_reasons(values), plot_precision_recall, state=refused)
+        none = NoImages(type(self).__name__, "use MeanAveragePrecision")
+        more: dict[str, Any] = {"state": refusing(_NO_IMAGES), "analysis": none}
+        result = Result(values, signature, counts, absent_reasons(values), plot_precision_recall, **more)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _bounds(self, state: BinnedOutcomes) -> _Bounds:

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.analysis.no_images import NoImages
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
@@ -228,7 +229,8 @@ class IntersectionOverUnion(Metric[PairSums]):
             names = ("images", "ground_truths", "detections", "boxes_of_negative_size")
             counts = {**dict(zip(names, state.seen.tolist())), "pairs": int(state.sums[1])}
             signature = Signature({"metric": type(self).__name__, **self._identity.config})
-            result = Result(values, signature, counts, missing, state=refusing(_NO_IMAGES))
+            none = NoImages(type(self).__name__, "update one metric for each slice")
+            result = Result(values, signature, counts, missing, state=refusing(_NO_IMAGES), analysis=none)
         return result if intervals is None else result.with_intervals(intervals)
 
     def _by_class(self, state: PairSums) -> dict[int, Tensor]:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from valor_gpu._frozen import replaced
-from valor_gpu.checks import check_number
 from valor_gpu.detection.extended import ExtendedRecords, JointRecords, PartRecords
 from valor_gpu.detection.geometry import Geometry, Overlapping, UprightBoxes
 from valor_gpu.detection.overlap_state import check_pairs, spread
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops._launch import check_not_capturing
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.match_batch import AGNOSTIC, MAX_ROWS, MatchBatch, MatchRule, Pairs
@@ -36,21 +37,24 @@ def lowest_iou(errors: bool | float, iou_thresholds: Sequence[float], iou_type: 
 
     Raises:
         InputError: the argument ``errors`` is out of range, or not defined for keypoints.
+        InputTypeError: it is neither a bool nor a number; those of NumPy are.
     """
-    if errors is False:
+    given: Any = errors.item() if isinstance(errors, np.generic) else errors
+    if given is False:
         return None
-    if "keypoints" in iou_type:
-        raise InputError(f"errors must be False but got {errors!r}: kinds of errors are not defined for keypoints")
     least = min(iou_thresholds)
-    if errors is True and least > 0:
+    needed = f"True, False or a number above 0 and at most {least:g}, the lowest of iou_thresholds"
+    if not isinstance(given, Real):
+        raise InputTypeError(f"errors must be {needed}, but got {given!r}")
+    if "keypoints" in iou_type:
+        raise InputError(f"errors must be False but got {given!r}: kinds of errors are not defined for keypoints")
+    if not least > 0:
+        raise InputError(f"errors must be False where iou_thresholds has {least:g} but got {given!r}")
+    if isinstance(given, bool):
         return min(_BACKGROUND, least)
-    if errors is not True:
-        check_number("errors", errors)
-    if errors is True or not 0 < errors <= least:
-        raise InputError(
-            f"errors must be above 0 and at most {least:g}, the lowest of iou_thresholds, but got {errors!r}"
-        )
-    return min(float(errors), _HIGHEST)
+    if not 0 < cast(float, given) <= least:
+        raise InputError(f"errors must be {needed}, but got {given!r}")
+    return min(float(given), _HIGHEST)
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -254,10 +256,21 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
             from valor_gpu.detection.open_images_analysis import OpenImagesAnalysis
 
             tables = [table.cpu().numpy() for table in (state.detections, state.ground_truths, state.images)]
-            kept = choose_images(tables[2], True)
-            return OpenImagesAnalysis(tables, kept, self.hierarchy.name, self.iou_thresholds, dict(signature))
+            with warnings.catch_warnings():  # of copies with other detections the result has warned
+                warnings.simplefilter("ignore")
+                kept = choose_images(tables[2], True)
+            choices = self.iou_thresholds, dict(signature), partial(self._result_of_images, state)
+            return OpenImagesAnalysis(tables, kept, self.hierarchy.name, *choices)
 
         return Result(values, signature, reduced.counts, absent_reasons(values), state=resampled, analysis=analysis)
+
+    def _result_of_images(self, state: OpenImagesRecords, images: NDArray[np.int64]) -> Result:
+        """The result of rows of images."""
+        from valor_gpu.detection.repeated_records import repeat_records
+
+        rows = torch.from_numpy(images).to(state.images.device)
+        records = repeat_records(state, rows).tensors()
+        return self._result(OpenImagesRecords(**records, given=state.given[rows.to(state.given.device)]))
 
     def _values(self, reduced: _Reduced) -> dict[str, Any]:
         names = [self.hierarchy.name(label) for label in reduced.labels.tolist()]

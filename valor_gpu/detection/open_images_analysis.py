@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
 from valor_gpu.errors import InputError
@@ -34,6 +35,7 @@ class OpenImagesAnalysis(DetectionAnalysis):
         name: gives the name of a label.
         iou_thresholds: of the metric.
         choices: of the signature of the result.
+        result_of: returns the result of rows of images.
     """
 
     metric = "OpenImagesAveragePrecision"
@@ -46,12 +48,13 @@ class OpenImagesAnalysis(DetectionAnalysis):
         name: Callable[[int], str],
         iou_thresholds: Sequence[float],
         choices: Mapping[str, Any],
+        result_of: Callable[[Ints], Result],
     ) -> None:
         self._tables, self._places, self._name, self.choices = tables, images, name, choices
+        self._result_of = result_of
         self.iou_thresholds = list(iou_thresholds)
         table = tables[2][images]
-        named = bool(table[:, _HAS_ID].all())
-        self.image_ids = table[:, _ID].tolist() if named else list(range(len(table)))
+        self.image_ids = table[:, _ID].tolist() if bool(table[:, _HAS_ID].all()) else None
         self.images = len(table)
 
     def _taken(self, side: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -73,14 +76,16 @@ class OpenImagesAnalysis(DetectionAnalysis):
         )
         classes = np.unique(np.concatenate((labels, gt_labels)))
         none = np.zeros(len(rows), np.bool_)
+        ids = self._places.tolist() if self.image_ids is None else self.image_ids
         return Rows(
-            self.image_ids or [], [self._name(label) for label in classes.tolist()], np.stack((lengths, gt_lengths)),
+            ids, [self._name(label) for label in classes.tolist()], np.stack((lengths, gt_lengths)),
             np.ascontiguousarray(rows[:, :8]).view(np.float64)[:, 0], np.searchsorted(classes, labels), ~none, none,
             np.searchsorted(classes, gt_labels), np.where(truths[:, 4] & 1, 0, IGNORED).astype(np.uint8),
+            file_order=lambda: self._places,
         )  # fmt: skip
 
     def make_pairs(self) -> Pairs:
-        """Raises :class:`InputError`: there are none."""
+        """Raises :class:`InputError`, as the state keeps none."""
         raise self._without_pairs("a question about pairs")
 
     def errors(
@@ -97,10 +102,14 @@ class OpenImagesAnalysis(DetectionAnalysis):
         """Raises :class:`InputError`."""
         raise self._without_pairs("matches()")
 
+    def result_of(self, images: Ints) -> Result:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        return self._result_of(self._places[np.asarray(images, np.int64)])
+
     def _without_pairs(self, name: str) -> InputError:
         return InputError(
             f"{name} is not defined for results of {self.metric}, whose state keeps outcomes alone and whose groups"
-            " have no partner: operating_points() and images() are"
+            " have no partner: operating_points(), images() and by() are"
         )
 
     def matching(self, iou: float = 0.5) -> Matching:

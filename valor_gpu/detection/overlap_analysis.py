@@ -123,7 +123,7 @@ class OverlapAnalysis(DetectionAnalysis):
         """
         values = [self.result_of(group).values for group in groups]
         if any("classes" not in each and all(map(is_array, each.values())) for each in values):
-            raise self._undefined("by")
+            raise self._without_slices()
         return [named_numbers(each) for each in values]
 
 

@@ -67,6 +67,7 @@ class PanopticFile:
         annotations: by image id, in the order of the file.
         categories: of a ground truth, in the order of the file; empty of predictions.
         sizes: width and height of images by id, where the file has them.
+        photos: ``file_name`` of images by id, where the file has them.
         without_iscrowd: how many segments of a ground truth lack ``iscrowd``, or have null; 0 of predictions.
     """
 
@@ -74,6 +75,7 @@ class PanopticFile:
     annotations: Mapping[ImageId, Annotation]
     categories: tuple[Category, ...]
     sizes: Mapping[ImageId, tuple[int, int]]
+    photos: Mapping[ImageId, str]
     without_iscrowd: int = 0
 
 
@@ -107,7 +109,9 @@ def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
         annotations[found.image_id] = found
     segments = (each for entry in whole["annotations"] for each in entry["segments_info"])
     lacking = sum(each.get("iscrowd") is None for each in segments) if ground_truth else 0
-    return PanopticFile(path, annotations, categories, _sizes(path, whole), lacking)
+    images = _images(path, whole)
+    photos = {key: image["file_name"] for key, image in images.items() if isinstance(image.get("file_name"), str)}
+    return PanopticFile(path, annotations, categories, _sizes(images), photos, lacking)
 
 
 def _categories(path: str, whole: dict[str, Any]) -> list[Category]:
@@ -126,19 +130,18 @@ def _categories(path: str, whole: dict[str, Any]) -> list[Category]:
     return list(found.values())
 
 
-def _sizes(path: str, whole: dict[str, Any]) -> dict[ImageId, tuple[int, int]]:
-    """Of the images that have one."""
+def _images(path: str, whole: dict[str, Any]) -> dict[ImageId, dict[str, Any]]:
+    """The objects of images by id."""
     images = whole.get("images", [])
     if not isinstance(images, list):
         raise InputError(f"{path}: images must be a list but is {_kind(images)}")
-    sizes: dict[ImageId, tuple[int, int]] = {}
-    for image in images:
-        if not isinstance(image, dict) or not isinstance(image.get("id"), (int, str)):
-            continue
-        width, height = image.get("width"), image.get("height")
-        if type(width) is int and type(height) is int:
-            sizes[image["id"]] = (width, height)
-    return sizes
+    return {each["id"]: each for each in images if isinstance(each, dict) and isinstance(each.get("id"), (int, str))}
+
+
+def _sizes(images: Mapping[ImageId, dict[str, Any]]) -> dict[ImageId, tuple[int, int]]:
+    """Of the images that have one."""
+    sides = {key: (image.get("width"), image.get("height")) for key, image in images.items()}
+    return {key: (w, h) for key, (w, h) in sides.items() if type(w) is int and type(h) is int}
 
 
 def _annotation(place: str, entry: Any) -> Annotation:

@@ -114,11 +114,16 @@ class PanopticEvaluation:
         reasons, signature = panoptic_reasons(values), Signature(choices)
         result = image_result(
             values, signature, counts, reasons, resampled, NO_SEGMENTS,
-            [annotation.file_name for annotation in self.ground_truth.annotations.values()],
+            [annotation.file_name for annotation in self.ground_truth.annotations.values()], self._photos(),
             provenance=host_provenance,
         )  # fmt: skip
         result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
+
+    def _photos(self) -> list[str] | None:
+        """File names of the images in the JSON, None unless each has one."""
+        found = [self.ground_truth.photos.get(image_id) for image_id in self.ground_truth.annotations]
+        return [name for name in found if name is not None] if None not in found else None
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Of every image its id, file, PQ, SQ and RQ over the categories that it has, and its counts."""

@@ -35,12 +35,14 @@ class Template:
         signature: its choices.
         absent: why a number of a group does not exist.
         file_names: of the images, None where they are not known.
+        other_file_names: of the photos that the images are label maps of, None likewise.
     """
 
     values: Mapping[str, Any]
     signature: Signature
     absent: str
     file_names: Sequence[str] | None = None
+    other_file_names: Sequence[str] | None = None
 
 
 class ImageAnalysis(Analysis):
@@ -59,6 +61,10 @@ class ImageAnalysis(Analysis):
     def file_names(self) -> Sequence[str] | None:
         """Returns the names of the files of the images, None where they are not known."""
         return self._template.file_names
+
+    def other_file_names(self) -> Sequence[str] | None:
+        """Returns the names of the photos, None where they are not known."""
+        return self._template.other_file_names
 
     def reason_of(self, name: str, empty: bool) -> str:
         """Returns why a number of a group of images does not exist."""
@@ -98,6 +104,7 @@ def image_result(
     state: Callable[[], Resampled],
     absent: str = "no pixel of the images counts for it",
     file_names: Sequence[str] | None = None,
+    other_file_names: Sequence[str] | None = None,
     **more: Any,
 ) -> Result:
     """Returns a result that is asked about its images, where the metric keeps them.
@@ -110,9 +117,10 @@ def image_result(
         state: returns the images, or raises where they are not kept.
         absent: why a number of a group of images does not exist.
         file_names: of the images, None where they are not known.
+        other_file_names: of their photos, None likewise.
         more: keyword arguments of :class:`Result`.
     """
-    template = Template(values, signature, absent, file_names)
+    template = Template(values, signature, absent, file_names, other_file_names)
     known = state is not no_images
     analysis = partial(_analysis, state, template) if known else UnknownImages(str(signature.get("metric")))
     return Result(values, signature, counts, reasons, state=state, analysis=analysis, **more)
