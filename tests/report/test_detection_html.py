@@ -7,13 +7,13 @@ import io
 import json
 import math
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.html_pages import Page
 from valor_gpu.analysis.confusion import ClassConfusion
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
@@ -26,43 +26,6 @@ from valor_gpu.report.scenes import MOST_SHAPES, Drawn, photo_address, scene
 from valor_gpu.result import Result, Signature
 
 DATA = Path(__file__).parents[2] / "examples/data"
-_VOID = {"meta", "path", "circle", "line", "rect", "br", "image"}
-
-
-class Page(HTMLParser):
-    """What a browser makes of a page; an element that nothing closes fails."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == [], f"elements that nothing closes: {self.open}"
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-        if tag not in _VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def of(self, tag: str) -> list[dict[str, str]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 def evaluated(truth: Any, found: Any, kind: str = "bbox") -> COCOeval:

@@ -6,54 +6,16 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
+from tests.html_pages import Page
 from valor_gpu.errors import InputTypeError
 from valor_gpu.evaluation.report import bounds, write_report
 from valor_gpu.evaluation.report.page import report_page
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
-
-VOID = {"meta", "path", "circle", "line", "rect", "br"}
-
-
-class Page(HTMLParser):
-    """What a browser makes of a page: its elements, attributes and text."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str]]] = []
-        self.words: list[str] = []
-        self.open: list[str] = []
-        self.feed(page)
-        self.close()
-        assert self.open == [], f"elements that nothing closes: {self.open}"
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, {name: value or "" for name, value in attributes}))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
-        self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.words.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
-
-    def of(self, tag: str) -> list[dict[str, str]]:
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture
