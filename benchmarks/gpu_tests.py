@@ -28,6 +28,7 @@ TESTS = (
     "tests/coco/test_keypoints.py",
     "tests/coco/test_masks.py",
     "tests/coco/test_rotated.py",
+    "tests/detection/test_mean_ap_errors.py",
     "tests/classification/test_cuda_plans.py",
     "tests/classification/test_ranking_metrics.py",
     "tests/classification/test_updates_cuda.py",

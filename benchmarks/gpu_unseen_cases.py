@@ -20,6 +20,7 @@ from testing import (
     examples_rotated,
     examples_runs,
 )
+from testing import examples_grouped as grouped
 from testing import examples_histogram as sweeps
 from testing import examples_labels as labels
 from testing import examples_one_hot as one_hot
@@ -161,6 +162,9 @@ def chains(extent: Extent) -> Iterator[Case]:
             every = [count // classes] * classes
             resamples = resampled.random_arguments(rng, every, recorded.COCO, 1, units=997, scores=1 << 20)
             yield "resampled_means", f"{count} records of {classes} classes", resamples
+            halves = [[*range(0, 990, 2)], [*range(1, 990, 2)], [7]]
+            dealt = grouped.random_arguments(rng, count, halves, recorded.COCO, images=997, classes=classes)
+            yield "grouped_means", f"{count} records of {classes} classes", dealt
 
 
 def sorts(extent: Extent) -> Iterator[Case]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pycocotools import mask as peer
 
 from testing.lvis_scenes import random_lvis
+from testing.oracles import pycocotools
 from tests.analysis.tide_cases import (
     Objects,
     Run,
@@ -139,7 +139,7 @@ def test_gains_are_those_of_evaluations_of_mended_data_to_the_last_bit(name, iou
 
 def loop(truth: dict[str, Any], detections: Objects, iou: float, background: float) -> tuple[list[int], set[int]]:
     """Kinds of the detections in their order, and ids of missed ground truths, by the words of the definition."""
-    kinds, missed = {}, set()
+    kinds, missed, peer = {}, set(), pycocotools("mask")
     for image in truth["images"]:
         found = [(n, d) for n, d in enumerate(detections) if d["image_id"] == image["id"]]
         truths = [a for a in truth["annotations"] if a["image_id"] == image["id"]]
