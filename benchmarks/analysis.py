@@ -225,10 +225,9 @@ def _others(rows: list[dict[str, Any]], ours: dict[str, Any]) -> str:
         if row["status"] != "ok" or ours["status"] != "ok":
             cells.append(f"{row['tool']}: not run")
             continue
-        ratio = row["cpu"]["median"] / ours["cpu"]["median"]
-        cells.append(
-            f"{row['tool']} {row['cpu']['median']:,.3f} s ({ratio:,.1f}x), {row['memory_mb']['median']:,.0f} MB"
-        )
+        cpu, memory = row["cpu"]["median"], row["memory_mb"]["median"]
+        ratio = cpu / ours["cpu"]["median"]
+        cells.append(f"{row['tool']} {cpu:,.3f} s ({ratio:,.{1 if ratio > 0.95 else 2}f}x), {memory:,.0f} MB")
     return "; ".join(cells)
 
 
