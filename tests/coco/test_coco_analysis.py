@@ -207,26 +207,26 @@ def test_pairs_of_every_geometry_are_those_of_pooled_cells(kind):
     assert (rows.labels[pairs.detections] != rows.gt_labels[pairs.ground_truths]).any()
 
 
-@pytest.mark.parametrize("kind", ["boundary", "rotated"])
-def test_outcomes_of_other_geometries_are_those_of_their_cells(kind):
-    e = scene_of(kind)
-    analysis = analysis_of(e)
+def assert_outcomes_of_cells(e, analysis):
+    """Compares outcomes at two thresholds with the cells of the evaluation."""
     for iou in (0.5, 0.75):
         place = int(np.flatnonzero(np.isclose(e.params.iouThrs, iou))[0])
         cells = outcomes_of(e.evalImgs, place, e.params.areaRng[0])
         expected = {key: (None if ignored else match, ignored) for key, (match, ignored) in cells.items()}
         assert outcomes_of_ours(e, analysis, iou) == expected
+
+
+@pytest.mark.parametrize("kind", ["boundary", "rotated"])
+def test_outcomes_of_other_geometries_are_those_of_their_cells(kind):
+    e = scene_of(kind)
+    assert_outcomes_of_cells(e, analysis_of(e))
 
 
 @pytest.mark.parametrize("kind", ["keypoints", "keypoints_crowd"])
 def test_keypoints_are_matched_but_have_no_kinds_of_errors(kind):
     e = keypoint_evaluator(OURS, random_keypoints(4, *((14, True) if kind != "keypoints" else ())), kind)
     analysis = analysis_of(e)
-    for iou in (0.5, 0.75):
-        place = int(np.flatnonzero(np.isclose(e.params.iouThrs, iou))[0])
-        cells = outcomes_of(e.evalImgs, place, e.params.areaRng[0])
-        expected = {key: (None if ignored else match, ignored) for key, (match, ignored) in cells.items()}
-        assert outcomes_of_ours(e, analysis, iou) == expected
+    assert_outcomes_of_cells(e, analysis)
     with pytest.raises(InputError, match=r"errors\(\) is not defined for keypoints: TIDE"):
         analysis.errors()
 

@@ -51,7 +51,7 @@ def image_table(analysis: DetectionAnalysis, iou: float = 0.5, score: float | No
 
 
 def choices_of(analysis: DetectionAnalysis, **own: Any) -> dict[str, Any]:
-    """What a table of outcomes depends on: choices of its own, and those of the metric that bear on it."""
+    """Returns the choices behind a table of outcomes: its own, and those of the metric that bear on it."""
     kept = {name: choice for name, choice in analysis.choices.items() if name not in _WITHOUT_EFFECT}
     return {**kept, **own}
 

@@ -112,7 +112,7 @@ class Pairs:
 
 @frozen
 class Matching:
-    """What matching at one IoU threshold leaves of the rows; a detection is left out, a hit, or a false positive.
+    """Outcomes of all rows at one IoU threshold; a detection is left out, a hit, or a false positive.
 
     Attributes:
         rows: detections and ground truths.

@@ -65,7 +65,7 @@ class Weights:
 
 @frozen
 class Kept:
-    """What the thresholds of a ranking keep; L replicates stand first where images are resampled.
+    """Counts of kept detections at the thresholds of a ranking; L replicates stand first where images are resampled.
 
     Attributes:
         tp: int ``[..., G]``, true positives at or above each threshold.
