@@ -14,6 +14,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import Pick
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
+from valor_gpu.stats.units import Units
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -175,6 +176,11 @@ class ResampledDetection(Resampled):
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> Ints:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""
         return cluster_codes(given, self._keys, self.units)
+
+    def identities(self) -> Units:
+        """See :class:`Resampled`: images by their ids."""
+        places = np.arange(self.units)
+        return Units(self.unit, self._keys, None, self.units, places)
 
 
 def portion_of(units: int) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from valor_gpu.comparison.compare import compare
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
     from valor_gpu.stats.comparisons import adjust_benjamini_yekutieli, adjust_holm
     from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
@@ -25,6 +26,7 @@ __all__ = [
     "Proportion",
     "adjust_benjamini_yekutieli",
     "adjust_holm",
+    "compare",
     "compare_paired",
     "pass_rate",
     "weighted_kappa",
@@ -41,6 +43,7 @@ __getattr__, __dir__ = lazy_names(
         "Proportion": "valor_gpu.stats.proportions",
         "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
+        "compare": "valor_gpu.comparison.compare",
         "compare_paired": "valor_gpu.stats.paired",
         "pass_rate": "valor_gpu.stats.proportions",
         "weighted_kappa": "valor_gpu.stats.agreement",

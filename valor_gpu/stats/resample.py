@@ -19,6 +19,7 @@ from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import DELETED, EQUAL, METHODS, Replicates, default_method, interval_by, too_few_units
 from valor_gpu.stats.proportions import pass_rate
+from valor_gpu.stats.units import Units
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -90,6 +91,29 @@ class Resampled(ABC):
         raise InputError(
             f"clusters must be None but came: the state keeps counts, not which of the {self.unit} they are of"
         )
+
+    def identities(self) -> Units:
+        """Returns what tells the units apart, by which those of two models are paired.
+
+        Raises:
+            InputError: the units of this state cannot be told apart.
+        """
+        raise InputError(f"a paired comparison needs the {self.unit} one by one but the state keeps counts alone")
+
+    def swapping(self, other: Resampled) -> Resampled | None:
+        """Returns the units of this state and then those of another model's, as one state of both models.
+
+        Drawn with weights of 0 and 1, it gives the numbers of a model that has the predictions of one model for some
+        units, and those of the other for the rest. Scores are ranks within model and class, since those of two models
+        have different scales. Draws have ``clusters`` of the units of both, in the order of :meth:`identities`.
+
+        Args:
+            other: a state of the same metric.
+
+        Returns:
+            The state, or None where there is none: its numbers have no permutation test.
+        """
+        return None
 
 
 def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstrap) -> Intervals:

@@ -1,0 +1,31 @@
+"""Whether two results can be compared: the same metric, protocol and thresholds."""
+
+from __future__ import annotations
+
+from valor_gpu.errors import InputError
+from valor_gpu.exports.signature import Signature
+
+_NOTED = ("version",)
+"""Choices of a signature that may differ, which is told."""
+
+
+def check_protocols(first: Signature, second: Signature) -> list[str]:
+    """Raises for the first choice that differs; returns notes on differences that do not matter.
+
+    Raises:
+        InputError: a choice of the signatures differs.
+
+    Example:
+        >>> check_protocols(Signature({"metric": "mAP", "version": "0.2.0"}), Signature({"metric": "mAP"}))
+        ['version: 0.2.0 and none']
+    """
+    notes = []
+    for name in dict.fromkeys((*first, *second)):
+        mine, other = first.get(name), second.get(name)
+        if mine == other:
+            continue
+        shown = " and ".join("none" if each is None else str(each) for each in (mine, other))
+        if name not in _NOTED:
+            raise InputError(f"both sides must be made with the same choices but {name} is {shown}")
+        notes.append(f"{name}: {shown}")
+    return notes

@@ -1,0 +1,69 @@
+"""What a comparison takes: results, metrics, evaluations, state files and stored runs, as sides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from valor_gpu._frozen import frozen
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.leaves import numbers_of
+from valor_gpu.exports.signature import Signature
+from valor_gpu.result import Result
+from valor_gpu.stats.resample import Resampled
+
+
+@frozen
+class Side:
+    """One model of a comparison.
+
+    Attributes:
+        name: of the model, for texts.
+        result: its numbers.
+        state: what they came from.
+    """
+
+    name: str
+    result: Result
+    state: Resampled
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """Numbers by leaf name."""
+        return dict(numbers_of(self.result.values))
+
+    @property
+    def signature(self) -> Signature:
+        """Choices that made the numbers."""
+        return self.result.signature
+
+
+def side_of(given: Any, name: str) -> Side:
+    """Returns the side that an argument of :func:`compare` stands for.
+
+    Args:
+        given: a :class:`Result` that this process made, or a metric or an evaluation, whose ``result()`` is taken.
+        name: of the argument, for messages and texts.
+
+    Raises:
+        InputTypeError: it is none of these.
+        InputError: the result does not know the state that it came from.
+    """
+    result = given if isinstance(given, Result) else _result_of(given, name)
+    state = vars(result)["_state"]
+    if state is None:
+        raise InputError(
+            f"{name} must know the state that its numbers came from but is a result without it, such as one that was"
+            " read from a file: compare metrics, results of this process, or state files"
+        )
+    return Side(name, result, state() if callable(state) else state)
+
+
+def _result_of(given: Any, name: str) -> Result:
+    result = getattr(given, "result", None)
+    if not callable(result):
+        raise InputTypeError(f"{name} must be a result, a metric or a state file but is {type(given).__name__}")
+    found = result()
+    if not isinstance(found, Result):
+        raise InputTypeError(f"{name} must give a Result but its result() is {type(found).__name__}")
+    return found
