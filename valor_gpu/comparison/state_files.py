@@ -15,6 +15,10 @@ _READERS = {
     "metric": "valor_gpu.saved_metric",
     "coco": "valor_gpu.coco.saved_state",
     "lvis": "valor_gpu.coco.saved_state",
+    "label_maps": "valor_gpu.segmentation.folder_states",
+    "panoptic": "valor_gpu.segmentation.folder_states",
+    "predictions": "valor_gpu.report.classify_state",
+    "texts": "valor_gpu.report.text_state",
 }
 """Modules whose ``result_of`` makes the result of a state file again, by the kind of the state; those of commands are
 above this package, so all are imported by name."""
