@@ -114,8 +114,8 @@ def _chosen(file: StateFile) -> Chosen:
     choices, arrays = file.choices, file.arrays
     engine = engine_on()
     shape = RecordShape(*map(int, choices["shape"]))
-    rows = [arrays[name] for name in ("detections", "ground_truths")]
-    shape.check_tables(*rows, np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
     if not isinstance(engine, NumpyEngine):
         import torch
 
