@@ -125,7 +125,10 @@ def save_result(
             saved_by=f"valor-gpu {options.command} --store",
             **more,
         )
-        return [f"saved as run {run.id} in {store.path}", *(note for note in run.config["notes"] if "--save-state" in note)]
+        return [
+            f"saved as run {run.id} in {store.path}",
+            *(note for note in run.config["notes"] if "--save-state" in note),
+        ]
 
 
 class _WithState:

@@ -18,6 +18,7 @@ from valor_gpu.store.evaluators import EvaluatorLibrary
 from valor_gpu.store.leases import owner
 from valor_gpu.store.records import LARGEST, check_count
 from valor_gpu.store.runs import RUN_STATES, Run
+from valor_gpu.store.states import state_of
 from valor_gpu.store.values import packed, packed_json
 
 if TYPE_CHECKING:
