@@ -44,6 +44,9 @@ def compare(
     error rate whose interval leaves out 0, so that interval and test never disagree. Beside it stands the p-value of a
     permutation that swaps whole units between the models. Its hypothesis is stronger, that models are exchangeable.
 
+    A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
+    and counted as ``left_out_of_<number>``.
+
     Args:
         first: the model that is there: a result of this process, a metric, an evaluation, or the path of a state file;
             or a mapping of names to two models and more, which is then the only model argument.
@@ -144,21 +147,23 @@ def _results(
 ) -> list[ComparisonResult]:
     for one, two in pairs:
         check_protocols(sides[one].signature, sides[two].signature)
-    pairing, whole = numbers_of_pairs(sides, pairs, clusters, choices)
-    notes = [_notes(sides[one], sides[two], numbers) for (one, two), numbers in zip(pairs, whole)]
-    found: list[dict[Path, PairedNumber]] = [{path_of(name): each for name, each in one.items()} for one in whole]
+    whole = numbers_of_pairs(sides, pairs, clusters, choices)
+    notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
+    found: list[dict[Path, PairedNumber]] = [
+        {path_of(name): each for name, each in pair.numbers.items()} for pair in whole
+    ]
     drawn_of: dict[str, int] = {}
     if sliced is not None:
         from valor_gpu.comparison.sliced import slices_of
 
         for name, (parts, named) in slices_of(sides, *sliced, clusters).items():
-            of, numbers = numbers_of_pairs(parts, pairs, named, choices)
-            drawn_of[name] = of.drawn
-            for mine, each in zip(found, numbers):
-                mine |= {(SLICES, name, number): one for number, one in each.items() if "/" not in number}
+            sliced_pairs = numbers_of_pairs(parts, pairs, named, choices)
+            drawn_of[name] = sliced_pairs[0].pairing.drawn
+            for mine, pair in zip(found, sliced_pairs):
+                mine |= {(SLICES, name, number): each for number, each in pair.numbers.items() if "/" not in number}
     return [
-        built((sides[one], sides[two]), numbers, p_values, pairing, choices, noted, drawn_of)
-        for (one, two), numbers, p_values, noted in zip(pairs, found, adjusted(found, choices.adjust), notes)
+        built(pair.sides, numbers, p_values, pair.pairing, choices, noted, drawn_of)
+        for pair, numbers, p_values, noted in zip(whole, found, adjusted(found, choices.adjust), notes)
     ]
 
 
