@@ -57,6 +57,33 @@ class Pairing:
     units: int
 
 
+def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | None = None) -> Units:
+    """Returns units that are paired by their ids.
+
+    Args:
+        unit: name of the units in the plural.
+        ids: ``[U]``, in the order in which the state takes codes.
+        truths: see :class:`Units`.
+
+    Example:
+        >>> units_with_ids("images", [7, 10, "a", 9]).ranks.tolist()
+        [0, 2, 3, 1]
+    """
+    ranks = np.empty(len(ids), np.int64)
+    ranks[sorted(range(len(ids)), key=lambda place: ascending(ids[place]))] = np.arange(len(ids))
+    return Units(unit, ids, None, len(ids), ranks, truths)
+
+
+def ascending(each: Any) -> tuple[int, Any]:
+    """Returns the key that sorts ids: numbers by value, then everything else by its text.
+
+    Example:
+        >>> sorted(["b", 10, "a", 9], key=ascending)
+        [9, 10, 'a', 'b']
+    """
+    return (0, each) if isinstance(each, (int, float, np.number)) else (1, str(each))
+
+
 def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
     """Pairs the units of two states, so that each is drawn for both at once.
 
@@ -133,4 +160,4 @@ def _cluster_of(
     expected = len(order) if side.ids is not None else side.arrived
     if len(plain) != expected:
         raise InputError(f"clusters must be one for each of {expected:,} {side.unit} but are {len(plain):,}")
-    return dict(zip(sorted(order, key=str) if side.ids is not None else range(expected), plain))
+    return dict(zip(sorted(order, key=ascending) if side.ids is not None else range(expected), plain))
