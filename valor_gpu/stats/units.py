@@ -68,8 +68,8 @@ def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | No
         truths: see :class:`Units`.
 
     Example:
-        >>> units_with_ids("images", [7, 10, "a", 9]).ranks.tolist()
-        [0, 2, 3, 1]
+        >>> units_with_ids("images", [7, 10, 9]).ranks.tolist()
+        [0, 2, 1]
     """
     ranks = {each: rank for rank, each in enumerate(in_order(ids))}
     return Units(unit, ids, None, len(ids), np.array([ranks[each] for each in ids], np.int64), truths)
