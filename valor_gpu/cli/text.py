@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
     add_interval_options,
@@ -60,12 +61,13 @@ def add_options(text: argparse.ArgumentParser) -> None:
     add_interval_options(text)
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
+    add_fail_options(text)
     add_report_options(text)
     text.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
+def run(options: argparse.Namespace) -> int:
+    """Runs the command; returns the exit status."""
     from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
@@ -99,6 +101,7 @@ def run(options: argparse.Namespace) -> None:
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
         lines = [count_line(scores), *interval_lines(result.intervals), str(result.signature), *wrote]
         print(summary(result), "\n".join(lines), sep="\n\n")
+    return fail_status(options, result)
 
 
 def _files(options: argparse.Namespace) -> dict[str, str]:
