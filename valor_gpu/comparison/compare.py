@@ -42,7 +42,7 @@ def compare(
         InputError: the sides have other units, thresholds or protocols; it names the first difference.
     """
     sides = side_of(first, "first"), side_of(second, "second")
-    notes = check_protocols(sides[0].signature, sides[1].signature)
+    notes = [*sides[0].notes, *sides[1].notes, *check_protocols(sides[0].signature, sides[1].signature)]
     choices = Bootstrap(replicates, confidence, seed)
     states = sides[0].state, sides[1].state
     pairing = pair_units(states[0].identities(), states[1].identities(), clusters)

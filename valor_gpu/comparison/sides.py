@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu._frozen import frozen
+from valor_gpu.comparison.state_files import load_state_file
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.exports.signature import Signature
@@ -21,11 +23,13 @@ class Side:
         name: of the model, for texts.
         result: its numbers.
         state: what they came from.
+        notes: what a reader of the comparison must know of it, such as the version that wrote its file.
     """
 
     name: str
     result: Result
     state: Resampled
+    notes: tuple[str, ...] = ()
 
     @property
     def values(self) -> Mapping[str, float]:
@@ -42,13 +46,18 @@ def side_of(given: Any, name: str) -> Side:
     """Returns the side that an argument of :func:`compare` stands for.
 
     Args:
-        given: a :class:`Result` that this process made, or a metric or an evaluation, whose ``result()`` is taken.
+        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; or the
+            path of a state file.
         name: of the argument, for messages and texts.
 
     Raises:
         InputTypeError: it is none of these.
-        InputError: the result does not know the state that it came from.
+        InputError: the result does not know the state that it came from, or the file is no state file.
     """
+    notes: tuple[str, ...] = ()
+    if isinstance(given, (str, os.PathLike)):
+        loaded = load_state_file(given)
+        given, notes = loaded.result, loaded.notes
     result = given if isinstance(given, Result) else _result_of(given, name)
     state = vars(result)["_state"]
     if state is None:
@@ -56,7 +65,7 @@ def side_of(given: Any, name: str) -> Side:
             f"{name} must know the state that its numbers came from but is a result without it, such as one that was"
             " read from a file: compare metrics, results of this process, or state files"
         )
-    return Side(name, result, state() if callable(state) else state)
+    return Side(name, result, state() if callable(state) else state, notes)
 
 
 def _result_of(given: Any, name: str) -> Result:
