@@ -43,11 +43,17 @@ class ComparisonResult(Result):
         """
         found: dict[str, float] = dict(single_numbers(self.values["second"]))
         for row in self._rows():
-            name = row["name"] if row["class"] is None else f"{row['name']}/{row['class']}"
             p_value = row["p"] if row["class"] is None else row["p_adjusted"]
-            ends = {f"delta_{name}_low": row["low"], f"delta_{name}_high": row["high"]}
-            found |= {f"delta_{name}": row["difference"], f"p_{name}": p_value, **ends}
+            numbers = row["difference"], p_value, row["low"], row["high"]
+            found |= dict(zip(_gate_names(_named(row)), numbers))
         return found
+
+    def gate_reason(self, name: str) -> str:
+        """Returns why the number of :meth:`gate_numbers` does not exist; empty where that is not known."""
+        reasons = ((row, _named(row)) for row in self._rows())
+        return next(
+            (str(row["reason"]) for row, whole in reasons if name in _gate_names(whole)), self.reason(name) or ""
+        )
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Returns the numbers of :meth:`gate_numbers` after a prefix, for loggers."""
@@ -97,3 +103,12 @@ class ComparisonResult(Result):
                 "test": str(self.signature.get("tests", {}).get(whole, "")),
                 "reason": self.reason(f"difference/{whole}") or ("" if interval is None else interval.reason),
             }
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return str(row["name"]) if row["class"] is None else f"{row['name']}/{row['class']}"
+
+
+def _gate_names(name: str) -> tuple[str, str, str, str]:
+    """Names in gates of the difference, its p-value and the ends of its interval."""
+    return f"delta_{name}", f"p_{name}", f"delta_{name}_low", f"delta_{name}_high"
