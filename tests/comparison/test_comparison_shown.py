@@ -10,10 +10,11 @@ import pytest
 
 from tests.comparison.made import FEW, UNTESTED, Number, coco_comparison, comparison
 from tests.html_pages import Page
-from valor_gpu.comparison.comparison_markdown import escaped, markdown
+from valor_gpu.comparison.comparison_markdown import markdown
 from valor_gpu.comparison.comparison_text import answer
 from valor_gpu.comparison.forest_plot import forest_plot
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.gates.decisions import Decision, decide
 from valor_gpu.report.comparison_html import comparison_report, write_comparison
 
 NAN = math.nan
@@ -99,36 +100,39 @@ def test_names_of_others_steer_no_terminal() -> None:
 # ------------------------------------------------------------------------------------------------------------ Markdown
 
 
+def decided(result: Any, gates: list[str]) -> list[Decision]:
+    return decide(result.gate_numbers(), gates, lambda name: "", fail_if=True)
+
+
 def test_markdown_has_the_verdict_first() -> None:
-    result = coco_comparison(CLASSES)
+    result = coco_comparison(CLASSES, names=["old", "new"])
     lines = markdown(result).splitlines()
-    assert lines[0] == "**map is higher**"
-    assert lines[2] == answer(result)
-    assert "| map | 0.340 | 0.346 | +0.006 | +0.001 to +0.011 | 0.021 | 0.030 | 0.007 | higher |" in lines
-    gate = "delta_map < -0.003 and p_map < 0.05"
-    failed = markdown(result, [gate]).splitlines()
-    assert failed[0] == "**Failed: 1 gate**" and failed[4] == f"- failed: `{gate}`"
-    assert markdown(comparison({"f1": Number(0.001, p=0.4)})).startswith("**No difference of f1 shown**")
-    assert markdown(comparison({"f1": UNTESTED})).startswith("**Not tested**")
+    assert lines[0] == "### map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes differ"
+    row = "| <code>map</code> | 0.340 | 0.346 | +0.006 | +0.001 to +0.011 | 0.021 | 0.030 | 0.007 | higher |"
+    assert row in lines and any(line.startswith("| number | old | new | difference | 95% ") for line in lines)
+    gates = decided(result, ["delta_map < -0.003 and p_map < 0.05", "map < 0.4"])
+    lines = markdown(result, gates).splitlines()
+    assert lines[0] == "### new against old: ❌ 1 of 2 gates failed" and row in lines
+    assert answer(result) in lines
+    assert any(line.startswith("| ❌ <code>map &#60; 0.4</code> |") for line in lines)
 
 
 def test_markdown_tables_have_as_many_cells_as_heads() -> None:
     text = markdown(coco_comparison(CLASSES | {name: Number(0.1, p=0.001) for name in ODD}))
-    rows = [line.replace("\\|", "") for line in text.splitlines() if line.startswith("|")]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows[:14]} == {10} and {row.count("|") for row in rows[14:]} == {8}
-    assert "<script" not in text.replace("\\<", "") and "@&#8203;team" in text and "#&#8203;12" in text
-    assert "[x](" not in text.replace("\\]", "") and "\u202e" not in text and "\x00" not in text
+    assert len(rows) == 14 + 2 + len(CLASSES) + len(ODD)
+    assert "<script" not in text and "[x](" not in text and "\u202e" not in text and "\x00" not in text
 
 
 def test_markdown_counts_what_it_leaves_out() -> None:
-    text = markdown(coco_comparison({f"class {i}": Number(0.01) for i in range(1203)}), most=80)
-    assert "and 1,123 more classes" in text
-    assert sum(line.startswith("| class ") for line in text.splitlines()) == 81
-
-
-def test_gates_with_backquotes_stay_code() -> None:
-    assert "- failed: `` delta_`x` < 1 ``" in markdown(coco_comparison({}), ["delta_`x` < 1"])
-    assert escaped("a_b*c\n`d`") == r"a\_b\*c \`d\`"
+    result = coco_comparison({f"class {i}": Number(0.01) for i in range(1203)})
+    whole = markdown(result)
+    assert whole.count("<code>class ") == 1203 and "more classes" not in whole
+    short = markdown(result, limit=20_000)
+    shown = short.count("<code>class ")
+    assert 0 < shown < 1203 and f"\n\nand {1203 - shown:,} more classes\n\n</details>" in short
+    assert len(short.encode()) <= 20_000 < len(short.encode()) + 100
 
 
 # --------------------------------------------------------------------------------------------------------------- pages

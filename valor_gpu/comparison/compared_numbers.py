@@ -124,7 +124,7 @@ def notes_of(result: ComparisonResult) -> list[str]:
     return [str(note) for note in result.signature.get("notes") or ()]
 
 
-def tests_of(result: ComparisonResult) -> dict[str, list[str]]:
+def hypotheses_of(result: ComparisonResult) -> dict[str, list[str]]:
     """Each test with its null hypothesis, and the numbers that it is of; of classes the number stands once."""
     found: dict[str, list[str]] = {}
     for name, test in (result.signature.get("tests") or {}).items():

@@ -11,9 +11,9 @@ from valor_gpu.comparison.compared_numbers import (
     Family,
     compared,
     confidence_of,
+    hypotheses_of,
     model_names,
     notes_of,
-    tests_of,
 )
 from valor_gpu.pages import numbers
 from valor_gpu.pages.comparison_table import ComparedNumber
@@ -76,7 +76,7 @@ def drawn(result: ComparisonResult) -> Iterator[str]:
 
 def hypothesis_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
     """Yields each test with the hypothesis that it tests."""
-    tests = tests_of(result)
+    tests = hypotheses_of(result)
     for test, named in tests.items():
         method, _, null = test.partition(": ")
         of = "" if len(tests) == 1 else f" of {_listed(named)}"
