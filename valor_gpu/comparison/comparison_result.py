@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.leaves import single_numbers
-from valor_gpu.result import Result
+from valor_gpu.result import Result, require_matplotlib
 
 COLUMNS = (
     "name", "class", "first", "second", "difference", "low", "high", "p", "p_adjusted", "p_permutation",
@@ -58,6 +58,33 @@ class ComparisonResult(Result):
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Returns the numbers of :meth:`gate_numbers` after a prefix, for loggers."""
         return {prefix + name: value for name, value in self.gate_numbers().items()}
+
+    def __repr__(self) -> str:
+        from valor_gpu.comparison.comparison_text import answer
+
+        return f"ComparisonResult({answer(self)})"
+
+    def __str__(self) -> str:
+        from valor_gpu.comparison.comparison_text import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        """The table for notebooks: the answer, the numbers, classes folded, and what was drawn and tested."""
+        from valor_gpu.comparison.comparison_markup import comparison_element
+
+        return comparison_element(self)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws differences with their intervals; see :func:`valor_gpu.comparison.forest_plot.forest_plot`.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        from valor_gpu.comparison.forest_plot import forest_plot
+
+        require_matplotlib("ComparisonResult.plot")
+        return forest_plot(self, ax, **options)
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         columns = {
