@@ -89,9 +89,8 @@ def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any]
         units: of each state.
         clusters: of the units.
     """
-    first, places = units[0], [np.arange(len(units[0].ranks))]
-    for other in units[1:]:
-        places.append(_places_in(other, first))
+    first = units[0]
+    places = [np.arange(len(first.ranks)), *(_places_in(other, first) for other in units[1:])]
     ids = None if any(side.ids is None for side in units) else list(first.ids or ())
     ranks = [side.ranks[place] for side, place in zip(units, places)]
     order = np.lexsort(ranks[::-1])
