@@ -1,4 +1,4 @@
-"""State files of metrics: their class, the arguments of their constructor and their state, from which they come back."""
+"""State files of metrics: the class, the arguments of its constructor and the state, from which a metric comes back."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _rebuilt(choices: Mapping[str, Any]) -> Any:
         raise InputError(f"the state file has arguments that {name} does not take: {error}") from None
 
 
-# ------------------------------------------------------------------------------------- arguments of constructors in JSON
+# ------------------------------------------------------------------------------------ arguments of constructors in JSON
 
 
 def _arguments(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from valor_gpu.comparison.families import SLICES, Path
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.leaves import single_numbers
-from valor_gpu.result import Result
+from valor_gpu.result import Result, require_matplotlib
 
 COLUMNS = (
     "name", "class", "slice", "first", "second", "difference", "low", "high", "p", "p_adjusted", "p_permutation",
@@ -57,13 +57,47 @@ class ComparisonResult(Result):
         for row in self._rows():
             name = named(row)
             p_value = row["p"] if name == row["name"] else row["p_adjusted"]
-            ends = {f"delta_{name}_low": row["low"], f"delta_{name}_high": row["high"]}
-            found |= {f"delta_{name}": row["difference"], f"p_{name}": p_value, **ends}
+            found |= dict(zip(_gate_names(name), (row["difference"], p_value, row["low"], row["high"])))
         return found
+
+    def gate_reason(self, name: str) -> str:
+        """Returns why the number of :meth:`gate_numbers` does not exist; empty where that is not known."""
+        for whole, row in ((named(row), row) for row in self._rows()):
+            if name in _gate_names(whole):
+                column = "p" if name == f"p_{whole}" else "difference"
+                return self.reason(f"{column}/{whole}") or str(row["reason"])
+        return self.reason(f"second/{name}") or ""
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Returns the numbers of :meth:`gate_numbers` after a prefix, for loggers."""
         return {prefix + name: value for name, value in self.gate_numbers().items()}
+
+    def __repr__(self) -> str:
+        from valor_gpu.comparison.comparison_text import answer
+
+        return f"ComparisonResult({answer(self)})"
+
+    def __str__(self) -> str:
+        from valor_gpu.comparison.comparison_text import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        """The table for notebooks: the answer, the numbers, classes folded, and what was drawn and tested."""
+        from valor_gpu.comparison.comparison_markup import comparison_element
+
+        return comparison_element(self)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws differences with their intervals; see :func:`valor_gpu.comparison.forest_plot.forest_plot`.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        from valor_gpu.comparison.forest_plot import forest_plot
+
+        require_matplotlib("ComparisonResult.plot")
+        return forest_plot(self, ax, **options)
 
     def _rows(self) -> Iterator[Mapping[str, Any]]:
         columns = {name: dict(_paths(self.values[name])) for name in (*_NUMBERS, *_ASKED) if name in self.values}
@@ -102,3 +136,8 @@ def named(row: Mapping[str, Any]) -> str:
     if row.get("slice"):
         return f"{SLICES}/{row['slice']}/{row['name']}"
     return str(row["name"]) if row["class"] is None else f"{row['name']}/{row['class']}"
+
+
+def _gate_names(name: str) -> tuple[str, str, str, str]:
+    """Names in gates of the difference, its p-value and the ends of its interval."""
+    return f"delta_{name}", f"p_{name}", f"delta_{name}_low", f"delta_{name}_high"

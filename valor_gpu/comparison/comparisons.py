@@ -67,6 +67,11 @@ class Comparisons(Mapping[str, ComparisonResult]):
             found |= {f"{pair}/p_{name}": p_value for name, p_value in adjusted}
         return found
 
+    def gate_reason(self, name: str) -> str:
+        """Returns why the number of :meth:`gate_numbers` does not exist; empty where that is not known."""
+        pair = next((pair for pair in self if name.startswith(f"{pair}/")), None)
+        return "" if pair is None else self[pair].gate_reason(name.removeprefix(f"{pair}/"))
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the documents of all pairs by their names, as :meth:`ComparisonResult.to_dict` gives them."""
         return {name: each.to_dict() for name, each in self.items()}

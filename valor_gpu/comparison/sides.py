@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from valor_gpu._frozen import frozen
+from valor_gpu._frozen import frozen, replaced
 from valor_gpu.comparison.state_files import load_state_file
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
@@ -60,6 +60,8 @@ def side_of(given: Any, name: str) -> Side:
         InputTypeError: it is none of these.
         InputError: the result does not know the state that it came from, or the file is no state file.
     """
+    if isinstance(given, Side):
+        return replaced(given, name=name)
     notes: tuple[str, ...] = ()
     if isinstance(given, (str, os.PathLike)):
         loaded = load_state_file(given)
