@@ -5,7 +5,7 @@
 
 namespace valor {
 
-// The order is that of KINDS in valor_gpu/stats/draws.py, whose "swap" numpy alone draws.
+// The order is that of KINDS in valor_gpu/stats/draws.py.
 enum DrawKind : int64_t { kMultinomial = 0, kHalf = 1, kDelete = 2 };
 
 constexpr int kWords = 4;                   // words of a block

@@ -194,18 +194,34 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
 
 def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
     """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
+    if chosen_of(evaluation) is None:
+        return refusing(_EDITED)
+    return partial(resampled_of, *chosen_and_groups(evaluation))
+
+
+def chosen_and_groups(evaluation: COCOeval) -> tuple[Chosen, dict[str, NDArray[np.bool_]]]:
+    """Returns what accumulation took of an evaluation, and which images are in the groups of CrowdPose, if it is that.
+
+    Raises:
+        InputError: accumulation followed ``evalImgs``.
+    """
     chosen = chosen_of(evaluation)
     if chosen is None:
-        return refusing(_EDITED)
-    groups = None
-    if evaluation._paramsEval.iouType == "keypoints_crowd":
-        from valor_gpu.coco.crowdpose import crowd_groups
+        raise InputError(_EDITED)
+    if evaluation._paramsEval.iouType != "keypoints_crowd":
+        return chosen, {}
+    from valor_gpu.coco.crowdpose import crowd_groups
 
-        groups = crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
-    return partial(_resampled, chosen, groups)
+    return chosen, crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
 
 
-def _resampled(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]] | None) -> ResampledDetection:
+def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> ResampledDetection:
+    """Returns the images of an evaluation, to be drawn anew.
+
+    Args:
+        chosen: what accumulation took of it.
+        groups: of images, bool ``[I]`` each by the name of the group; empty but for CrowdPose.
+    """
     tables = [chosen.main_table()]
     if not groups:
         return chosen.resampled(tables)

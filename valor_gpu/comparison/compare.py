@@ -8,7 +8,7 @@ from typing import Any
 
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.same_protocol import check_protocols
-from valor_gpu.comparison.sides import side_of
+from valor_gpu.comparison.sides import Side, shared_sides, side_of
 from valor_gpu.exports.signature import Signature
 from valor_gpu.stats.comparisons import adjust_holm
 from valor_gpu.stats.intervals import Bootstrap, Intervals
@@ -27,6 +27,9 @@ def compare(
 ) -> ComparisonResult:
     """Compares two models on the same data.
 
+    A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
+    and counted as ``left_out_of_<number>``.
+
     Args:
         first: the model that is there: a result of this process, a metric, or the path of a state file.
         second: the model that may replace it; likewise.
@@ -41,17 +44,17 @@ def compare(
     Raises:
         InputError: the sides have other units, thresholds or protocols; it names the first difference.
     """
-    sides = side_of(first, "first"), side_of(second, "second")
-    notes = check_protocols(sides[0].signature, sides[1].signature)
+    sides = shared_sides(side_of(first, "first"), side_of(second, "second"))
+    notes = [*sides[0].notes, *sides[1].notes, *check_protocols(sides[0].signature, sides[1].signature)]
     choices = Bootstrap(replicates, confidence, seed)
     states = sides[0].state, sides[1].state
     pairing = pair_units(states[0].identities(), states[1].identities(), clusters)
     numbers = paired_numbers((sides[0].values, sides[1].values), states, pairing, choices)
-    return _made(sides[0].signature, numbers, pairing, choices, notes)
+    return _made(sides[0], numbers, pairing, choices, notes)
 
 
 def _made(
-    of: Signature, numbers: Mapping[str, PairedNumber], pairing: Pairing, choices: Bootstrap, notes: Sequence[str]
+    side: Side, numbers: Mapping[str, PairedNumber], pairing: Pairing, choices: Bootstrap, notes: Sequence[str]
 ) -> ComparisonResult:
     adjusted = _adjusted(numbers)
     columns: dict[str, dict[str, float]] = {
@@ -66,7 +69,7 @@ def _made(
     signature = Signature(
         {
             "metric": "compare",
-            "of": of.get("metric", ""),
+            "of": side.signature.get("metric", ""),
             "replicates": choices.replicates,
             "confidence": choices.confidence,
             "seed": choices.seed,
@@ -77,7 +80,8 @@ def _made(
     intervals = Intervals({f"difference/{name}": each.interval for name, each in numbers.items()})
     reasons = {f"p/{name}": each.interval.reason for name, each in numbers.items() if each.interval.reason}
     values = {name: _nested(column) for name, column in columns.items()}
-    return ComparisonResult(values, signature, {pairing.unit: pairing.drawn}, reasons, intervals=intervals)
+    counts = {pairing.unit: pairing.drawn, **{f"left_out_of_{name}": count for name, count in side.left_out.items()}}
+    return ComparisonResult(values, signature, counts, reasons, intervals=intervals)
 
 
 def _adjusted(numbers: Mapping[str, PairedNumber]) -> dict[str, float]:

@@ -21,8 +21,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.stats._draws_cpu import draw_cells, draw_weights
 
 KINDS = ("multinomial", "half", "delete", "swap")
-"""Draws with replacement; half of the units without; all units but a share (the jackknife of groups); of units that come
-in pairs, those of one model first and then those of another, one of each pair at random."""
+"""Draws with replacement; half of the units without; all units but a share (the jackknife of groups); one unit of each
+pair, where unit d of one model and unit d of another, which stand behind them, are pair d."""
 
 _MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)

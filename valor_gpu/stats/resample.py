@@ -158,7 +158,7 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     wanted = [name for name in values if name in found and name not in refused]
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
     half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
-    deleted = _jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
+    deleted = jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
     wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
@@ -296,7 +296,8 @@ def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def _jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
+def jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
+    """Computes the numbers without each of :data:`GROUPS` shares of what is drawn, or of as many as there are."""
     groups = min(GROUPS, draws.drawn)
     if not groups:
         return {}

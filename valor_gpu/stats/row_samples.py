@@ -15,7 +15,7 @@ from valor_gpu.stats.clusters import codes_by_place
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.resample import Resampled, Shared
-from valor_gpu.stats.units import Units, dense_ranks
+from valor_gpu.stats.units import Units
 from valor_gpu.stats.weighted_sums import weighted_sums
 
 Floats = NDArray[np.float64]
@@ -218,4 +218,8 @@ def _sorted_counts(pooled: Sequence[Pooled], order: Ints) -> list[Pooled]:
 
 def _places(columns: Sequence[NDArray[Any]]) -> list[int]:
     """Places of sorted rows; equal rows have one."""
-    return dense_ranks(np.stack(columns, 1)).tolist() if columns else []
+    another: Any = False
+    for column in columns:
+        both = np.isnan(column[1:]) & np.isnan(column[:-1])
+        another = another | ((column[1:] != column[:-1]) & ~both)
+    return [0, *np.cumsum(another).tolist()] if len(columns) and len(columns[0]) else []

@@ -114,11 +114,11 @@ def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequen
     return Pairing((next(sides), next(sides)), drawn, unit, len(order))
 
 
-def dense_ranks(rows: NDArray[Any]) -> Ints:
+def dense_ranks(rows: NDArray[np.integer[Any]]) -> Ints:
     """Returns the ranks of rows that are in order: equal rows have the same.
 
     Args:
-        rows: ``[U, K]`` or ``[U]``; NaN is equal to NaN.
+        rows: integers ``[U, K]``.
 
     Example:
         >>> dense_ranks(np.array([[1, 2], [1, 2], [3, 0]])).tolist()
@@ -126,8 +126,7 @@ def dense_ranks(rows: NDArray[Any]) -> Ints:
     """
     if not len(rows):
         return np.zeros(0, np.int64)
-    differs = (rows[1:] != rows[:-1]) & ~((rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1]))
-    return np.concatenate(([0], np.cumsum(differs.any(tuple(range(1, rows.ndim))))))
+    return np.concatenate(([0], np.cumsum((rows[1:] != rows[:-1]).any(1))))
 
 
 def _in_order_of_units(codes: Ints, places: Ints, ranks: Ints) -> Ints:
