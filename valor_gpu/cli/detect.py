@@ -8,6 +8,7 @@ import contextlib
 import io
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.clusters import add_image_interval_options, by_ids, image_bootstrap_of
@@ -24,7 +25,7 @@ from valor_gpu.cli.options import (
     score,
     sigmas,
 )
-from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
 from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+    from valor_gpu.state_file import StateFile
     from valor_gpu.stats.intervals import Bootstrap
 
 
@@ -159,7 +161,9 @@ def _result(
     options: argparse.Namespace, evaluated: _Coco | _Lvis, bootstrap: Bootstrap | None, progress: Progress
 ) -> Result:
     """The numbers, where something shows them, and their intervals, if they are asked for."""
-    files = any(each is not None for each in (options.json, options.plot, options.store)) or analysis_is_asked(options)
+    files = any(
+        each is not None for each in (options.json, options.plot, options.store, options.save_state)
+    ) or analysis_is_asked(options)
     wanted = options.per_class or files or bool(options.fail_under) or options.by or bootstrap is not None
     result = evaluated.result(with_values=bool(wanted))
     if bootstrap is None:
@@ -321,12 +325,20 @@ def _write(
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
     notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None] + found.notes
+    make = partial(_state_of, evaluated, result)
+    notes += save_state(options, make)
     if options.store is None:
         return notes
     if isinstance(evaluated, _Lvis):
-        return notes + save_result(options, result, options.dt, options.gt)
+        return notes + save_result(options, result, options.dt, options.gt, state=make)
     above = {} if options.store_score is None else {"score_threshold": options.store_score}
     return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, numbers=result, **above)
+
+
+def _state_of(evaluated: _Coco | _Lvis, result: Result) -> StateFile:
+    from valor_gpu.coco.saved_state import evaluation_state
+
+    return evaluation_state(evaluated.evaluation, result)
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:
