@@ -97,7 +97,7 @@ class ResampledScores(Resampled):
 
     def _fractions(self, ranked: Ranked) -> Tensor:
         """float64 ``[N, C]`` in (0, 1): a score that does not count is 0."""
-        scores, target = ranked.scores.numpy(), ranked.target.numpy()
+        scores, target = ranked.scores.double().numpy(), ranked.target.numpy()
         counted = np.ones(scores.shape, bool)
         if ranked.ignore_index is not None:
             counted &= (target != ranked.ignore_index).reshape(len(target), -1)

@@ -77,10 +77,17 @@ def built(
     return ComparisonResult(
         {name: _nested(column) for name, column in columns.items()},
         signature,
-        {pairing.unit: pairing.drawn, **({sides[0].state.unit: pairing.units} if pairing.unit == "clusters" else {})},
+        _counts(sides, pairing),
         _reasons(columns, numbers, sides, choices),
         intervals=intervals,
     )
+
+
+def _counts(sides: tuple[Side, Side], pairing: Pairing) -> dict[str, int]:
+    """What was drawn, units of clusters, and units that numbers leave out."""
+    units = {sides[0].state.unit: pairing.units} if pairing.unit == "clusters" else {}
+    left = {f"left_out_of_{name}": count for name, count in sides[0].left_out.items()}
+    return {pairing.unit: pairing.drawn, **units, **left}
 
 
 def tests_of(numbers: Numbers) -> dict[str, str]:

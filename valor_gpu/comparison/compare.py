@@ -14,6 +14,7 @@ from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
 from valor_gpu.comparison.sides import Side, side_of
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.paired_states import PairedNumber
 
@@ -43,6 +44,9 @@ def compare(
     in each replicate. Its interval is paired: what makes an image hard for all models cancels. The p-value is the least
     error rate whose interval leaves out 0, so that interval and test never disagree. Beside it stands the p-value of a
     permutation that swaps whole units between the models. Its hypothesis is stronger, that models are exchangeable.
+
+    A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
+    and counted as ``left_out_of_<number>``.
 
     Args:
         first: the model that is there: a result of this process, a metric, an evaluation, or the path of a state file;
@@ -144,21 +148,23 @@ def _results(
 ) -> list[ComparisonResult]:
     for one, two in pairs:
         check_protocols(sides[one].signature, sides[two].signature)
-    pairing, whole = numbers_of_pairs(sides, pairs, clusters, choices)
-    notes = [_notes(sides[one], sides[two], numbers) for (one, two), numbers in zip(pairs, whole)]
-    found: list[dict[Path, PairedNumber]] = [{path_of(name): each for name, each in one.items()} for one in whole]
+    whole = numbers_of_pairs(sides, pairs, clusters, choices)
+    notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
+    found: list[dict[Path, PairedNumber]] = [
+        {path_of(name): each for name, each in pair.numbers.items()} for pair in whole
+    ]
     drawn_of: dict[str, int] = {}
     if sliced is not None:
         from valor_gpu.comparison.sliced import slices_of
 
         for name, (parts, named) in slices_of(sides, *sliced, clusters).items():
-            of, numbers = numbers_of_pairs(parts, pairs, named, choices)
-            drawn_of[name] = of.drawn
-            for mine, each in zip(found, numbers):
-                mine |= {(SLICES, name, number): one for number, one in each.items() if "/" not in number}
+            sliced_pairs = numbers_of_pairs(parts, pairs, named, choices)
+            drawn_of[name] = sliced_pairs[0].pairing.drawn
+            for mine, pair in zip(found, sliced_pairs):
+                mine |= {(SLICES, name, number): each for number, each in pair.numbers.items() if "/" not in number}
     return [
-        built((sides[one], sides[two]), numbers, p_values, pairing, choices, noted, drawn_of)
-        for (one, two), numbers, p_values, noted in zip(pairs, found, adjusted(found, choices.adjust), notes)
+        built(pair.sides, numbers, p_values, pair.pairing, choices, noted, drawn_of)
+        for pair, numbers, p_values, noted in zip(whole, found, adjusted(found, choices.adjust), notes)
     ]
 
 
@@ -169,7 +175,8 @@ def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:
             notes.append(f"{len(alone):,} numbers are of {name} alone, such as {min(alone)}")
-    left = dict.fromkeys(name.partition("/")[0] for name in mine if name in theirs and name not in compared)
+    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
+    left = dict.fromkeys(name.partition("/")[0] for name in single)
     if left:
-        notes.append(f"the metric gives no replicates of {', '.join(left)}, which is not compared")
+        notes.append(f"not compared, since the metric gives no replicates of them: {', '.join(left)}")
     return notes

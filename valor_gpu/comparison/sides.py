@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import field, replace
 from typing import Any
 
 from valor_gpu._frozen import frozen, replaced
@@ -24,17 +25,22 @@ class Side:
         result: its numbers.
         state: what they came from.
         notes: what a reader of the comparison must know of it, such as the version that wrote its file.
+        shared: numbers of the units that the other model has them for, too, by leaf name, where they are others than
+            those of the result.
+        left_out: how many units a number leaves out, by its leaf name.
     """
 
     name: str
     result: Result
     state: Resampled
     notes: tuple[str, ...] = ()
+    shared: Mapping[str, float] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def values(self) -> Mapping[str, float]:
         """Numbers by leaf name."""
-        return dict(numbers_of(self.result.values))
+        return {**dict(numbers_of(self.result.values)), **self.shared}
 
     @property
     def signature(self) -> Signature:
@@ -68,6 +74,22 @@ def side_of(given: Any, name: str) -> Side:
             " read from a file: compare metrics, results of this process, or state files"
         )
     return Side(name, result, state() if callable(state) else state, notes)
+
+
+def shared_sides(first: Side, second: Side) -> tuple[Side, Side]:
+    """Returns sides whose numbers are of the units that both models have them for.
+
+    A row that failed for one of two models is left out of the mean of the other, too, and counted.
+
+    Args:
+        first: one model.
+        second: the other.
+    """
+    found = []
+    for side, other in ((first, second), (second, first)):
+        kept = side.state.shared(other.state)
+        found.append(replace(side, state=kept.state, shared=kept.values, left_out=kept.left_out))
+    return found[0], found[1]
 
 
 def _result_of(given: Any, name: str) -> Result:

@@ -59,6 +59,22 @@ class Pairing:
     units: int
 
 
+def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | None = None) -> Units:
+    """Returns units that are paired by their ids.
+
+    Args:
+        unit: name of the units in the plural.
+        ids: ``[U]``, in the order in which the state takes codes.
+        truths: see :class:`Units`.
+
+    Example:
+        >>> units_with_ids("images", [7, 10, 9]).ranks.tolist()
+        [0, 2, 1]
+    """
+    ranks = {each: rank for rank, each in enumerate(in_order(ids))}
+    return Units(unit, ids, None, len(ids), np.array([ranks[each] for each in ids], np.int64), truths)
+
+
 def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
     """Pairs the units of two states, so that each is drawn for both at once.
 
