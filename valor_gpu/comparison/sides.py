@@ -54,8 +54,8 @@ def side_of(given: Any, name: str) -> Side:
     """Returns the side that an argument of :func:`compare` stands for.
 
     Args:
-        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; the path
-            of a state file; or a run of a store.
+        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; the
+            path of a state file; or a run of a store.
         name: of the argument, for messages and texts.
 
     Raises:
