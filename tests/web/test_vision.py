@@ -243,7 +243,7 @@ def test_the_list_and_the_comparison_know_it(tmp_path: Path) -> None:
     assert "second" in shown and "saved result" in shown and re.search(r"0\.\d{3} map", shown)
     found = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
     assert "4 images joined by key" in found and "the same answer" not in found and "settings.score threshold" in found
-    assert re.search(r"image_f1 0\.356 \+0\.111", found) and "i3.png" in found
+    assert re.search(r"image_f1 0\.356 0\.467 \+0\.111", found) and "i3.png" in found
     assert browser.get(f"/runs/{ids[0]}/export.csv").status_code == 200
     assert "found" in text_of(browser.get(f"/runs/{ids[0]}/rows/1"))
 
