@@ -31,18 +31,20 @@ def comparison_element(result: ComparisonResult) -> str:
     return notebook_element(joined(parts))
 
 
-def number_table(found: Compared, result: ComparisonResult) -> Html:
-    """The numbers of the whole."""
-    label, confidence = "Numbers of both models", confidence_of(result)
-    return comparison_table(found.numbers, label, names=model_names(result), confidence=confidence)
+def number_table(found: Compared, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
+    """The numbers of the whole; ``names`` of the models, where a page has its own."""
+    named = names or model_names(result)
+    label = f"Numbers of {' and '.join(named)}"
+    return comparison_table(found.numbers, label, names=named, confidence=confidence_of(result))
 
 
-def family_table(family: Family, result: ComparisonResult) -> Html:
+def family_table(family: Family, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
     """The numbers of classes or slices, those that differ first."""
+    named = names or model_names(result)
     return comparison_table(
         family.ordered,
-        f"{family.name} of both models",
-        names=model_names(result),
+        f"{family.name} of {' and '.join(named)}",
+        names=named,
         heading="class" if family.plural == "classes" else "slice",
         p_name="adjusted p",
         confidence=confidence_of(result),

@@ -24,6 +24,7 @@ from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 from valor_gpu.web.vision_compare import vision_numbers
+from valor_gpu.web.vision_tests import vision_tests
 
 MOST = 6
 ROWS = 20
@@ -73,10 +74,12 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     letters = dict(zip([run.id for run in runs], _LETTERS))
     shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
     whole = vision_numbers(runs)
+    marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
+    tests = [] if whole is None else vision_tests(ask.studio, runs, letters, marks)
     everything = "all" in ask.query
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
-        return page(ask, "compare_numbers.html", runs=shown, whole=whole, why=why,
+        return page(ask, "compare_numbers.html", runs=shown, whole=whole, tests=tests, why=why,
                     settings=_settings(runs, (), everything))  # fmt: skip
     found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
     metric = ask.query.get("metric") or None
@@ -88,6 +91,7 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
         "compare.html",
         runs=shown,
         whole=whole,
+        tests=tests,
         what=_what(runs[0]) if whole is not None else "rows",
         settings=_settings(
             runs, {name for each in found for names in each.only_in.values() for name in names}, everything
