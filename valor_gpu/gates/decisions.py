@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
@@ -53,6 +54,16 @@ class Decision:
             return "; ".join(self._lacking(name, alone) for name in lacking)
         shown = {name: "no number" if value is None else f"{value:.12g}" for name, value in self.numbers.items()}
         return ", ".join(f"{'it' if alone else name} is {value}" for name, value in shown.items())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns a dict that ``json.dumps(..., allow_nan=False)`` takes.
+
+        It has ``gate`` (text), ``holds`` (None: undecided), ``failed``, ``numbers`` (None: does not exist, or infinite)
+        and ``reasons``.
+        """
+        finite = {name: None if value is None or math.isinf(value) else value for name, value in self.numbers.items()}
+        found = {"gate": str(self.gate), "holds": self.holds, "failed": self.failed}
+        return {**found, "numbers": finite, "reasons": dict(self.reasons)}
 
     def __str__(self) -> str:
         words = {True: "holds", False: "does not hold", None: "cannot be decided"}
