@@ -14,6 +14,7 @@ from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
 from valor_gpu.comparison.sides import Side, side_of
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.paired_states import PairedNumber
 
@@ -174,7 +175,8 @@ def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:
             notes.append(f"{len(alone):,} numbers are of {name} alone, such as {min(alone)}")
-    left = dict.fromkeys(name.partition("/")[0] for name in mine if name in theirs and name not in compared)
+    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
+    left = dict.fromkeys(name.partition("/")[0] for name in single)
     if left:
-        notes.append(f"the metric gives no replicates of {', '.join(left)}, which is not compared")
+        notes.append(f"not compared, since the metric gives no replicates of them: {', '.join(left)}")
     return notes
