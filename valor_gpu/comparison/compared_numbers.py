@@ -83,12 +83,23 @@ class Compared:
         """The family of the first number, or the first family in which something was tested."""
         tested = [family for family in self.families if family.tested]
         name = self.headline.name if self.headline else ""
-        own = [family for family in tested if family.name.startswith(name)]
+        own = [family for family in tested if family.plural == "classes" and family.name.startswith(name)]
         return next(iter(own or tested), None)
 
+    @property
+    def told(self) -> tuple[Family, ...]:
+        """Families of the text: those of classes, and the slices of the first number."""
+        name = self.headline.name if self.headline else ""
+        return tuple(family for family in self.families if family.plural == "classes" or family.name == name)
 
-def compared(result: ComparisonResult) -> Compared:
-    """Returns the numbers of a comparison as tables show them."""
+
+def compared(result: ComparisonResult, over_pairs: bool = False) -> Compared:
+    """Returns the numbers of a comparison as tables show them.
+
+    Args:
+        result: of two models.
+        over_pairs: p-values of the whole are those that are adjusted over all pairs of several models.
+    """
     rows = result.table().rows()
     error = 1 - confidence_of(result)
     whole = [row for row in rows if row["class"] is None and not row.get("slice")]
@@ -100,7 +111,7 @@ def compared(result: ComparisonResult) -> Compared:
         elif row["class"] is not None:
             families.setdefault((row["name"], "classes"), []).append(row)
     return Compared(
-        tuple(_number(row, row["name"], row["p"], error, decimals) for row in whole),
+        tuple(_number(row, row["name"], row["p_adjusted" if over_pairs else "p"], error, decimals) for row in whole),
         tuple(
             Family(name, plural, tuple(_nested(row, plural, error, decimals) for row in found))
             for (name, plural), found in families.items()
