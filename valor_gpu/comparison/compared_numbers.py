@@ -54,11 +54,11 @@ class Family:
 
         Example:
             >>> Family("map_per_class", "classes", (ComparedNumber("cat", 0.5, 0.6, 0.1, p_value=0.3),)).summary
-            '0 of 1 class differ'
+            '0 of 1 class differs'
         """
         different, tested = len(self.different), len(self.tested)
         plural = self.plural if tested != 1 else _SINGULAR[self.plural]
-        return f"{different:,} of {tested:,} {plural} differ{'s' if different == 1 else ''}"
+        return f"{different:,} of {tested:,} {plural} differ{'s' if 1 in (different, tested) else ''}"
 
 
 @frozen
