@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -176,6 +177,36 @@ def test_clusters_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     expected = compare(*paths, clusters=clusters, replicates=50, permutations=10)
     assert isinstance(expected, ComparisonResult)
     assert found["values"] == json.loads(expected.to_json())["values"] and found["counts"]["clusters"] == 30
+
+
+def keys_of(document: Any, path: str = "") -> set[str]:
+    """Keys as docs/json.md names them: objects of lists without their places, names of numbers as ``*``."""
+    if isinstance(document, list):
+        return {key for each in document for key in keys_of(each, path)}
+    if not isinstance(document, dict):
+        return set()
+    starred = path in ("gates.numbers", "gates.reasons")
+    open_end = path.startswith(("values.", "counts", "reasons", "intervals", "interval_choices", "signature.tests"))
+    found = set()
+    for key, value in document.items() if not open_end else ():
+        whole = f"{path}.{'*' if starred else key}".lstrip(".")
+        found |= {whole} | keys_of(value, whole)
+    return found
+
+
+def test_every_key_is_explained_and_every_explained_key_is_written(
+    states: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    written: set[str] = set()
+    gates = ["--fail-if", "map < 0.1", "--fail-if", "map_per_class/horse < 0.1 and map < 0.1"]
+    for options in (
+        gates,
+        ["--smallest-difference", "0.01", "--observed-power", "--fail-if", "p_mar_per_class/horse < 0"],
+    ):
+        main([*pair(states, "old", "near"), *options, "--json", "-"])
+        written |= keys_of(strict(capsys.readouterr().out))
+    part = (ROOT / "docs/json.md").read_text().split("\n## `compare`\n")[1].split("\n## ")[0]
+    assert written == set(re.findall(r"^\| `([^`]+)`", part, re.MULTILINE))
 
 
 BAD = [
