@@ -18,7 +18,7 @@ from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, replaced
+from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES
 
@@ -51,6 +51,13 @@ def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFi
     from valor_gpu.coco.resampled_evaluation import chosen_and_groups
 
     return _file(KIND, *chosen_and_groups(evaluation), result)
+
+
+def state_content(evaluation: COCOeval, result: Result) -> bytes:
+    """Returns the content of the state file of an evaluation; empty where accumulation followed ``evalImgs``."""
+    from valor_gpu.coco.resampled_evaluation import chosen_of
+
+    return b"" if chosen_of(evaluation) is None else state_bytes(evaluation_state(evaluation, result))
 
 
 def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
@@ -117,8 +124,8 @@ def _chosen(file: StateFile) -> Chosen:
     choices, arrays = file.choices, file.arrays
     engine = engine_on()
     shape = RecordShape(*map(int, choices["shape"]))
-    rows = [arrays[name] for name in ("detections", "ground_truths")]
-    shape.check_tables(*rows, np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
     if not isinstance(engine, NumpyEngine):
         import torch
 
