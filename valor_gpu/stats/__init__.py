@@ -12,6 +12,7 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.comparison.compare import compare
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
+    from valor_gpu.stats.auroc import AreaEstimate, compare_auroc, delong
     from valor_gpu.stats.comparisons import adjust_benjamini_yekutieli, adjust_holm
     from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
     from valor_gpu.stats.paired import PairedDifference, compare_paired
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Agreement",
+    "AreaEstimate",
     "Bootstrap",
     "Interval",
     "Intervals",
@@ -27,7 +29,9 @@ __all__ = [
     "adjust_benjamini_yekutieli",
     "adjust_holm",
     "compare",
+    "compare_auroc",
     "compare_paired",
+    "delong",
     "pass_rate",
     "weighted_kappa",
 ]
@@ -36,6 +40,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "Agreement": "valor_gpu.stats.agreement",
+        "AreaEstimate": "valor_gpu.stats.auroc",
         "Bootstrap": "valor_gpu.stats.intervals",
         "Interval": "valor_gpu.stats.intervals",
         "Intervals": "valor_gpu.stats.intervals",
@@ -44,7 +49,9 @@ __getattr__, __dir__ = lazy_names(
         "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
         "compare": "valor_gpu.comparison.compare",
+        "compare_auroc": "valor_gpu.stats.auroc",
         "compare_paired": "valor_gpu.stats.paired",
+        "delong": "valor_gpu.stats.auroc",
         "pass_rate": "valor_gpu.stats.proportions",
         "weighted_kappa": "valor_gpu.stats.agreement",
     },
