@@ -46,18 +46,19 @@ def test_mid_ends_count_half_of_what_was_seen(successes: int, n: int) -> None:
     low, high = exact_ends(successes, n, 0.95, mid=True)
     exact = exact_ends(successes, n, 0.95)
     assert exact[0] <= low <= successes / n <= high <= exact[1]
-    for end, tail in ((low, stats.binom.sf), (high, stats.binom.cdf)):
-        if 0 < end < 1:
-            beyond = tail(successes - (tail is stats.binom.cdf), n, end)
-            assert beyond + stats.binom.pmf(successes, n, end) / 2 == pytest.approx(0.025, abs=1e-12)
+    seen = stats.binom.pmf(successes, n, [low, high]) / 2
+    if successes:
+        assert stats.binom.sf(successes, n, low) + seen[0] == pytest.approx(0.025, abs=1e-12)
+    if successes < n:
+        assert stats.binom.cdf(successes - 1, n, high) + seen[1] == pytest.approx(0.025, abs=1e-12)
 
 
 @pytest.mark.parametrize("freedom", [0.5, 1, 2.5, 10, 431.7, 9e5, 2e6])
 def test_student_is_that_of_scipy(freedom: float) -> None:
-    far = 1e-6 if freedom > 1e6 else 1e-11
+    far = 1e-5 if freedom > 1e6 else 1e-11
     for t in (0.0, 0.01, 0.7, 1.96, 5.0, 30.0):
         assert t_beyond(t, freedom) == pytest.approx(
-            2 * stats.t.sf(t, freedom), rel=1e-3 if far == 1e-6 else far, abs=far
+            2 * stats.t.sf(t, freedom), rel=1e-3 if far == 1e-5 else far, abs=far
         )
     for confidence in (0.5, 0.95, 0.999):
         assert t_quantile(confidence, freedom) == pytest.approx(stats.t.ppf(0.5 + confidence / 2, freedom), rel=far)

@@ -1,17 +1,20 @@
-"""``--store`` and ``--name`` of commands: the result as a run, which Studio shows."""
+"""``--store``, ``--name`` and ``--save-state`` of commands: the result as a run, which Studio shows, or as a file."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import STANDARD_INPUT, check_kept
+from valor_gpu.cli.options import STANDARD_INPUT, check_kept, check_outputs, output_path
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from valor_gpu.state_file import StateFile
     from valor_gpu.store.saved import Savable
+
+    MakeState = Callable[[], StateFile]
 
 DEFAULT_STORE = ""
 """``--store`` without a file."""
@@ -26,11 +29,50 @@ def add_store_options(command: argparse.ArgumentParser, images: bool = False) ->
     add("--name", metavar="NAME", help="name of that run; default: of the file or folder of predictions")
     if images:
         add("--images", metavar="DIR", help="with --store: folder of the pictures that Studio shows")
+    add_state_option(command)
+
+
+def add_state_option(command: argparse.ArgumentParser) -> None:
+    """Adds ``--save-state``; :func:`check_state` and :func:`save_state` read it."""
+    command.add_argument("--save-state", type=output_path, metavar="FILE",
+        help="write what the numbers came from, without pictures and texts: valor-gpu compare tests another model"
+        " against this file")  # fmt: skip
+
+
+def check_state(options: argparse.Namespace) -> None:
+    """Raises for a ``--save-state`` that cannot be written, or that another option names, before any work."""
+    if options.save_state is None:
+        return
+    check_outputs([("--save-state", options.save_state)])
+    whole = os.path.realpath(options.save_state)
+    for name, path in _files(options):
+        if name != "save_state" and os.path.realpath(path) == whole:
+            option = name.replace("_", "-")
+            raise InputError(f"--save-state must be another file than --{option} but both are {options.save_state}")
+
+
+def _files(options: argparse.Namespace) -> Iterator[tuple[str, str | os.PathLike[str]]]:
+    """Names of options and the paths that they give."""
+    for name, value in vars(options).items():
+        for path in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(path, os.PathLike) or (isinstance(path, str) and path not in ("", STANDARD_INPUT)):
+                yield name, path
+
+
+def save_state(options: argparse.Namespace, make: MakeState) -> list[str]:
+    """Writes the file that ``--save-state`` asks for; returns what to say of it."""
+    if options.save_state is None:
+        return []
+    from valor_gpu.state_file import write_state
+
+    write_state(options.save_state, make())
+    return [f"wrote {options.save_state}"]
 
 
 def check_store(options: argparse.Namespace) -> None:
     """Raises for a store that cannot work, and for outputs that would replace it or an input, before any work."""
     check_kept(options)
+    check_state(options)
     if options.store is None:
         for name in ("name", "store_score"):
             if getattr(options, name, None) is not None:

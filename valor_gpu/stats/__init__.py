@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from valor_gpu.comparison.compare import compare
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
     from valor_gpu.stats.auroc import AreaEstimate, compare_auroc, delong
-    from valor_gpu.stats.comparisons import adjust_benjamini_yekutieli, adjust_holm
+    from valor_gpu.stats.comparisons import (
+        adjust_benjamini_hochberg,
+        adjust_benjamini_yekutieli,
+        adjust_holm,
+        adjust_max_t,
+    )
     from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
     from valor_gpu.stats.paired import PairedDifference, compare_paired
     from valor_gpu.stats.proportions import Proportion, pass_rate
@@ -26,8 +31,10 @@ __all__ = [
     "Intervals",
     "PairedDifference",
     "Proportion",
+    "adjust_benjamini_hochberg",
     "adjust_benjamini_yekutieli",
     "adjust_holm",
+    "adjust_max_t",
     "compare",
     "compare_auroc",
     "compare_paired",
@@ -46,8 +53,10 @@ __getattr__, __dir__ = lazy_names(
         "Intervals": "valor_gpu.stats.intervals",
         "PairedDifference": "valor_gpu.stats.paired",
         "Proportion": "valor_gpu.stats.proportions",
+        "adjust_benjamini_hochberg": "valor_gpu.stats.comparisons",
         "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
+        "adjust_max_t": "valor_gpu.stats.comparisons",
         "compare": "valor_gpu.comparison.compare",
         "compare_auroc": "valor_gpu.stats.auroc",
         "compare_paired": "valor_gpu.stats.paired",

@@ -65,7 +65,7 @@ def codes_by_name(clusters: Sequence[Hashable]) -> Ints:
         >>> codes_by_name(["b", "a", "b"]).tolist()
         [1, 0, 1]
     """
-    codes = {cluster: code for code, cluster in enumerate(_sorted(set(clusters)))}
+    codes = {cluster: code for code, cluster in enumerate(in_order(set(clusters)))}
     return np.array([codes[cluster] for cluster in clusters], np.int64)
 
 
@@ -86,13 +86,21 @@ def codes_by_place(clusters: Sequence[Hashable], places: Sequence[int]) -> Ints:
     first: dict[Hashable, int] = {}
     for cluster, place in zip(clusters, places):
         first.setdefault(cluster, place)
-    codes = {each: code for code, each in enumerate(sorted(_sorted(first), key=first.__getitem__))}
+    codes = {each: code for code, each in enumerate(sorted(in_order(first), key=first.__getitem__))}
     found = np.array([codes[cluster] for cluster in clusters], np.int64)
     return found[np.lexsort((found, np.asarray(places)))]
 
 
-def _sorted(clusters: Iterable[Hashable]) -> list[Any]:
-    """Clusters in an order of their own; those that cannot be compared, by type and text."""
+def in_order(clusters: Iterable[Hashable]) -> list[Any]:
+    """Returns names in an order of their own; those that cannot be compared, by type and text.
+
+    Args:
+        clusters: names of clusters, or of units.
+
+    Example:
+        >>> in_order([10, 9]), in_order(["b", 2])
+        ([9, 10], [2, 'b'])
+    """
     different: list[Any] = list(clusters)
     try:
         return sorted(different)

@@ -175,11 +175,11 @@ def _unusable(values: Floats, what: str) -> str:
 
 
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:
-    deleted = np.zeros(0) if sample.deleted is None else sample.deleted[np.abs(sample.deleted) <= _LARGEST]
+    deleted = usable_deleted(sample)
     if method == "bca" and len(deleted):
         return bca_interval(estimate, np.sort(kept), deleted - deleted.mean(), confidence)
-    if method.startswith("half") and sample.half is not None:
-        kept = sample.half[~np.isnan(sample.half)]
+    values = used_replicates(method, sample)
+    kept = values[~np.isnan(values)]
     if method in ("percentile", "basic", "half_basic"):
         low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
         return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
@@ -191,6 +191,23 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
     shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
     centre = estimate - shift * (float(kept.mean()) - estimate)
     return centre - z * error, centre + z * error
+
+
+def used_replicates(method: str, sample: Replicates) -> Floats:
+    """Returns the replicates that the ends of a method are made of."""
+    return sample.half if method.startswith("half") and sample.half is not None else sample.values
+
+
+def usable_deleted(sample: Replicates) -> Floats:
+    """Returns the finite numbers without each share of the units."""
+    return np.zeros(0) if sample.deleted is None else sample.deleted[np.abs(sample.deleted) <= _LARGEST]
+
+
+def skewness_of(deleted: Floats) -> float:
+    """Returns the skewness of a number from samples without each share of the units; 0 without such samples."""
+    deviations = deleted.mean() - deleted if len(deleted) else deleted
+    square = float((deviations**2).sum())
+    return float((deviations**3).sum()) / square**1.5 if square else 0.0
 
 
 def logit_ends(estimate: float, reach: float) -> tuple[float, float]:
@@ -218,9 +235,7 @@ def _skewed(estimate: float, error: float, deleted: Floats, z: float) -> tuple[f
 
     Source: Hall, "On the removal of skewness by transformation" (1992).
     """
-    deviations = deleted.mean() - deleted if len(deleted) else deleted
-    square = float((deviations**2).sum())
-    skew = float((deviations**3).sum()) / square**1.5 if square else 0.0
+    skew = skewness_of(deleted)
     low, high = (_unskewed(end - skew / 6, skew) for end in (z, -z))
     return estimate - low * error, estimate - high * error
 

@@ -125,13 +125,17 @@ class Comparison:
         return int(self._different(metric).sum())
 
     def numbers(self) -> dict[str, float | None]:
-        """Flat names to numbers, for gates: ``delta_<name>``, ``p_<name>`` of every metric, ``jailbreak_defect_rate``.
+        """Returns flat names and numbers, for gates.
 
-        The names are those of the summary: ``delta_mean_f1_score``. The p-values are adjusted.
+        Every metric has ``delta_<name>``, the ends of its interval ``delta_<name>_low`` and ``delta_<name>_high``, and
+        ``p_<name>``, which is adjusted. The names are those of the summary: ``delta_mean_f1_score``. Severities add
+        ``jailbreak_defect_rate``.
         """
         found: dict[str, float | None] = {}
         for each in self.metrics.values():
             found[f"delta_{each.summary_name}"] = each.difference
+            low, high = each.interval or (None, None)
+            found |= {f"delta_{each.summary_name}_low": low, f"delta_{each.summary_name}_high": high}
             found[f"p_{each.summary_name}"] = each.p_adjusted
         if self.jailbreak is not None:
             found["jailbreak_defect_rate"] = number(self.jailbreak.rate)
