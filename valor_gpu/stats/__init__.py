@@ -20,7 +20,9 @@ if TYPE_CHECKING:
         adjust_max_t,
     )
     from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
+    from valor_gpu.stats.mcnemar import compare_accuracy
     from valor_gpu.stats.paired import PairedDifference, compare_paired
+    from valor_gpu.stats.paired_test import PairedTest
     from valor_gpu.stats.proportions import Proportion, pass_rate
 
 __all__ = [
@@ -30,12 +32,14 @@ __all__ = [
     "Interval",
     "Intervals",
     "PairedDifference",
+    "PairedTest",
     "Proportion",
     "adjust_benjamini_hochberg",
     "adjust_benjamini_yekutieli",
     "adjust_holm",
     "adjust_max_t",
     "compare",
+    "compare_accuracy",
     "compare_auroc",
     "compare_paired",
     "delong",
@@ -52,12 +56,14 @@ __getattr__, __dir__ = lazy_names(
         "Interval": "valor_gpu.stats.intervals",
         "Intervals": "valor_gpu.stats.intervals",
         "PairedDifference": "valor_gpu.stats.paired",
+        "PairedTest": "valor_gpu.stats.paired_test",
         "Proportion": "valor_gpu.stats.proportions",
         "adjust_benjamini_hochberg": "valor_gpu.stats.comparisons",
         "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
         "adjust_max_t": "valor_gpu.stats.comparisons",
         "compare": "valor_gpu.comparison.compare",
+        "compare_accuracy": "valor_gpu.stats.mcnemar",
         "compare_auroc": "valor_gpu.stats.auroc",
         "compare_paired": "valor_gpu.stats.paired",
         "delong": "valor_gpu.stats.auroc",

@@ -17,7 +17,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.stats.area_ends import area_difference, area_ends
 from valor_gpu.stats.area_moments import Areas, moments
-from valor_gpu.stats.clusters import codes_by_name, plain_clusters
+from valor_gpu.stats.clusters import codes_of_rows
 from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.placements import Placements, placements
 from valor_gpu.stats.proportions import normal_quantile
@@ -85,7 +85,7 @@ def delong(
     normal_quantile(confidence)
     positive = _positive(target)
     places = placements(_scores("scores", scores, len(positive)), positive)
-    codes = _codes(clusters, len(positive))
+    codes = None if clusters is None else codes_of_rows(clusters, len(positive))
     sides = places.positives, places.negatives
     reason = unusable(places, codes)
     value = places.value if min(sides) else math.nan
@@ -143,7 +143,7 @@ def compare_auroc(
     """
     normal_quantile(confidence)
     positive = _positive(target)
-    codes = _codes(clusters, len(positive))
+    codes = None if clusters is None else codes_of_rows(clusters, len(positive))
     sides = [
         placements(_scores(name, given, len(positive)), positive)
         for name, given in (("first", first), ("second", second))
@@ -217,17 +217,3 @@ def _scores(name: str, given: ArrayLike, rows: int) -> NDArray[Any]:
     if scores.dtype.kind == "f" and np.isnan(scores).any():
         raise InputError(f"{name} must hold no NaN but {name}[{int(np.isnan(scores).argmax())}] is NaN")
     return scores
-
-
-def _codes(clusters: Mapping[Any, Any] | Sequence[Any] | None, rows: int) -> NDArray[np.int64] | None:
-    if clusters is None:
-        return None
-    plain = plain_clusters(clusters)
-    if isinstance(plain, Mapping):
-        missing = next((row for row in range(rows) if row not in plain), None)
-        if missing is not None:
-            raise InputError(f"clusters must name that of each of {rows} rows but lacks row {missing}")
-        plain = [plain[row] for row in range(rows)]
-    if len(plain) != rows:
-        raise InputError(f"clusters must have one for each of {rows} rows but has {len(plain)}")
-    return codes_by_name(plain)
