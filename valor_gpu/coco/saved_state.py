@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.engine import NumpyEngine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
-from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
 from valor_gpu.coco.selection import Selection
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
@@ -54,14 +54,16 @@ def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFi
 
 
 def state_content(evaluation: COCOeval, result: Result) -> bytes:
-    """Returns the content of the state file of an evaluation; empty where accumulation followed ``evalImgs``."""
-    from valor_gpu.coco.resampled_evaluation import chosen_of
-
-    return b"" if chosen_of(evaluation) is None else state_bytes(evaluation_state(evaluation, result))
+    """Returns the content of the state file of an evaluation; empty where :func:`evaluation_state` raises."""
+    try:
+        return state_bytes(evaluation_state(evaluation, result))
+    except InputError:  # the numbers are kept without it, and a comparison says that they have none
+        return b""
 
 
 def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
     records, selection = chosen.records, chosen.selection
+    check_ascending(selection.categories)
     choices = {
         "shape": list(records.shape),
         "classes": records.classes,
@@ -193,7 +195,7 @@ def _check(chosen: Chosen) -> None:
         "images": _within(selection.images or [], images),
         "limits": _within(chosen.limits, shape.limits),
         "recalls": chosen.recalls.dtype == np.float64 and chosen.recalls.ndim == 1,
-        "picks": all(p.array in CURVE_ARRAYS and p.area >= 0 for p in chosen.picks.values()),
+        "picks": all(p.array in CURVE_ARRAYS and min(p.area, *p.thresholds, 0) >= 0 for p in chosen.picks.values()),
     }
     wrong = next((name for name, fits in good.items() if not fits), None)
     if wrong is not None:
