@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from valor_gpu.checks import check_device
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
     add_interval_options,
@@ -26,7 +27,6 @@ from valor_gpu.cli.options import (
     thresholds,
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -68,7 +68,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
     add("--cluster-column", metavar="COLUMN",
         help="rows of one cluster, such as a patient, are drawn together by --intervals")  # fmt: skip
     add_store_options(classify)
-    add_fail_under_option(classify)
+    add_fail_options(classify)
     add_report_options(classify)
     classify.set_defaults(run=run)
 
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
     if reports(options):
         written = [f"wrote {path}" for path in [*([] if options.json is None else [options.json]), *pictures]]
         print(_classify_report(options, evaluated, [*written, *saved]))
-    return fail_under_status(options, evaluated.result)
+    return fail_status(options, evaluated.result)
 
 
 def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from valor_gpu.cli.clusters import add_image_interval_options, by_ids, image_bootstrap_of
 from valor_gpu.cli.detect_analysis import Answers, add_analysis_options, analysis_is_asked, answers, check_analysis
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_paths,
@@ -27,7 +28,6 @@ from valor_gpu.cli.options import (
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -94,7 +94,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add_image_interval_options(detect)
     add_slice_options(detect, "; crowding, image_size, size and aspect_ratio need no table")
     add_analysis_options(detect)
-    add_fail_under_option(detect)
+    add_fail_options(detect)
     add_report_options(detect)
     detect.set_defaults(run=run)
 
@@ -154,7 +154,7 @@ def run(options: argparse.Namespace) -> int:
     _warn(options, evaluated, result)
     if report:
         print(report)
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 def _result(
@@ -164,7 +164,8 @@ def _result(
     files = any(
         each is not None for each in (options.json, options.plot, options.store, options.save_state)
     ) or analysis_is_asked(options)
-    wanted = options.per_class or files or bool(options.fail_under) or options.by or bootstrap is not None
+    gates = options.fail_under or options.fail_if
+    wanted = options.per_class or files or gates or options.by or bootstrap
     result = evaluated.result(with_values=bool(wanted))
     if bootstrap is None:
         return result

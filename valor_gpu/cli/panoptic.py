@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -21,7 +22,6 @@ from valor_gpu.cli.options import (
 )
 from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -68,7 +68,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add_store_options(panoptic, images=True)
     add_image_interval_options(panoptic)
     add_slice_options(panoptic)
-    add_fail_under_option(panoptic)
+    add_fail_options(panoptic)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
 
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     _warn(options, result)
     if reports(options):
         print(_report(options, evaluated, result, texts, notes))
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 def _folder(options: argparse.Namespace, side: str) -> str:

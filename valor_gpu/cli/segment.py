@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -25,7 +26,6 @@ from valor_gpu.cli.options import (
 from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -81,7 +81,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
-    for add_more in (add_image_interval_options, add_slice_options, add_fail_under_option, add_report_options):
+    for add_more in (add_image_interval_options, add_slice_options, add_fail_options, add_report_options):
         add_more(segment)
     segment.set_defaults(run=run)
 
@@ -118,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         _warn(options, text)
     if reports(options):
         print(_report(options, result, texts, pictures))
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 # ----------------------------------------------------------------------------------------------------- before the work

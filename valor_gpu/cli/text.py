@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
     add_interval_options,
@@ -65,12 +66,13 @@ def add_options(text: argparse.ArgumentParser) -> None:
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
     add_state_option(text)
+    add_fail_options(text)
     add_report_options(text)
     text.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
+def run(options: argparse.Namespace) -> int:
+    """Runs the command; returns the exit status."""
     from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
@@ -106,6 +108,7 @@ def run(options: argparse.Namespace) -> None:
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
         lines = [count_line(scores), *interval_lines(result.intervals), str(result.signature), *wrote, *saved]
         print(summary(result), "\n".join(lines), sep="\n\n")
+    return fail_status(options, result)
 
 
 def _state_of(scores: TextScores, result: Result) -> StateFile:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import summary_picks
-from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
+from valor_gpu.reduce.resampled_detection import MatchedTables, ReplicatedTable, ResampledDetection
 from valor_gpu.stats.resample import Resampled, refusing
+from valor_gpu.stats.units import Units, units_with_ids
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
@@ -119,7 +121,9 @@ class Chosen:
         records = self.records
         tables = records.detections, records.ground_truths, images_table(records.lengths)
         run, truths = records.engine.resampled(*tables, choices)
-        return ReplicatedTable(run, truths, picks, names, units=images)
+        assert choices.images is not None and choices.labels is not None
+        source = MatchedTables(*tables, choices.images, choices.labels, choices, records.engine.resampled)
+        return ReplicatedTable(run, truths, picks, names, units=images, source=source)
 
     def refused(self) -> dict[str, str]:
         """Returns the numbers of categories that have no interval, and why."""
@@ -132,8 +136,18 @@ class Chosen:
         """Returns the images, to be drawn anew."""
         keys = self.keys
         return ResampledDetection(
-            tables, len(keys), keys, self.records.engine.weights, {**self.refused(), **(refused or {})}
+            tables,
+            len(keys),
+            keys,
+            self.records.engine.weights,
+            {**self.refused(), **(refused or {})},
+            self.identities,
         )
+
+    def identities(self) -> Units:
+        """Returns what tells the images apart: their ids, and hashes of their ground truths."""
+        hashes = self.records.gt_hashes
+        return units_with_ids("images", self.keys, None if hashes is None else hashes()[self.images])
 
     def main_table(self) -> ReplicatedTable:
         """Returns what gives the means and the numbers of categories."""
@@ -231,4 +245,4 @@ def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> Res
 def rounded(table: ReplicatedTable) -> ReplicatedTable:
     """Returns a table whose means have four digits, as xtcocotools has them."""
     finish = np.vectorize(lambda mean: round(float(mean), 4), otypes=[np.float64])
-    return ReplicatedTable(table.run, table.truths, table.picks, table.classes, table.prefix, table.units, finish)
+    return replace(table, finish=finish)

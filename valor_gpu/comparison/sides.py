@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from valor_gpu._frozen import frozen
+from valor_gpu._frozen import frozen, replaced
 from valor_gpu.comparison.state_files import load_run, load_state_file
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
@@ -63,6 +63,8 @@ def side_of(given: Any, name: str) -> Side:
         InputError: the result does not know the state that it came from, the file is no state file, or the run has
             none.
     """
+    if isinstance(given, Side):
+        return replaced(given, name=name)
     notes: tuple[str, ...] = ()
     if isinstance(given, (str, os.PathLike)) or (isinstance(given, Run) and given.config.get("kind") in VISION):
         loaded = load_run(given) if isinstance(given, Run) else load_state_file(given)

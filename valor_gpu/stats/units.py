@@ -59,6 +59,22 @@ class Pairing:
     units: int
 
 
+def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | None = None) -> Units:
+    """Returns units that are paired by their ids.
+
+    Args:
+        unit: name of the units in the plural.
+        ids: ``[U]``, in the order in which the state takes codes.
+        truths: see :class:`Units`.
+
+    Example:
+        >>> units_with_ids("images", [7, 10, 9]).ranks.tolist()
+        [0, 2, 1]
+    """
+    ranks = {each: rank for rank, each in enumerate(in_order(ids))}
+    return Units(unit, ids, None, len(ids), np.array([ranks[each] for each in ids], np.int64), truths)
+
+
 def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
     """Pairs the units of two states, so that each is drawn for both at once.
 
@@ -89,9 +105,8 @@ def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any]
         units: of each state.
         clusters: of the units.
     """
-    first, places = units[0], [np.arange(len(units[0].ranks))]
-    for other in units[1:]:
-        places.append(_places_in(other, first))
+    first = units[0]
+    places = [np.arange(len(first.ranks)), *(_places_in(other, first) for other in units[1:])]
     ids = None if any(side.ids is None for side in units) else list(first.ids or ())
     ranks = [side.ranks[place] for side, place in zip(units, places)]
     order = np.lexsort(ranks[::-1])
@@ -181,7 +196,7 @@ def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: l
     if mine.shape != other.shape:
         shapes = " and ".join(str(list(side.shape)) for side in (mine, other))
         raise InputError(f"both sides must have the same {first.truth} but theirs have the shapes {shapes}")
-    differs = np.asarray(mine != other).reshape(len(mine), -1).any(1)
+    differs = (mine != other).any(tuple(range(1, mine.ndim)))
     if differs.any():
         place = int(differs.argmax())
         key = repr(ids[place]) if ids is not None else f"{first.unit[:-1]} {_arrival(first)[places[0][place]]}"
@@ -202,7 +217,7 @@ def _cluster_of(
     if isinstance(plain, Mapping):
         lacking = [key for key in keys if key not in plain]
         if lacking:
-            raise InputError(f"clusters must name every one of the {side.unit} but lack {lacking[0]!r}")
+            raise InputError(f"clusters must name every one of the {side.unit} but lack {in_order(lacking)[0]!r}")
         return [plain[key] for key in keys]
     expected = side.arrived if ids is None else len(keys)
     if len(plain) != expected:
