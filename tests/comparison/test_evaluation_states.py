@@ -123,6 +123,8 @@ def with_byte(column: int, value: int) -> Callable[[Any], Any]:
         (changed(lengths=lambda lengths: lengths.astype(np.int32)), "lengths that no evaluation has"),
         (changed(image_positions=lambda places: places * 0), "image_positions that no evaluation has"),
         (changed(recalls=lambda recalls: recalls.astype(np.float32)), "recalls that no evaluation has"),
+        (changed(gt_hashes=lambda hashes: hashes[1:]), "gt_hashes that no evaluation has"),
+        (changed(gt_hashes=lambda hashes: hashes.astype(np.float64)), "gt_hashes that no evaluation has"),
         (other(categories=[0, 9]), "categories that no evaluation has"),
         (other(areas=[-1]), "areas that no evaluation has"),
         (other(images=[100]), "images that no evaluation has"),

@@ -304,6 +304,20 @@ def test_what_shrinks_too_far_is_stored_as_it_is() -> None:
     assert len(data) > size and np.count_nonzero(parse_state(data, "x").arrays["zeros"]) == 0
 
 
+def test_what_unpacks_to_more_than_its_head_says_is_refused() -> None:
+    document = document_of(Result({"a": 1.0}, Signature({"metric": "x"})))
+    array = np.tile(np.arange(50, dtype=np.uint8), 40)
+    data = state_bytes(StateFile("rows", {}, {"x": array}, document))
+    assert len(data) < len(array)
+
+    def less(head: dict[str, Any]) -> None:
+        assert head["arrays"]["x"]["zlib"] is True
+        head["arrays"]["x"]["shape"] = [10]
+
+    with pytest.raises(InputError, match="an array x of another size than its head says"):
+        parse_state(with_head(data, less), "x")
+
+
 def test_a_write_that_fails_leaves_the_old_file(data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: Any) -> None:
         raise OSError("disk full")

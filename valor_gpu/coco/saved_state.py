@@ -124,25 +124,6 @@ def _resampled(kind: str, groups: Groups) -> Callable[[Chosen], ResampledDetecti
 
 def _chosen(file: StateFile) -> Chosen:
     choices, arrays = file.choices, file.arrays
-    engine = engine_on()
-    shape = RecordShape(*map(int, choices["shape"]))
-    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
-    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
-    if not isinstance(engine, NumpyEngine):
-        import torch
-
-        rows = [torch.from_numpy(table) for table in rows]
-    records = EvaluationRecords(
-        engine,
-        rows[0],
-        rows[1],
-        arrays["image_positions"],
-        arrays["lengths"],
-        int(choices["classes"]),
-        shape,
-        choices["doubts"],
-        partial(arrays.get, "gt_hashes") if "gt_hashes" in arrays else None,
-    )
     selection = Selection(
         _integers(choices["categories"]),
         _integers(choices["areas"]),
@@ -155,7 +136,7 @@ def _chosen(file: StateFile) -> Chosen:
         for name, (array, area, limit, thresholds) in choices["picks"].items()
     }
     return Chosen(
-        records,
+        _records(choices, arrays),
         selection,
         _integers(choices["limits"]),
         arrays["recalls"],
@@ -164,6 +145,28 @@ def _chosen(file: StateFile) -> Chosen:
         list(map(str, choices["names"])),
         list(choices["ids"]),
         bool(choices["strict"]),
+    )
+
+
+def _records(choices: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EvaluationRecords:
+    engine = engine_on()
+    shape = RecordShape(*map(int, choices["shape"]))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    if not isinstance(engine, NumpyEngine):
+        import torch
+
+        rows = [torch.from_numpy(table) for table in rows]
+    return EvaluationRecords(
+        engine,
+        rows[0],
+        rows[1],
+        arrays["image_positions"],
+        arrays["lengths"],
+        int(choices["classes"]),
+        shape,
+        choices["doubts"],
+        None if (hashes := arrays.get("gt_hashes")) is None else lambda: hashes,
     )
 
 
@@ -187,7 +190,7 @@ def _check(chosen: Chosen) -> None:
         and lengths.shape == (2, images)
         and np.array_equal(np.sort(places), np.arange(images)),
         "ids": len(chosen.ids) == images,
-        "gt_hashes": records.gt_hashes is None or records.gt_hashes().shape == (images,),
+        "gt_hashes": records.gt_hashes is None or _are_hashes(records.gt_hashes(), images),
         "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
         "ground_truths": _labels_within(ground_truths, 0, records.classes),
         "categories": _within(selection.categories, records.classes),
@@ -200,6 +203,10 @@ def _check(chosen: Chosen) -> None:
     wrong = next((name for name, fits in good.items() if not fits), None)
     if wrong is not None:
         raise ValueError(f"{wrong} that no evaluation has")
+
+
+def _are_hashes(hashes: NDArray[Any], images: int) -> bool:
+    return hashes.shape == (images,) and hashes.dtype == np.int64
 
 
 def _within(values: Sequence[int], size: int) -> bool:
