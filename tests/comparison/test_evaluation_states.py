@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from testing.keypoint_scenes import random_keypoints
 from testing.lvis_scenes import random_lvis
@@ -17,6 +18,7 @@ from tests.coco.test_keypoints import keypoint_evaluator
 from tests.coco.test_lvis import evaluated as lvis_evaluated
 from tests.coco.test_parts import AXES, accumulated, of_dataset, random_part
 from tests.fuzz import seeds
+from valor_gpu.coco.torch_engine import TorchEngine
 from valor_gpu.comparison.state_files import load_state_file
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
@@ -76,6 +78,22 @@ def test_lvis(seed: int, tmp_path: Path) -> None:
     for place, category in enumerate(objects[0]["categories"]):
         category["frequency"] = "rcf"[place % 3]
     same(lvis_evaluated(tmp_path, *objects), tmp_path / "lvis.state")
+
+
+def test_files_are_the_same_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects = random_objects(9, classes=4, images=12)
+    of_dataset(objects, "strict").save_state(tmp_path / "library.state")
+    torch_engine = TorchEngine(torch.device("cpu"))
+    for module in ("valor_gpu.coco.engine", "valor_gpu.coco.saved_state"):
+        monkeypatch.setattr(f"{module}.engine_on", lambda device=None: torch_engine)
+    e = of_dataset(objects, "strict")
+    assert e._records.engine is torch_engine
+    mine, theirs = same(e, tmp_path / "torch.state"), load_state_file(tmp_path / "library.state").result
+    assert document_of(mine)["values"] == document_of(theirs)["values"]
+    assert mine.with_intervals(10).to_dict()["intervals"] == theirs.with_intervals(10).to_dict()["intervals"]
+    files = [read_state(tmp_path / f"{name}.state") for name in ("torch", "library")]
+    for name, array in files[0].arrays.items():
+        assert np.array_equal(array, files[1].arrays[name]), name
 
 
 def test_what_has_no_state_says_so(tmp_path: Path) -> None:
