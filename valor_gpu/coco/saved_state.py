@@ -166,7 +166,7 @@ def _records(choices: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
         int(choices["classes"]),
         shape,
         choices["doubts"],
-        None if (hashes := arrays.get("gt_hashes")) is None else lambda: hashes,
+        partial(arrays.__getitem__, "gt_hashes") if "gt_hashes" in arrays else None,
     )
 
 
