@@ -144,7 +144,7 @@ def _stored(array: NDArray[Any]) -> tuple[dict[str, Any], bytes | memoryview]:
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     plain = np.ascontiguousarray(little.T).reshape(-1).view(np.uint8)
     about = {"dtype": little.dtype.str, "shape": list(array.shape), "zlib": False}
-    packed = zlib.compress(plain, _LEVEL)
+    packed = zlib.compress(plain.data, _LEVEL)
     if len(packed) < plain.size <= max(_RATIO * len(packed), _FREE // _RATIO):
         return {**about, "zlib": True}, packed
     return about, plain.data

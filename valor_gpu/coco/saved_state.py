@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.engine import NumpyEngine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
-from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
 from valor_gpu.coco.selection import Selection
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, replaced
+from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES
 
@@ -52,8 +52,17 @@ def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFi
     return _file(KIND, *chosen_and_groups(evaluation), result)
 
 
+def state_content(evaluation: COCOeval, result: Result) -> bytes:
+    """Returns the content of the state file of an evaluation; empty where :func:`evaluation_state` raises."""
+    try:
+        return state_bytes(evaluation_state(evaluation, result))
+    except InputError:  # the numbers are kept without it, and a comparison says that they have none
+        return b""
+
+
 def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
     records, selection = chosen.records, chosen.selection
+    check_ascending(selection.categories)
     choices = {
         "shape": list(records.shape),
         "classes": records.classes,
@@ -114,8 +123,8 @@ def _chosen(file: StateFile) -> Chosen:
     choices, arrays = file.choices, file.arrays
     engine = engine_on()
     shape = RecordShape(*map(int, choices["shape"]))
-    rows = [arrays[name] for name in ("detections", "ground_truths")]
-    shape.check_tables(*rows, np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
     if not isinstance(engine, NumpyEngine):
         import torch
 
@@ -181,7 +190,7 @@ def _check(chosen: Chosen) -> None:
         "images": _within(selection.images or [], images),
         "limits": _within(chosen.limits, shape.limits),
         "recalls": chosen.recalls.dtype == np.float64 and chosen.recalls.ndim == 1,
-        "picks": all(p.array in CURVE_ARRAYS and p.area >= 0 for p in chosen.picks.values()),
+        "picks": all(p.array in CURVE_ARRAYS and min(p.area, *p.thresholds, 0) >= 0 for p in chosen.picks.values()),
     }
     wrong = next((name for name, fits in good.items() if not fits), None)
     if wrong is not None:

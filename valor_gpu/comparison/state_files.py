@@ -9,7 +9,9 @@ from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, first_difference, read_state
+from valor_gpu.state_file import StateFile, document_of, first_difference, parse_state, read_state
+from valor_gpu.store.runs import Run
+from valor_gpu.store.states import state_of
 
 _READERS = {
     "metric": "valor_gpu.saved_metric",
@@ -60,6 +62,25 @@ def load_state_file(path: str | os.PathLike[str]) -> LoadedState:
         (0.6667, ())
     """
     return loaded_state(read_state(path), os.fspath(path))
+
+
+def load_run(run: Run) -> LoadedState:
+    """Reads the state file of a run of a store and computes its numbers again.
+
+    Args:
+        run: of a result of detection, segmentation or classification.
+
+    Raises:
+        InputError: the run has no state file, or one that :func:`load_state_file` refuses.
+    """
+    name = f"run {run.name!r} ({run.id})"
+    content = state_of(run)
+    if content is None:
+        raise InputError(
+            f"{name} must know what its numbers came from but has no state file, since an older version saved it, or a"
+            " result without a state: save it again with --store"
+        )
+    return loaded_state(parse_state(content, name), name)
 
 
 def loaded_state(file: StateFile, name: str) -> LoadedState:

@@ -18,6 +18,7 @@ from valor_gpu.store.evaluators import EvaluatorLibrary
 from valor_gpu.store.leases import owner
 from valor_gpu.store.records import LARGEST, check_count
 from valor_gpu.store.runs import RUN_STATES, Run
+from valor_gpu.store.states import state_of
 from valor_gpu.store.values import packed, packed_json
 
 if TYPE_CHECKING:
@@ -255,6 +256,18 @@ class Store:
         if free:
             self._database.checkpoint()
         return len(free)
+
+    def state_file(self, run: Run) -> bytes | None:
+        """Returns what the numbers of a saved result came from, as ``--save-state`` writes it to a file.
+
+        Args:
+            run: of this store; :func:`valor_gpu.stats.compare` also takes the run itself.
+
+        Returns:
+            The content of the file; None of a run of answers, of one that an older version saved, and of a result that
+            does not know its state.
+        """
+        return state_of(run)
 
     def close(self) -> None:
         """Closes the file for good."""
