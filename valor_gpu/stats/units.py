@@ -217,7 +217,7 @@ def _cluster_of(
     if isinstance(plain, Mapping):
         lacking = [key for key in keys if key not in plain]
         if lacking:
-            raise InputError(f"clusters must name every one of the {side.unit} but lack {lacking[0]!r}")
+            raise InputError(f"clusters must name every one of the {side.unit} but lack {in_order(lacking)[0]!r}")
         return [plain[key] for key in keys]
     expected = side.arrived if ids is None else len(keys)
     if len(plain) != expected:
