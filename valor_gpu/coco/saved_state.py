@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,6 +88,8 @@ def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFil
         "lengths": records.lengths,
         "recalls": chosen.recalls,
     }
+    if records.gt_hashes is not None:
+        arrays["gt_hashes"] = records.gt_hashes()
     return StateFile(kind, choices, arrays, document_of(result))
 
 
@@ -138,6 +141,7 @@ def _chosen(file: StateFile) -> Chosen:
         int(choices["classes"]),
         shape,
         choices["doubts"],
+        partial(arrays.get, "gt_hashes") if "gt_hashes" in arrays else None,
     )
     selection = Selection(
         _integers(choices["categories"]),
@@ -183,6 +187,7 @@ def _check(chosen: Chosen) -> None:
         and lengths.shape == (2, images)
         and np.array_equal(np.sort(places), np.arange(images)),
         "ids": len(chosen.ids) == images,
+        "gt_hashes": records.gt_hashes is None or records.gt_hashes().shape == (images,),
         "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
         "ground_truths": _labels_within(ground_truths, 0, records.classes),
         "categories": _within(selection.categories, records.classes),
