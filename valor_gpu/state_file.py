@@ -58,12 +58,10 @@ class StateFile:
     document: Mapping[str, Any]
     version: str = __version__
 
-    def result(self, state: Any = None) -> Result:
-        """Returns the result as it was saved, which knows ``state``."""
+    def result(self, state: Any = None, analysis: Any = None, plotter: Any = None) -> Result:
+        """Returns the result as it was saved; arguments are those of :class:`Result`."""
         values, signature, counts, reasons, provenance, intervals = parts_of(json.loads(json.dumps(self.document)))
-        return Result(
-            values, Signature(signature), counts, reasons, provenance=provenance, intervals=intervals, state=state
-        )
+        return Result(values, Signature(signature), counts, reasons, plotter, provenance, intervals, state, analysis)
 
 
 def document_of(result: Result) -> dict[str, Any]:

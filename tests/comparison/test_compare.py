@@ -251,7 +251,7 @@ def test_a_table_needs_columns() -> None:
         compare(segmented(6), segmented(4), table=TABLE)
 
 
-# --------------------------------------------------------------------------------------------------------- result, errors
+# ------------------------------------------------------------------------------------------------------ result, errors
 
 
 def test_a_comparison_is_a_result_that_can_be_saved_and_logged() -> None:

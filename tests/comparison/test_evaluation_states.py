@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -138,3 +139,36 @@ def test_records_that_lie_are_refused(change: Any, message: str, tmp_path: Path)
     write_state(tmp_path / "b.state", change(read_state(tmp_path / "a.state")))
     with pytest.raises(InputError, match=message):
         load_state_file(tmp_path / "b.state")
+
+
+@CONVENTIONS
+def test_slices_of_a_file_are_those_of_the_evaluation(convention: str, tmp_path: Path) -> None:
+    e = of_dataset(random_objects(9, classes=4, images=12), convention)
+    for number, evaluated in enumerate((e, accumulated(copy.copy(e), imgIds=e.params.imgIds[:8]))):
+        evaluated.save_state(tmp_path / "a.state")
+        ids = evaluated.result()._asked("by", None).image_ids
+        table = {"image_id": list(ids), "light": ["day" if place % 3 else "night" for place in range(len(ids))]}
+        names = ["map", "map_50", "map_small", "mar_100"]
+        mine, theirs = (
+            result.by(table, "light", numbers=names, intervals=10)
+            for result in (load_state_file(tmp_path / "a.state").result, evaluated.result())
+        )
+        assert mine["images"] == theirs["images"] and number in (0, 1)
+        for name in (*names, "map_low", "map_high"):
+            np.testing.assert_equal(mine[name], theirs[name])
+
+
+def test_slices_of_lvis_and_what_records_cannot_answer(tmp_path: Path) -> None:
+    objects = random_lvis(3, False)
+    for place, category in enumerate(objects[0]["categories"]):
+        category["frequency"] = "rcf"[place % 3]
+    e = lvis_evaluated(tmp_path, *objects)
+    e.save_state(tmp_path / "lvis.state")
+    loaded = load_state_file(tmp_path / "lvis.state").result
+    ids = e.result()._asked("by", None).image_ids
+    table = {"image_id": list(ids), "half": [place % 2 for place in range(len(ids))]}
+    for name in ("map", "map_rare"):
+        mine, theirs = (each.by(table, "half", numbers=[name])[name] for each in (loaded, e.result()))
+        np.testing.assert_equal(mine, theirs)
+    with pytest.raises(InputError, match=r"errors\(\) is not defined for results of LVISEval"):
+        loaded.errors()

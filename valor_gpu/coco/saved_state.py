@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,13 @@ from valor_gpu.coco.engine import NumpyEngine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
 from valor_gpu.coco.selection import Selection
+from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
 from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
-from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import LOST_CLASSES
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
@@ -105,21 +104,22 @@ def result_of(file: StateFile) -> Result:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(f"the state file of an evaluation must hold its records but has {what}") from None
-    if file.kind == LVIS_KIND:
+    resampled = _resampled(file.kind, groups)
+    signature = file.result().signature
+    analysis = StateAnalysis(chosen, resampled, signature)
+    state = resampled(chosen)
+    return replaced(file.result(state, analysis), numbers_of_state(state))
+
+
+def _resampled(kind: str, groups: Groups) -> Callable[[Chosen], ResampledDetection]:
+    """Returns what makes the images of records, to be drawn anew."""
+    if kind == LVIS_KIND:
         from valor_gpu.coco.lvis_result import resampled_of as lvis_state
 
-        state = lvis_state(chosen, groups)
-    else:
-        from valor_gpu.coco.resampled_evaluation import resampled_of
+        return partial(lvis_state, groups=groups)
+    from valor_gpu.coco.resampled_evaluation import resampled_of
 
-        state = resampled_of(chosen, {name: np.array(group, bool) for name, group in groups.items()})
-    return replaced(file.result(state), _numbers(state))
-
-
-def _numbers(state: ResampledDetection) -> dict[str, float]:
-    """The numbers of every image once: the jackknife that leaves out a share which no image is in."""
-    found = state.replicates(Draws(state.units, 1, first=1, kind="delete", groups=1))
-    return {name: float(values[0]) for name, values in found.items() if not name.endswith(LOST_CLASSES)}
+    return partial(resampled_of, groups={name: np.array(group, bool) for name, group in groups.items()})
 
 
 def _chosen(file: StateFile) -> Chosen:

@@ -185,7 +185,7 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
         return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
     z, error = normal_quantile(confidence), float(kept.std(ddof=1))
     if "logit" in method and 0 < estimate < 1 and kept.min() >= 0 and kept.max() <= 1:
-        return _logit(estimate, z * error)
+        return logit_ends(estimate, z * error)
     if method.endswith("skewed"):
         return _skewed(estimate, error, deleted, z)
     shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
@@ -210,8 +210,17 @@ def skewness_of(deleted: Floats) -> float:
     return float((deviations**3).sum()) / square**1.5 if square else 0.0
 
 
-def _logit(estimate: float, reach: float) -> tuple[float, float]:
-    """Ends about the log odds of the number, by the delta method."""
+def logit_ends(estimate: float, reach: float) -> tuple[float, float]:
+    """Computes ends about the log odds of a number, by the delta method.
+
+    Args:
+        estimate: above 0 and below 1.
+        reach: half of the width of the interval on the scale of the number.
+
+    Example:
+        >>> [round(end, 4) for end in logit_ends(0.9, 0.1)]
+        [0.7476, 0.9647]
+    """
     centre, reach = math.log(estimate / (1 - estimate)), min(reach / (estimate * (1 - estimate)), _FAR)
     return _share(centre - reach), _share(centre + reach)
 

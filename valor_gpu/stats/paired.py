@@ -49,6 +49,7 @@ class PairedDifference:
         n_clusters: clusters of these rows; ``n`` without clusters.
         exact: whether ``p_value`` is of all assignments of signs, or swaps, so that no seed changes it; else it is of
             random ones.
+        standard_error: standard deviation of the differences of the samples; NaN where there are none.
     """
 
     difference: float
@@ -61,6 +62,7 @@ class PairedDifference:
     reason: str = ""
     n_clusters: int = 0
     exact: bool = False
+    standard_error: float = math.nan
 
 
 def compare_paired(
@@ -130,12 +132,19 @@ def compare_paired(
         return PairedDifference(only, math.nan, math.nan, math.nan, n, missing, confidence, reason, len(sums))
     bootstrap, flips = np.random.default_rng(seed).spawn(2)
     if (sizes == 1).all():
-        low, high = _mean_interval(sums, mean, np.sort(_resampled_means(sums, resamples, bootstrap)), confidence)
+        samples = np.sort(_resampled_means(sums, resamples, bootstrap))
+        low, high = _mean_interval(sums, mean, samples, confidence)
     else:
-        low, high = _ratio_interval(sums, sizes, mean, resamples, bootstrap, confidence)
+        samples = np.sort(_resampled_ratios(sums, sizes, resamples, bootstrap))
+        low, high = _ratio_interval(sums, sizes, mean, samples, confidence)
     p_value, exact = _sign_flip(sums, resamples, flips)
-    mean, low, high = (math.ldexp(number, exponent) for number in (mean, low, high))
-    return PairedDifference(mean, low, high, p_value, n, missing, confidence, n_clusters=len(sums), exact=exact)
+    mean, low, high, error = (math.ldexp(number, exponent) for number in (mean, low, high, deviation_of(samples)))
+    return PairedDifference(mean, low, high, p_value, n, missing, confidence, "", len(sums), exact, error)
+
+
+def deviation_of(samples: Floats) -> float:
+    """Returns the standard deviation of the numbers of samples; NaN of fewer than two."""
+    return float(samples.std(ddof=1)) if len(samples) > 1 else math.nan
 
 
 def too_few(n: int, clustered: bool = False) -> str:
@@ -219,10 +228,8 @@ def _resampled_means(values: Floats, resamples: int, rng: np.random.Generator) -
     return np.concatenate(list(chunks)) / n
 
 
-def _ratio_interval(
-    sums: Floats, sizes: Ints, mean: float, resamples: int, rng: np.random.Generator, confidence: float
-) -> tuple[float, float]:
-    """Ends of the BCa interval of the sum of clusters, divided by their rows."""
+def _resampled_ratios(sums: Floats, sizes: Ints, resamples: int, rng: np.random.Generator) -> Floats:
+    """Sums of samples of as many clusters, drawn with replacement, divided by their rows."""
     pairs = np.stack((sums, sizes), 1)
     different, counts = np.unique(pairs, axis=0, return_counts=True)
     clusters = len(sums)
@@ -234,10 +241,16 @@ def _ratio_interval(
         drawn = (rng.integers(clusters, size=(n, clusters), dtype=np.uint32) for n in _chunks(resamples, 2 * clusters))
         chunks = (pairs[each].sum(1) for each in drawn)
     totals = np.concatenate(list(chunks))
+    found: Floats = totals[:, 0] / totals[:, 1]
+    return found
+
+
+def _ratio_interval(sums: Floats, sizes: Ints, mean: float, samples: Floats, confidence: float) -> tuple[float, float]:
+    """Ends of the BCa interval of the sum of clusters, divided by their rows; ``samples`` ascend."""
     rows = int(sizes.sum())
     without = (math.fsum(sums) - sums) / (rows - sizes)
     slack = _ROUNDING * float(np.abs(sums).sum()) / rows
-    return bca_interval(mean, np.sort(totals[:, 0] / totals[:, 1]), without - without.mean(), confidence, slack)
+    return bca_interval(mean, samples, without - without.mean(), confidence, slack)
 
 
 def _mean_interval(values: Floats, mean: float, means: Floats, confidence: float) -> tuple[float, float]:

@@ -17,6 +17,7 @@ from valor_gpu.stats.paired import (
     PairedDifference,
     bca_interval,
     codes_of_rows,
+    deviation_of,
     random_bits,
     too_few,
 )
@@ -100,7 +101,8 @@ def compare_pooled(
         return without(whole, "no sample of rows has a number")
     low, high = bca_interval(whole, kept, _jackknife(tables, difference), confidence, _SLACK)
     p_value, exact = _swapped(tables, difference, abs(whole), resamples, swaps)
-    return PairedDifference(whole, low, high, p_value, n, 0, confidence, n_clusters=units, exact=exact)
+    error = deviation_of(kept)
+    return PairedDifference(whole, low, high, p_value, n, 0, confidence, "", units, exact, error)
 
 
 def pooled_estimate(
