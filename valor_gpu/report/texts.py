@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
@@ -70,6 +70,20 @@ def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, 
         for each in group or (name,):  # what a metric is given by its own name goes before what its group is given
             given[each] = {**values, **given.get(each, {})} if group else {**given.get(each, {}), **values}
     return [evaluator(name, **given.get(name, {})) for name in wanted]
+
+
+class KeptRows(NamedTuple):
+    """What is kept of rows that could be read.
+
+    Attributes:
+        rows: by the name of an evaluator the score of each row, or its counts where these are pooled, None for none.
+        places: of the rows among all.
+        marks: hash of the references of each.
+    """
+
+    rows: dict[str, list[Any]]
+    places: array[int]
+    marks: array[int]
 
 
 class TextScores:
@@ -146,6 +160,36 @@ class TextScores:
         counts["unreadable_rows"] = len(self.unreadable)
         state = None if self._kept is None else self._sample
         return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance, state=state)
+
+    @property
+    def kept(self) -> KeptRows:
+        """What is kept of the rows.
+
+        Raises:
+            InputError: nothing is.
+        """
+        if self._kept is None:
+            raise InputError("scores of texts must be made with keep_rows=True to be saved but were made without")
+        return KeptRows(self._kept, self._places, self._marks)
+
+    def restore(self, rows: dict[str, list[Any]], places: array[int], marks: array[int], choices: Any) -> None:
+        """Takes over the rows that were scored before.
+
+        Args:
+            rows: as :class:`KeptRows` has them.
+            places: likewise.
+            marks: likewise.
+            choices: ``rows``, ``several`` and ``unreadable``, which are counts, and ``reasons``.
+        """
+        self._kept, self._places, self._marks = rows, places, marks
+        self.rows, self.several, self.reasons = choices["rows"], choices["several"], dict(choices["reasons"])
+        self.unreadable = [""] * choices["unreadable"]
+        for name, kept in rows.items():
+            there = [row for row in kept if row is not None]
+            if name not in self._pooled:
+                self._values[name] = array("d", there)
+            elif there:
+                self._counts[name] = [sum(column) for column in zip(*there)]
 
     def _sample(self) -> RowSample:
         """What the numbers are resampled from: a row without a score counts for the others."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from valor_gpu.errors import InputError
-from valor_gpu.exports.leaves import single_numbers
+from valor_gpu.exports.leaves import leaves
 from valor_gpu.ops._panoptic_cpu import ROWS
 from valor_gpu.reduce.panoptic import panoptic_values
 from valor_gpu.result import Result
@@ -79,4 +79,4 @@ def result_of(file: StateFile) -> Result:
         return totals.result(file.choices["more_counts"])
     things = np.array(file.choices["things"], np.bool_)
     state = resampled_panoptic(counts, images, things, names)
-    return replaced(file.result(state), single_numbers(panoptic_values(counts.sum(0), things, names)))
+    return replaced(file.result(state), dict(leaves(panoptic_values(counts.sum(0), things, names))))

@@ -69,6 +69,31 @@ def codes_by_name(clusters: Sequence[Hashable]) -> Ints:
     return np.array([codes[cluster] for cluster in clusters], np.int64)
 
 
+def codes_of_rows(given: Mapping[Any, Any] | Sequence[Any], rows: int) -> Ints:
+    """Returns the codes of the clusters of rows.
+
+    Args:
+        given: the cluster of every row, or row number to cluster; see :func:`plain_clusters`.
+        rows: how many there are.
+
+    Raises:
+        InputError: a row has no cluster, or there are more clusters than rows.
+
+    Example:
+        >>> codes_of_rows({0: "b", 1: "a"}, 2).tolist()
+        [1, 0]
+    """
+    plain = plain_clusters(given)
+    if isinstance(plain, Mapping):
+        missing = next((row for row in range(rows) if row not in plain), None)
+        if missing is not None:
+            raise InputError(f"clusters must name that of each of {rows} rows but lacks row {missing}")
+        plain = [plain[row] for row in range(rows)]
+    if len(plain) != rows:
+        raise InputError(f"clusters must have one for each of {rows} rows but has {len(plain)}")
+    return codes_by_name(plain)
+
+
 def codes_by_place(clusters: Sequence[Hashable], places: Sequence[int]) -> Ints:
     """Returns the codes of the clusters of units, ascending by the first place of each, then by the cluster.
 

@@ -30,6 +30,13 @@ replacement, which vary as much. ``percentile``: their quantiles. ``basic``: tho
 the number plus or minus their spread. ``bias``: about the number less the bias that they show. ``root``: if the bias
 falls as the root of the units. ``logit``: normal on the scale of log odds, unless a replicate is below 0 or above 1.
 ``bca``, ``skewed``: with the skewness taken out that samples without a share of the units show."""
+ANALYTIC = {
+    "delong": "areas under exact ROC curves of rows of equal weight, of classes and of their mean",
+    "wilson": "proportions of rows, such as accuracy",
+    "clopper_pearson": "proportions of rows, such as accuracy",
+}
+"""Ways to make an interval without replicates, and of which numbers. ``delong``: by the variance of DeLong on the scale
+of log odds; ``wilson``: the score interval; ``clopper_pearson``: the exact one, which is wider."""
 DELETED = ("bca", "skewed", "half_skewed")
 """Methods that need samples without a share of the units."""
 FEW_UNITS = 20
@@ -185,7 +192,7 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
         return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
     z, error = normal_quantile(confidence), float(kept.std(ddof=1))
     if "logit" in method and 0 < estimate < 1 and kept.min() >= 0 and kept.max() <= 1:
-        return _logit(estimate, z * error)
+        return logit_ends(estimate, z * error)
     if method.endswith("skewed"):
         return _skewed(estimate, error, deleted, z)
     shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
@@ -210,8 +217,17 @@ def skewness_of(deleted: Floats) -> float:
     return float((deviations**3).sum()) / square**1.5 if square else 0.0
 
 
-def _logit(estimate: float, reach: float) -> tuple[float, float]:
-    """Ends about the log odds of the number, by the delta method."""
+def logit_ends(estimate: float, reach: float) -> tuple[float, float]:
+    """Computes ends about the log odds of a number, by the delta method.
+
+    Args:
+        estimate: above 0 and below 1.
+        reach: half of the width of the interval on the scale of the number.
+
+    Example:
+        >>> [round(end, 4) for end in logit_ends(0.9, 0.1)]
+        [0.7476, 0.9647]
+    """
     centre, reach = math.log(estimate / (1 - estimate)), min(reach / (estimate * (1 - estimate)), _FAR)
     return _share(centre - reach), _share(centre + reach)
 

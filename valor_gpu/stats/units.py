@@ -43,7 +43,7 @@ class Units:
 
 @frozen
 class Pairing:
-    """Units of two states, paired.
+    """Units of two and more states, paired.
 
     Attributes:
         codes: for each state int64 ``[U]``: which of the drawn things each of its units belongs to, for
@@ -53,7 +53,7 @@ class Pairing:
         units: units.
     """
 
-    codes: tuple[Ints, Ints]
+    codes: tuple[Ints, ...]
     drawn: int
     unit: str
     units: int
@@ -95,23 +95,42 @@ def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequen
         >>> [codes.tolist() for codes in pair_units(a, b).codes]
         [[0, 1, 2], [1, 2, 0]]
     """
-    if first.unit != second.unit:
-        raise InputError(f"both sides must be of the same units but are of {first.unit} and of {second.unit}")
-    places, ids = _matched(first, second)
-    _check_truths(first, second, places, ids)
-    ranks = first.ranks[places[0]], second.ranks[places[1]]
+    return pair_all((first, second), clusters)
+
+
+def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
+    """Pairs the units of two and more states; see :func:`pair_units`.
+
+    Args:
+        units: of each state.
+        clusters: of the units.
+    """
+    first = units[0]
+    places = [np.arange(len(first.ranks)), *(_places_in(other, first) for other in units[1:])]
+    ids = None if any(side.ids is None for side in units) else list(first.ids or ())
+    ranks = [side.ranks[place] for side, place in zip(units, places)]
     order = np.lexsort(ranks[::-1])
     drawn, unit = len(order), first.unit
     codes = np.empty(drawn, np.int64)
     codes[order] = np.arange(drawn)
     if clusters is not None:
         named = _cluster_of(clusters, ids, first, places[0])
-        another = [np.diff(each[order]) != 0 for each in ranks]
-        joint = [0, *np.cumsum(another[0] | another[1]).tolist()][:drawn]
+        joint = dense_ranks(np.stack(ranks, 1)[order]).tolist()
         codes[order] = codes_by_place([named[pair] for pair in order.tolist()], joint)
         drawn, unit = int(codes.max(initial=-1)) + 1, "clusters"
-    sides = (_in_order_of_units(codes, place, side.ranks) for place, side in zip(places, (first, second)))
-    return Pairing((next(sides), next(sides)), drawn, unit, len(order))
+    sides = (_in_order_of_units(codes, place, side.ranks) for place, side in zip(places, units))
+    return Pairing(tuple(sides), drawn, unit, len(order))
+
+
+def _places_in(other: Units, first: Units) -> Ints:
+    """The unit of another state that each unit of the first is paired with."""
+    if first.unit != other.unit:
+        raise InputError(f"both sides must be of the same units but are of {first.unit} and of {other.unit}")
+    places, ids = _matched(first, other)
+    _check_truths(first, other, places, ids)
+    found = np.empty(len(places[0]), np.int64)
+    found[places[0]] = places[1]
+    return found
 
 
 def dense_ranks(rows: NDArray[np.integer[Any]]) -> Ints:
@@ -198,7 +217,7 @@ def _cluster_of(
     if isinstance(plain, Mapping):
         lacking = [key for key in keys if key not in plain]
         if lacking:
-            raise InputError(f"clusters must name every one of the {side.unit} but lack {lacking[0]!r}")
+            raise InputError(f"clusters must name every one of the {side.unit} but lack {in_order(lacking)[0]!r}")
         return [plain[key] for key in keys]
     expected = side.arrived if ids is None else len(keys)
     if len(plain) != expected:
