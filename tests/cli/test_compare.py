@@ -179,6 +179,58 @@ def test_clusters_of_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert found["values"] == json.loads(expected.to_json())["values"] and found["counts"]["clusters"] == 30
 
 
+def test_runs_of_a_store(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = f"{tmp_path}/runs.sqlite"
+    for name in ("old", "worse"):
+        detections = states[name].replace(".state", ".json")
+        command = [
+            "detect",
+            "--gt",
+            str(GT),
+            "--dt",
+            detections,
+            "--quiet",
+            "--store",
+            store,
+            "--name",
+            f"{name} model",
+        ]
+        assert main(command) == OK
+    runs = ["compare", "old model", "worse model", *FAST, "--store", store]
+    assert main([*runs, "--json", "-"]) == OK
+    found = strict(capsys.readouterr().out)
+    assert [(each["name"], each["sha256"]) for each in found["models"]] == [("old model", None), ("worse model", None)]
+    assert main([*pair(states, "old", "worse"), "--json", "-"]) == OK
+    assert strict(capsys.readouterr().out)["values"] == found["values"]
+    mixed = ["compare", states["near"], "worse model", *FAST, "--store", store, "--json", "-"]
+    assert main(mixed) == OK
+    assert [each["name"] for each in strict(capsys.readouterr().out)["models"]] == ["near", "worse model"]
+    assert main(["compare", "old model", "worst model", *FAST, "--store", store, "--quiet"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert f"MODEL must be a run of {store} or a state file but 'worst model' is neither; did you mean" in said
+
+
+def test_slices(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    images = [each["id"] for each in json.loads(GT.read_text())["images"]]
+    table = tmp_path / "images.csv"
+    table.write_text("image_id,hour\n" + "".join(f"{image},{place % 24}\n" for place, image in enumerate(images)))
+    options = ["--by", "hour", "--by-bins", "hour=0,12,24", "--images-table", str(table)]
+    gate = "delta_map < 0 and map < 0.1"
+    assert main([*pair(states, "old", "worse"), *options, "--fail-if", gate, "--json", "-"]) == OK
+    found = strict(capsys.readouterr().out)
+    expected = compare(
+        states["old"], states["worse"], replicates=50, permutations=10, table=str(table), by={"hour": [0, 12, 24]}
+    )
+    assert isinstance(expected, ComparisonResult)
+    assert found["values"] == json.loads(expected.to_json())["values"]
+    slices = list(found["values"]["difference"]["slices"])
+    assert len(slices) == 2
+    name = f"delta_slices/{slices[0]}/map"
+    said = f'"{name}" < 2'
+    assert main([*pair(states, "old", "worse"), *options, "--quiet", "--fail-if", said]) == FAILURE
+    assert f"{name}" in capsys.readouterr().err
+
+
 def keys_of(document: Any, path: str = "") -> set[str]:
     """Keys as docs/json.md names them: objects of lists without their places, names of numbers as ``*``."""
     if isinstance(document, list):

@@ -186,8 +186,10 @@ def _write(
     decisions: Sequence[Decision],
 ) -> list[str]:
     """Writes ``--json`` and ``--report``; returns the paths."""
+    from valor_gpu.comparison import ComparisonResult as Result
+
     written = []
-    if options.report is not None:
+    if options.report is not None and isinstance(found, Result):
         from valor_gpu.report.comparison_html import write_comparison
 
         write_comparison(options.report, found)
