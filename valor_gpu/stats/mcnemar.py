@@ -97,7 +97,7 @@ def compared_rights(
     difference = (gained - lost) / n
     made = PairedTest(*accuracies, difference, test="mcnemar", null=NULL, n=n, confidence=confidence)
     if codes is not None:
-        sums, rows = np.bincount(codes, (second - first).astype(np.float64)), np.bincount(codes).astype(np.int64)
+        sums, rows = np.bincount(codes, second - first).astype(np.float64), np.bincount(codes).astype(np.int64)
         found = _of_clusters(sums, rows, confidence)
         return replace(made, test="mcnemar_clusters", n=int((rows > 0).sum()), **found)
     if not gained and not lost:
