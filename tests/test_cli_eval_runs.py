@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -168,6 +169,28 @@ def test_exports(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert lines == [f"wrote {paths[0]}", f"wrote {paths[1]}: 4 rows", f"wrote {paths[2]}: 4 rows"]
     assert "mean_f1_score" in paths[0].read_text() and len(paths[1].read_text().splitlines()) == 5
     assert [strict(line)["key"] for line in paths[2].read_text().splitlines()] == ["k1", "k2", "k3", "k4"]
+
+
+def test_gates_of_a_comparison(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, values in (("new", (0.25,) * 12), ("old", (0.5, 0.75) * 6)):
+        make_run(store, ["f1_score"], make_rows(12), make_scores("f1_score", values), name)
+    gate = "delta_mean_f1_score < -0.02 and p_mean_f1_score < 0.05"
+    files = ["--junit", f"{tmp_path}/g.xml", "--markdown", f"{tmp_path}/g.md", "--json", f"{tmp_path}/g.json"]
+    assert main(["eval", "compare", "new", "old", "--fail-if", gate, "--fail-if", "rows.failed > 0", *files]) == FAILURE
+    said = capsys.readouterr()
+    assert said.err.startswith(f"valor-gpu eval compare: failed: {gate} holds: delta_mean_f1_score is -0.375, p_mean_")
+    assert said.out.splitlines()[-3:] == [f"wrote {tmp_path}/g.{end}" for end in ("json", "xml", "md")]
+    [suite] = ElementTree.parse(tmp_path / "g.xml").getroot()
+    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == ("valor-gpu eval compare", "2", "1")
+    lines = (tmp_path / "g.md").read_text().splitlines()
+    assert lines[0] == "### new and old: ❌ 1 of 2 gates failed"
+    assert any(line.startswith("| <code>mean_f1_score</code> | 0.25 | 0.625 | -0.375 |") for line in lines)
+    assert [each["failed"] for each in strict((tmp_path / "g.json").read_text())["gates"]] == [True, False]
+    assert main(["eval", "compare", "old", "new", "--quiet", "--fail-if", gate]) == OK
+    low = "delta_mean_f1_score_low < 0.1"
+    assert main(["eval", "compare", "old", "new", "--quiet", "--fail-if", low]) == OK
+    assert main(["eval", "compare", "old", "new", "--markdown", "-", "--fail-if", "mean_f1_score < 0.1"]) == OK
+    assert capsys.readouterr().out.startswith("### old and new: ✅ 1 gate passed\n")
 
 
 GATES = [

@@ -104,7 +104,8 @@ def metric_of(file: StateFile) -> Metric[Any]:
         data = file.arrays["state"].tobytes()
     except KeyError:
         raise InputError("the state file of a metric must have an array state but has none") from None
-    return metric.from_bytes(data)
+    found: Metric[Any] = metric.from_bytes(data)
+    return found
 
 
 def result_of(file: StateFile) -> Result:
@@ -130,9 +131,10 @@ def _public_name(kind: type) -> tuple[str, str]:
 
 def _rebuilt(choices: Mapping[str, Any]) -> Any:
     """A metric without data by the choices of a state file."""
-    package, name = choices.get("package"), choices.get("class")
+    package, name = str(choices.get("package")), str(choices.get("class"))
     home = importlib.import_module(f"valor_gpu.{package}") if package in _PACKAGES else None
-    if home is None or name not in home.__all__ or not issubclass(kind := getattr(home, name), Saved):
+    kind = getattr(home, name) if home is not None and name in home.__all__ else None
+    if not (isinstance(kind, type) and issubclass(kind, Saved)):
         raise InputError(f"the state file must be of a public metric of valor_gpu but is of {package}.{name}")
     try:
         args = [_decoded(value) for value in choices["args"]]

@@ -26,9 +26,9 @@ from valor_gpu.exports.files import file_text, parts_of, write_bytes
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.signature import Signature
 from valor_gpu.result import Result
+from valor_gpu.store.states import MAGIC
 
 VERSION = 1
-_MAGIC = b"VALORSF\n"
 _PREFIX = struct.Struct("<8sIQ")  # magic, format version, bytes of the head
 _DIGEST = 32
 _LEVEL = 1  # of zlib: a fifth of the time of 6 for about the same size of detection records
@@ -58,12 +58,10 @@ class StateFile:
     document: Mapping[str, Any]
     version: str = __version__
 
-    def result(self, state: Any = None) -> Result:
-        """Returns the result as it was saved, which knows ``state``."""
+    def result(self, state: Any = None, analysis: Any = None, plotter: Any = None) -> Result:
+        """Returns the result as it was saved; arguments are those of :class:`Result`."""
         values, signature, counts, reasons, provenance, intervals = parts_of(json.loads(json.dumps(self.document)))
-        return Result(
-            values, Signature(signature), counts, reasons, provenance=provenance, intervals=intervals, state=state
-        )
+        return Result(values, Signature(signature), counts, reasons, plotter, provenance, intervals, state, analysis)
 
 
 def document_of(result: Result) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def state_bytes(file: StateFile) -> bytes:
         "arrays": {name: {**about, "bytes": len(data)} for name, (about, data) in stored.items()},
     }
     text = json.dumps(head, allow_nan=False, separators=(",", ":")).encode()
-    parts = [_PREFIX.pack(_MAGIC, VERSION, len(text)), text, *(data for _, data in stored.values())]
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text, *(data for _, data in stored.values())]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -144,7 +142,7 @@ def _stored(array: NDArray[Any]) -> tuple[dict[str, Any], bytes | memoryview]:
     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
     plain = np.ascontiguousarray(little.T).reshape(-1).view(np.uint8)
     about = {"dtype": little.dtype.str, "shape": list(array.shape), "zlib": False}
-    packed = zlib.compress(plain, _LEVEL)
+    packed = zlib.compress(plain.data, _LEVEL)
     if len(packed) < plain.size <= max(_RATIO * len(packed), _FREE // _RATIO):
         return {**about, "zlib": True}, packed
     return about, plain.data
@@ -167,7 +165,7 @@ def read_state(path: str | os.PathLike[str]) -> StateFile:
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
+        if file.read(len(MAGIC)) != MAGIC:
             raise _refused(os.fspath(path), "is another kind of file")
         file.seek(0)
         return parse_state(file.read(), os.fspath(path))
@@ -176,7 +174,7 @@ def read_state(path: str | os.PathLike[str]) -> StateFile:
 def is_state(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as state files do."""
     with open(path, "rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def parse_state(data: bytes, name: str) -> StateFile:
@@ -189,7 +187,7 @@ def parse_state(data: bytes, name: str) -> StateFile:
     Raises:
         InputError: see :func:`read_state`.
     """
-    if data[: len(_MAGIC)] != _MAGIC:
+    if data[: len(MAGIC)] != MAGIC:
         raise _refused(name, "is another kind of file")
     if len(data) < _PREFIX.size + _DIGEST:
         raise _refused(name, "is cut off")

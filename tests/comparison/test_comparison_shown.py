@@ -47,7 +47,7 @@ def test_text_of_coco_is_short_and_says_all() -> None:
     assert all(len(line) == len(lines[2]) for line in lines[3:15])
     assert lines[16] == (
         "map_per_class: 2 of 3 classes differ: dog -0.040 (-0.045 to -0.035), p < 0.001; cat +0.050 (0.045 to 0.055),"
-        " p 0.0040; 2 not tested: too few images; p adjusted by max t"
+        " p 0.0040; 2 not tested: too few images; p adjusted by maxT"
     )
     assert lines[17:] == [
         "these data show a difference of map from 0.007 on, with power 0.8",

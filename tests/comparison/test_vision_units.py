@@ -131,16 +131,18 @@ class Chosen(Draws):
         return np.stack([np.repeat([1, 0], half), np.repeat([0, 1], half)], 1).astype(np.uint8)[self.clusters]
 
 
-def unswapped(first: Any, second: Any, results: Any) -> None:
-    """Checks that a state of both models has the numbers of each, where no image is swapped."""
+def unswapped(first: Any, second: Any, results: Any) -> Any:
+    """Checks that a state of both models has the numbers of each, where no image is swapped; returns them."""
     codes = pair_units(first.identities(), second.identities()).codes
     draws = Chosen(2 * first.units, 2, clusters=np.concatenate((codes[0], codes[1] + codes[0].max() + 1)))
     state = first.swapping(second)
     if hasattr(inner := getattr(state, "_state", state), "_weights"):
-        inner._weights = lambda drawn: torch.from_numpy(drawn.array())
+        tensors = inner._weights is not Draws.array
+        inner._weights = lambda drawn: torch.from_numpy(drawn.array()) if tensors else drawn.array()
     found = state.replicates(draws)
     for column, result in enumerate(results):
-        agree(found, column, {name: value for name, value in result.scalars().items()})
+        agree(found, column, result.scalars())
+    return found
 
 
 CHOICES: list[dict[str, Any]] = [

@@ -12,7 +12,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.gates import failing_gates, parse_gate
 from valor_gpu.store import Store, StoredRow
-from valor_gpu.testing import assert_evaluation
+from valor_gpu.testing import assert_evaluation, assert_metrics
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_failed_gate_says_why(result: EvaluationResult) -> None:
     "text", ["", "f1", "f1 >=", ">= 3", "f1 = 3", "f1 >= x", "f1 >= nan", "a > b > 3", "f1 => 3", "f1 >= inf"]
 )
 def test_what_is_no_gate(text: str) -> None:
-    with pytest.raises(InputError, match="gate must be like 'map >= 0.4 and p_map < 0.05' but is"):
+    with pytest.raises(InputError, match=r"gate must be like 'map >= 0\.4 and p_map < 0\.05' but is"):
         parse_gate(text)
 
 
@@ -104,3 +104,35 @@ def test_pytest_shows_the_line_of_the_users_test() -> None:
     with pytest.raises(AssertionError, match=r"does not hold: it is 0\.75") as failed:
         assert_evaluation(summary, "mean_f1_score >= 0.8")
     assert failed.traceback[-1].frame.f_locals["__tracebackhide__"] is True
+
+
+def test_conjunctions_and_comparisons(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        runs = [
+            make_run(store, ["f1_score"], make_rows(12), make_scores("f1_score", values))
+            for values in ([1.0] * 12, [0.5, 0.75] * 6)
+        ]
+        new, old = (EvaluationResult(store, run) for run in runs)
+        compared = new.compare(old)
+        assert_evaluation(compared, "delta_mean_f1_score > 0.3 and p_mean_f1_score < 0.05", "mean_f1_score == 1")
+        assert_metrics(compared, "delta_mean_f1_score_low > 0.1 and rows.failed == 0")
+        for check in (assert_evaluation, assert_metrics):
+            with pytest.raises(
+                AssertionError, match=r"^delta_mean_f1_score > 0\.5 and p_mean_f1_score < 0\.05 does not hold"
+            ):
+                check(compared, "delta_mean_f1_score > 0.5 and p_mean_f1_score < 0.05")
+            with pytest.raises(InputError, match="'delta_f1_score' is none; did you mean"):
+                check(compared, "delta_f1_score > 0")
+        with pytest.raises(AssertionError, match=r"rows\.n > 1 and mean_f1_score < 1 does not hold: rows\.n is 12"):
+            assert_metrics(new, "rows.n > 1 and mean_f1_score < 1")
+
+
+def test_a_comparison_without_shared_scores(tmp_path: Path) -> None:
+    with Store(tmp_path / "store.sqlite") as store:
+        runs = [
+            make_run(store, ["f1_score"], make_rows(2), make_scores("f1_score", values))
+            for values in (["timeout", 1.0], [1.0, "timeout"])
+        ]
+        new, old = (EvaluationResult(store, run) for run in runs)
+        with pytest.raises(AssertionError, match=r"p_mean_f1_score < 0\.5 cannot be decided: there is no number, "):
+            assert_evaluation(new.compare(old), "p_mean_f1_score < 0.5")

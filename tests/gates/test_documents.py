@@ -15,7 +15,7 @@ from valor_gpu.gates.markdown import markdown_code, markdown_text
 HOSTILE = [
     "a|b", "`x`", "<img src=x onerror=alert(1)>", "</failure>", "]]>", "&amp;", "@org/team", "#1", "[a](http://b)",
     "a\nb", "a\r\nb", "\x00\x1b[31m", "\ud800", "\ufffe", "\u202ereversed", "*b* _i_ ~s~", "| --- |", "'\"", "\\|",
-    "https://example.org", "www.example.org", "::error::x", "",
+    "https://example.org", "www.example.org", "::error::x", "snake_case_name", "__bold__", ":tada:", "a_|_b", "",
 ]  # fmt: skip
 
 
@@ -83,7 +83,7 @@ def test_junit_of_hostile_names_is_well_formed_and_keeps_to_the_schema() -> None
 def test_markdown_shows_names_as_they_are(name: str) -> None:
     escaped = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in name)
     for found in (markdown_text(name), markdown_code(name).removeprefix("<code>").removesuffix("</code>")):
-        assert not re.search(r"[|`<>*_~\[\]\\\n]|(?i:www\.)|://|&(?!#\d+;)", found)
+        assert not re.search(r"[|`<>*~\[\]\\\n]|\b_|_\b|(?i:www\.)|://|:\w+:|&(?!#\d+;)", found)
         assert html.unescape(found).replace("\u200b", "") == escaped
     assert markdown_text("@a #1") == "@&#8203;a #&#8203;1"
 

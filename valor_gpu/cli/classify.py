@@ -119,7 +119,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> list[str]:
     """Keeps the result where ``--store`` and ``--save-state`` ask for it."""
-    notes = save_state(options, partial(_state_of, options, evaluated, predictions))
+    make = partial(_state_of, options, evaluated, predictions)
+    notes = save_state(options, make)
     if options.store is None:
         return notes
     from hashlib import sha256
@@ -127,7 +128,8 @@ def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predic
     from valor_gpu.report.classify import SavableSamples
 
     truth = sha256(repr(predictions.names).encode() + predictions.target.tobytes()).hexdigest()
-    return notes + save_result(options, SavableSamples(evaluated, predictions), options.data, options.data, truth)
+    savable = SavableSamples(evaluated, predictions)
+    return notes + save_result(options, savable, options.data, options.data, truth, make)
 
 
 def _state_of(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> StateFile:

@@ -32,7 +32,7 @@ from valor_gpu.cli.options import (
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison import ComparisonResult
     from valor_gpu.comparison.comparisons import Comparisons
     from valor_gpu.comparison.sides import Side
     from valor_gpu.gates.decisions import Decision
@@ -100,6 +100,8 @@ def _check(options: argparse.Namespace) -> None:
             got = "is a folder" if os.path.isdir(path) else "does not exist"
             raise InputError(f"MODEL must be a state file but {path} {got}: --store FILE is for runs of a store")
     check_options(options)
+    if options.report is not None and len(options.models) > 2:
+        raise InputError(f"--report takes two models but there are {len(options.models)}: compare each pair on its own")
     inputs = [("MODEL", path) for path in options.models]
     inputs += [(option, path) for option, path in _files(options) if path]
     outputs = [*summary_outputs(options), ("--report", options.report), ("--json", options.json)]
@@ -184,8 +186,10 @@ def _write(
     decisions: Sequence[Decision],
 ) -> list[str]:
     """Writes ``--json`` and ``--report``; returns the paths."""
+    from valor_gpu.comparison import ComparisonResult as Result
+
     written = []
-    if options.report is not None:
+    if options.report is not None and isinstance(found, Result):
         from valor_gpu.report.comparison_html import write_comparison
 
         write_comparison(options.report, found)
@@ -224,6 +228,21 @@ def _text(found: ComparisonResult | Comparisons) -> str:
 
 
 def _markdown(found: ComparisonResult | Comparisons, decisions: Sequence[Decision]) -> str:
+    """The gates and the numbers as Markdown; of several models one pair after the other."""
     from valor_gpu.comparison.comparison_markdown import markdown
+    from valor_gpu.gates.markdown import LIMIT, markdown_summary
+    from valor_gpu.result import Result
 
-    return markdown(found, decisions)
+    if isinstance(found, Result):
+        return markdown(found, decisions)
+    gates = markdown_summary(f"{len(found)} pairs of models", decisions)
+    left = (LIMIT - len(gates.encode())) // len(found)
+    return "\n".join([gates, *(_markdown_of_pair(name, each, left) for name, each in found.items())])
+
+
+def _markdown_of_pair(name: str, found: ComparisonResult, limit: int) -> str:
+    from valor_gpu.comparison.comparison_markdown import markdown
+    from valor_gpu.gates.markdown import markdown_code
+
+    head = f"#### {markdown_code(name)}\n\n"
+    return head + markdown(found, limit=limit - len(head.encode()) - 1)

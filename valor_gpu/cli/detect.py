@@ -326,11 +326,12 @@ def _write(
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
     notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None] + found.notes
-    notes += save_state(options, partial(_state_of, evaluated, result))
+    make = partial(_state_of, evaluated, result)
+    notes += save_state(options, make)
     if options.store is None:
         return notes
     if isinstance(evaluated, _Lvis):
-        return notes + save_result(options, result, options.dt, options.gt)
+        return notes + save_result(options, result, options.dt, options.gt, state=make)
     above = {} if options.store_score is None else {"score_threshold": options.store_score}
     return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, numbers=result, **above)
 

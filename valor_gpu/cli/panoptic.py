@@ -162,9 +162,10 @@ def _write(
         write_file(options.per_image, image_table(evaluated.rows()).encode())
     from valor_gpu.segmentation.coco_panoptic import SavablePanoptic
 
+    make = partial(_state_of, evaluated, result)
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
-    notes += save_state(options, partial(_state_of, evaluated, result))
-    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt)
+    notes += save_state(options, make)
+    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt, state=make)
 
 
 def _state_of(evaluated: PanopticEvaluation, result: Result) -> StateFile:

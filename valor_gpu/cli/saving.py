@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import STANDARD_INPUT, check_kept, check_outputs, output_path
@@ -12,7 +13,7 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.state_file import StateFile
-    from valor_gpu.store.saved import Savable
+    from valor_gpu.store.saved import Savable, SavedRun
 
     MakeState = Callable[[], StateFile]
 
@@ -88,7 +89,13 @@ def check_store(options: argparse.Namespace) -> None:
 
 
 def save_result(
-    options: argparse.Namespace, result: Savable, predictions: str, truth: str, digest: str = "", **more: Any
+    options: argparse.Namespace,
+    result: Savable,
+    predictions: str,
+    truth: str,
+    digest: str = "",
+    state: MakeState | None = None,
+    **more: Any,
 ) -> list[str]:
     """Keeps the result where ``--store`` asks for it; returns what to say of it.
 
@@ -98,6 +105,7 @@ def save_result(
         predictions: path of the predictions, whose name is the default one of the run.
         truth: path of the ground truth.
         digest: of what is true, by which comparisons know equal data; by default of the file ``truth``.
+        state: makes the state file of the result; None: its ``to_run`` does.
         more: options of the result's ``to_run``.
     """
     if options.store is None:
@@ -109,7 +117,7 @@ def save_result(
     tags: Mapping[str, Any] = {"predictions": os.path.basename(predictions.rstrip("/"))}
     with Store(options.store or None) as store:
         run = store.save(
-            result,
+            result if state is None else _WithState(result, state),
             name,
             images=getattr(options, "images", None),
             tags=tags,
@@ -117,7 +125,22 @@ def save_result(
             saved_by=f"valor-gpu {options.command} --store",
             **more,
         )
-        return [f"saved as run {run.id} in {store.path}"]
+        return [
+            f"saved as run {run.id} in {store.path}",
+            *(note for note in run.config["notes"] if "--save-state" in note),
+        ]
+
+
+class _WithState:
+    """A result that is kept with its state file."""
+
+    def __init__(self, result: Savable, make: MakeState) -> None:
+        self._result, self._make = result, make
+
+    def to_run(self, **options: Any) -> SavedRun:
+        from valor_gpu.state_file import state_bytes
+
+        return replace(self._result.to_run(**options), state=state_bytes(self._make()))
 
 
 def _digest(path: str) -> str:

@@ -275,13 +275,14 @@ def _save(
     options: argparse.Namespace, result: Result, totals: Totals, saved: list[SavedImage] | None, doubts: list[str]
 ) -> list[str]:
     """Keeps the result where ``--store`` and ``--save-state`` ask for it."""
-    notes = save_state(options, partial(_state_of, totals, result))
+    make = partial(_state_of, totals, result)
+    notes = save_state(options, make)
     if saved is None:
         return notes
     from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
 
     savable = SavableLabelMaps(result, saved, doubts)
-    return notes + save_result(options, savable, options.pred, options.gt, totals.digests()[0][1])
+    return notes + save_result(options, savable, options.pred, options.gt, totals.digests()[0][1], make)
 
 
 def _state_of(totals: Totals, result: Result) -> StateFile:

@@ -23,4 +23,5 @@ def hash_ground_truths(side: Side) -> NDArray[np.int64]:
     rows = row_hashes(side.labels, *(side.take(name) for name in ("iscrowd", "ignore", "area", "bbox")))
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(rows)))  # they wrap around
     ends = np.cumsum(side.lengths)
-    return sums[ends] - sums[ends - side.lengths]
+    found: NDArray[np.int64] = sums[ends] - sums[ends - side.lengths]
+    return found

@@ -107,8 +107,7 @@ class Chosen:
             images: int64, which of the images that were taken; None: all.
         """
         taken = list(self.selection.categories if categories is None else categories)
-        if any(second <= first for first, second in itertools.pairwise(taken)):
-            raise InputError("intervals need categories in ascending order, each once, but those of params are not so")
+        check_ascending(taken)
         shape = self.records.shape
         whole = all(pick.array == "recall" or pick.limit == shape.limits - 1 for pick in picks.values())
         choices = AccumulateChoices(
@@ -154,6 +153,12 @@ class Chosen:
         """Returns what gives the means and the numbers of categories."""
         named = self.names[: len(self.selection.categories)] if self.whole_axes else ()
         return self.table(dict(self.picks_of_records()), named)
+
+
+def check_ascending(categories: Sequence[int]) -> None:
+    """Raises :class:`InputError` unless positions of categories ascend."""
+    if any(second <= first for first, second in itertools.pairwise(categories)):
+        raise InputError("intervals need categories in ascending order, each once, but those of params are not so")
 
 
 def images_table(lengths: Ints) -> Ints:

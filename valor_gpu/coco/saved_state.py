@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,16 +11,15 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.engine import NumpyEngine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
-from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
 from valor_gpu.coco.selection import Selection
+from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, replaced
-from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import LOST_CLASSES
+from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
@@ -52,8 +52,17 @@ def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFi
     return _file(KIND, *chosen_and_groups(evaluation), result)
 
 
+def state_content(evaluation: COCOeval, result: Result) -> bytes:
+    """Returns the content of the state file of an evaluation; empty where :func:`evaluation_state` raises."""
+    try:
+        return state_bytes(evaluation_state(evaluation, result))
+    except InputError:  # the numbers are kept without it, and a comparison says that they have none
+        return b""
+
+
 def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
     records, selection = chosen.records, chosen.selection
+    check_ascending(selection.categories)
     choices = {
         "shape": list(records.shape),
         "classes": records.classes,
@@ -78,6 +87,8 @@ def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFil
         "lengths": records.lengths,
         "recalls": chosen.recalls,
     }
+    if records.gt_hashes is not None:
+        arrays["gt_hashes"] = records.gt_hashes()
     return StateFile(kind, choices, arrays, document_of(result))
 
 
@@ -93,29 +104,30 @@ def result_of(file: StateFile) -> Result:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error)
         raise InputError(f"the state file of an evaluation must hold its records but has {what}") from None
-    if file.kind == LVIS_KIND:
+    resampled = _resampled(file.kind, groups)
+    signature = file.result().signature
+    analysis = StateAnalysis(chosen, resampled, signature)
+    state = resampled(chosen)
+    return replaced(file.result(state, analysis), numbers_of_state(state))
+
+
+def _resampled(kind: str, groups: Groups) -> Callable[[Chosen], ResampledDetection]:
+    """Returns what makes the images of records, to be drawn anew."""
+    if kind == LVIS_KIND:
         from valor_gpu.coco.lvis_result import resampled_of as lvis_state
 
-        state = lvis_state(chosen, groups)
-    else:
-        from valor_gpu.coco.resampled_evaluation import resampled_of
+        return partial(lvis_state, groups=groups)
+    from valor_gpu.coco.resampled_evaluation import resampled_of
 
-        state = resampled_of(chosen, {name: np.array(group, bool) for name, group in groups.items()})
-    return replaced(file.result(state), _numbers(state))
-
-
-def _numbers(state: ResampledDetection) -> dict[str, float]:
-    """The numbers of every image once: the jackknife that leaves out a share which no image is in."""
-    found = state.replicates(Draws(state.units, 1, first=1, kind="delete", groups=1))
-    return {name: float(values[0]) for name, values in found.items() if not name.endswith(LOST_CLASSES)}
+    return partial(resampled_of, groups={name: np.array(group, bool) for name, group in groups.items()})
 
 
 def _chosen(file: StateFile) -> Chosen:
     choices, arrays = file.choices, file.arrays
     engine = engine_on()
     shape = RecordShape(*map(int, choices["shape"]))
-    rows = [arrays[name] for name in ("detections", "ground_truths")]
-    shape.check_tables(*rows, np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
     if not isinstance(engine, NumpyEngine):
         import torch
 
@@ -129,6 +141,7 @@ def _chosen(file: StateFile) -> Chosen:
         int(choices["classes"]),
         shape,
         choices["doubts"],
+        partial(arrays.get, "gt_hashes") if "gt_hashes" in arrays else None,
     )
     selection = Selection(
         _integers(choices["categories"]),
@@ -174,6 +187,7 @@ def _check(chosen: Chosen) -> None:
         and lengths.shape == (2, images)
         and np.array_equal(np.sort(places), np.arange(images)),
         "ids": len(chosen.ids) == images,
+        "gt_hashes": records.gt_hashes is None or records.gt_hashes().shape == (images,),
         "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
         "ground_truths": _labels_within(ground_truths, 0, records.classes),
         "categories": _within(selection.categories, records.classes),
@@ -181,7 +195,7 @@ def _check(chosen: Chosen) -> None:
         "images": _within(selection.images or [], images),
         "limits": _within(chosen.limits, shape.limits),
         "recalls": chosen.recalls.dtype == np.float64 and chosen.recalls.ndim == 1,
-        "picks": all(p.array in CURVE_ARRAYS and p.area >= 0 for p in chosen.picks.values()),
+        "picks": all(p.array in CURVE_ARRAYS and min(p.area, *p.thresholds, 0) >= 0 for p in chosen.picks.values()),
     }
     wrong = next((name for name, fits in good.items() if not fits), None)
     if wrong is not None:

@@ -54,11 +54,11 @@ class Family:
 
         Example:
             >>> Family("map_per_class", "classes", (ComparedNumber("cat", 0.5, 0.6, 0.1, p_value=0.3),)).summary
-            '0 of 1 class differ'
+            '0 of 1 class differs'
         """
         different, tested = len(self.different), len(self.tested)
         plural = self.plural if tested != 1 else _SINGULAR[self.plural]
-        return f"{different:,} of {tested:,} {plural} differ{'s' if different == 1 else ''}"
+        return f"{different:,} of {tested:,} {plural} differ{'s' if 1 in (different, tested) else ''}"
 
 
 @frozen
@@ -83,12 +83,23 @@ class Compared:
         """The family of the first number, or the first family in which something was tested."""
         tested = [family for family in self.families if family.tested]
         name = self.headline.name if self.headline else ""
-        own = [family for family in tested if family.name.startswith(name)]
+        own = [family for family in tested if family.plural == "classes" and family.name.startswith(name)]
         return next(iter(own or tested), None)
 
+    @property
+    def told(self) -> tuple[Family, ...]:
+        """Families of the text: those of classes, and the slices of the first number."""
+        name = self.headline.name if self.headline else ""
+        return tuple(family for family in self.families if family.plural == "classes" or family.name == name)
 
-def compared(result: ComparisonResult) -> Compared:
-    """Returns the numbers of a comparison as tables show them."""
+
+def compared(result: ComparisonResult, over_pairs: bool = False) -> Compared:
+    """Returns the numbers of a comparison as tables show them.
+
+    Args:
+        result: of two models.
+        over_pairs: p-values of the whole are those that are adjusted over all pairs of several models.
+    """
     rows = result.table().rows()
     error = 1 - confidence_of(result)
     whole = [row for row in rows if row["class"] is None and not row.get("slice")]
@@ -100,7 +111,7 @@ def compared(result: ComparisonResult) -> Compared:
         elif row["class"] is not None:
             families.setdefault((row["name"], "classes"), []).append(row)
     return Compared(
-        tuple(_number(row, row["name"], row["p"], error, decimals) for row in whole),
+        tuple(_number(row, row["name"], row["p_adjusted" if over_pairs else "p"], error, decimals) for row in whole),
         tuple(
             Family(name, plural, tuple(_nested(row, plural, error, decimals) for row in found))
             for (name, plural), found in families.items()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
-from valor_gpu.comparison.comparison_text import answer, drawn, hypothesis_lines
+from valor_gpu.comparison.comparison_text import drawn, first_line, hypothesis_lines
 from valor_gpu.exports.html import notebook_element
 from valor_gpu.pages.comparison_table import comparison_table
 from valor_gpu.pages.markup import joined, tag
@@ -16,37 +16,51 @@ if TYPE_CHECKING:
     from valor_gpu.comparison.comparison_result import ComparisonResult
 
 MOST_CLASSES = 20
-"""Classes that are seen before the others are unfolded."""
+"""Classes that are seen before the others are unfolded; of those that are not tested none, unless all are."""
 
 
 def comparison_element(result: ComparisonResult) -> str:
     """Returns a comparison as one element for notebooks, with its style; there is no script."""
-    found = compared(result)
+    return notebook_element(_parts(result, compared(result)))
+
+
+def comparisons_element(results: Mapping[str, ComparisonResult]) -> str:
+    """Returns comparisons of several models as one element: the answer of each, which opens."""
+    folded = [
+        tag("details", tag("summary", f"{name}: {first_line(found)}"), _parts(result, found))
+        for name, result in results.items()
+        for found in [compared(result, over_pairs=True)]
+    ]
+    return notebook_element(joined(folded))
+
+
+def _parts(result: ComparisonResult, found: Compared) -> Html:
     families = [
         tag("details", tag("summary", f"{family.name}: {family.summary}"), family_table(family, result))
         for family in found.families
     ]
     notes = [tag("p", line) for line in (", ".join(drawn(result)), *hypothesis_lines(result, found), *notes_of(result))]
-    parts = [tag("p", tag("b", answer(result))), number_table(found, result), *families, *notes]
-    return notebook_element(joined(parts))
+    return joined([tag("p", tag("b", first_line(found))), number_table(found, result), *families, *notes])
 
 
-def number_table(found: Compared, result: ComparisonResult) -> Html:
-    """The numbers of the whole."""
-    label, confidence = "Numbers of both models", confidence_of(result)
-    return comparison_table(found.numbers, label, names=model_names(result), confidence=confidence)
+def number_table(found: Compared, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
+    """The numbers of the whole; ``names`` of the models, where a page has its own."""
+    named = names or model_names(result)
+    label = f"Numbers of {' and '.join(named)}"
+    return comparison_table(found.numbers, label, names=named, confidence=confidence_of(result))
 
 
-def family_table(family: Family, result: ComparisonResult) -> Html:
+def family_table(family: Family, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
     """The numbers of classes or slices, those that differ first."""
+    named = names or model_names(result)
     return comparison_table(
         family.ordered,
-        f"{family.name} of both models",
-        names=model_names(result),
+        f"{family.name} of {' and '.join(named)}",
+        names=named,
         heading="class" if family.plural == "classes" else "slice",
         p_name="adjusted p",
         confidence=confidence_of(result),
-        most=MOST_CLASSES,
+        most=min(MOST_CLASSES, len(family.tested)) or MOST_CLASSES,
         rest=family.plural,
     )
 

@@ -29,25 +29,29 @@ _NAMED, _NUMBERS = 5, 14
 
 def answer(result: ComparisonResult) -> str:
     """Returns the answer on one line: the first difference, its interval and p-value, and how many classes differ."""
-    return _answer(compared(result))
+    return first_line(compared(result))
 
 
 def comparison_text(result: ComparisonResult) -> str:
     """Returns the text of a comparison."""
     found = compared(result)
-    lines = [_answer(found)]
+    lines = [first_line(found)]
     if len(found.numbers) > 1:
         lines += ["", *_table(found.numbers, result), ""]
-    lines += [_family_line(family, result) for family in found.families]
+    lines += [_family_line(family, result) for family in found.told]
     return "\n".join([*lines, *ending(result, found)])
 
 
 def comparisons_text(results: Mapping[str, ComparisonResult]) -> str:
-    """Returns the text of several comparisons: a line for each, and what was drawn and tested."""
+    """Returns the text of several comparisons: a line for each, and what was drawn and tested.
+
+    P-values are those that are adjusted over all pairs.
+    """
     wide = max((len(visible(name)) for name in results), default=0)
-    lines = [f"{visible(name):<{wide}}  {answer(each)}" for name, each in results.items()]
-    last = next(reversed(list(results.values())), None)
-    return "\n".join([*lines, *(() if last is None else ending(last, compared(last)))])
+    lines = [f"{visible(name):<{wide}}  {first_line(compared(each, True))}" for name, each in results.items()]
+    for last in list(results.values())[-1:]:
+        lines += [*_basis(last, compared(last)), f"p adjusted over pairs by {_adjustment(last)}"]
+    return "\n".join(lines)
 
 
 def ending(result: ComparisonResult, found: Compared) -> Iterator[str]:
@@ -57,15 +61,41 @@ def ending(result: ComparisonResult, found: Compared) -> Iterator[str]:
         power = float(result.signature.get("power") or 0.8)
         size = plain_number(first.detectable, first.decimals)
         yield f"these data show a difference of {visible(first.name)} from {size} on, with power {power:g}"
+    if first is not None:
+        yield from _asked_power(result, first)
+    yield from _basis(result, found)
+
+
+def _basis(result: ComparisonResult, found: Compared) -> Iterator[str]:
+    """What was drawn, what the tests are of, and notes."""
     yield ", ".join(drawn(result))
     yield from hypothesis_lines(result, found)
     yield from (f"note: {visible(note)}" for note in notes_of(result))
 
 
+def _asked_power(result: ComparisonResult, first: ComparedNumber) -> Iterator[str]:
+    """What was asked about power: how much data a difference takes, and the power for the one that was seen."""
+    needed = result.values.get("units_needed", {}).get(first.name, math.nan)
+    if not math.isnan(needed):
+        unit = next((name for name in result.counts), "units")
+        smallest = result.signature.get("smallest_difference")
+        yield f"a difference of {smallest:g} takes {int(needed):,} {unit}"
+    observed = result.values.get("observed_power", {}).get(first.name, math.nan)
+    if not math.isnan(observed):
+        yield f"power for the difference that was seen: {observed:.2f}"
+
+
+def _adjustment(result: ComparisonResult) -> str:
+    words = {"max_t": "maxT", "holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
+    words["benjamini_yekutieli"] = "Benjamini-Yekutieli"
+    chosen = str(result.signature.get("adjust") or "")
+    return words.get(chosen, chosen)
+
+
 def drawn(result: ComparisonResult) -> Iterator[str]:
     """Yields what was drawn, and how often."""
     signature = result.signature
-    yield from (f"{count:,} {name.replace('_', ' ')}" for name, count in result.counts.items() if count)
+    yield from (f"{count:,} {visible(name.replace('_', ' '))}" for name, count in result.counts.items() if count)
     yield f"{int(signature.get('replicates') or 0):,} replicates"
     if signature.get("permutations"):
         permutations = int(signature["permutations"])
@@ -124,7 +154,8 @@ def p_text(value: float) -> str:
     return f"p {numbers.p_value(value)}"
 
 
-def _answer(found: Compared) -> str:
+def first_line(found: Compared) -> str:
+    """The answer on one line."""
     if found.headline is None:
         return "no number can be compared"
     family = found.headline_family
@@ -142,9 +173,8 @@ def _family_line(family: Family, result: ComparisonResult) -> str:
         parts.append(f"{untested:,} not tested{_shared_reason(family)}")
     elif untested:
         parts[0] += _shared_reason(family)
-    adjust = str(result.signature.get("adjust") or "")
-    if adjust and family.tested:
-        parts.append(f"p adjusted by {adjust.replace('_', ' ')}")
+    if _adjustment(result) and family.tested:
+        parts.append(f"p adjusted by {_adjustment(result)}")
     return f"{visible(family.name)}: {'; '.join(parts)}"
 
 

@@ -72,6 +72,20 @@ class Comparisons(Mapping[str, ComparisonResult]):
         pair = next((pair for pair in self if name.startswith(f"{pair}/")), None)
         return "" if pair is None else self[pair].gate_reason(name.removeprefix(f"{pair}/"))
 
+    def __repr__(self) -> str:
+        return f"Comparisons({', '.join(self)})"
+
+    def __str__(self) -> str:
+        from valor_gpu.comparison.comparison_text import comparisons_text
+
+        return comparisons_text(self)
+
+    def _repr_html_(self) -> str:
+        """The tables of all pairs for notebooks, folded."""
+        from valor_gpu.comparison.comparison_markup import comparisons_element
+
+        return comparisons_element(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Returns the documents of all pairs by their names, as :meth:`ComparisonResult.to_dict` gives them."""
         return {name: each.to_dict() for name, each in self.items()}

@@ -8,12 +8,14 @@ from dataclasses import field, replace
 from typing import Any
 
 from valor_gpu._frozen import frozen, replaced
-from valor_gpu.comparison.state_files import load_state_file
+from valor_gpu.comparison.state_files import load_run, load_state_file
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.exports.signature import Signature
 from valor_gpu.result import Result
 from valor_gpu.stats.resample import Resampled
+from valor_gpu.store.runs import Run
+from valor_gpu.store.saved import VISION
 
 
 @frozen
@@ -52,19 +54,20 @@ def side_of(given: Any, name: str) -> Side:
     """Returns the side that an argument of :func:`compare` stands for.
 
     Args:
-        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; or the
-            path of a state file.
+        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; the
+            path of a state file; or a run of a store.
         name: of the argument, for messages and texts.
 
     Raises:
         InputTypeError: it is none of these.
-        InputError: the result does not know the state that it came from, or the file is no state file.
+        InputError: the result does not know the state that it came from, the file is no state file, or the run has
+            none.
     """
     if isinstance(given, Side):
         return replaced(given, name=name)
     notes: tuple[str, ...] = ()
-    if isinstance(given, (str, os.PathLike)):
-        loaded = load_state_file(given)
+    if isinstance(given, (str, os.PathLike)) or (isinstance(given, Run) and given.config.get("kind") in VISION):
+        loaded = load_run(given) if isinstance(given, Run) else load_state_file(given)
         given, notes = loaded.result, loaded.notes
     result = given if isinstance(given, Result) else _result_of(given, name)
     state = vars(result)["_state"]
@@ -74,6 +77,16 @@ def side_of(given: Any, name: str) -> Side:
             " read from a file: compare metrics, results of this process, or state files"
         )
     return Side(name, result, state() if callable(state) else state, notes)
+
+
+def text_run(given: Any) -> Run | None:
+    """Returns the run of a stored evaluation of texts, or of the result of one; None of anything else.
+
+    Args:
+        given: a model of a comparison.
+    """
+    run = getattr(given, "run", given)
+    return run if isinstance(run, Run) and run.config.get("kind") not in VISION else None
 
 
 def shared_sides(first: Side, second: Side) -> tuple[Side, Side]:

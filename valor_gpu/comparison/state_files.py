@@ -9,7 +9,9 @@ from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, first_difference, read_state
+from valor_gpu.state_file import StateFile, document_of, first_difference, parse_state, read_state
+from valor_gpu.store.runs import Run
+from valor_gpu.store.states import state_of
 
 _READERS = {
     "metric": "valor_gpu.saved_metric",
@@ -62,6 +64,25 @@ def load_state_file(path: str | os.PathLike[str]) -> LoadedState:
     return loaded_state(read_state(path), os.fspath(path))
 
 
+def load_run(run: Run) -> LoadedState:
+    """Reads the state file of a run of a store and computes its numbers again.
+
+    Args:
+        run: of a result of detection, segmentation or classification.
+
+    Raises:
+        InputError: the run has no state file, or one that :func:`load_state_file` refuses.
+    """
+    name = f"run {run.name!r} ({run.id})"
+    content = state_of(run)
+    if content is None:
+        raise InputError(
+            f"{name} must know what its numbers came from but has no state file: save it again with"
+            " --store, or with state= of Store.save"
+        )
+    return loaded_state(parse_state(content, name), name)
+
+
 def loaded_state(file: StateFile, name: str) -> LoadedState:
     """Returns the result of a state file that was read.
 
@@ -79,7 +100,7 @@ def loaded_state(file: StateFile, name: str) -> LoadedState:
         )
     try:
         made: Result = importlib.import_module(_READERS[file.kind]).result_of(file)
-        saved = file.result(vars(made)["_state"])
+        saved = file.result(vars(made)["_state"], vars(made)["_analysis"], made.plotter)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise InputError(f"{name} must hold a state of kind {file.kind} but has another form: {error}") from None
     difference = first_difference(file.document, document_of(made))

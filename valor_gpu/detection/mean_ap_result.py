@@ -165,5 +165,6 @@ def _order_arrays(
     device: torch.device, detections: Any, ground_truths: Any, images: Any, choices: AccumulateChoices
 ) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
     """What gives the numbers of replicates of arrays, on a device, and the ground truths that count."""
-    found = ordered_table(*(torch.from_numpy(each).to(device) for each in (detections, ground_truths, images)), choices)
+    rows, gt_rows, table = (torch.from_numpy(each).to(device) for each in (detections, ground_truths, images))
+    found = ordered_table(rows, gt_rows, table, choices)
     return found.run, found.truths

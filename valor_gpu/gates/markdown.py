@@ -10,7 +10,7 @@ from valor_gpu.gates.decisions import Decision
 LIMIT = 1_000_000
 """Bytes of a summary; GitHub takes 1 MiB for all summaries of a step."""
 
-_MARKS = re.compile(r"[\\`*_~\[\]|<>&:!]|(?<=www)\.", re.IGNORECASE)
+_MARKS = re.compile(r"[\\`*~\[\]|<>&!]|(?<![^\W_])_|_(?![^\W_])|:(?=//|\w+:)|(?<=www)\.", re.IGNORECASE)
 _MARKS_AND_LINKS = re.compile(rf"{_MARKS.pattern}|[@#]", re.IGNORECASE)
 
 
@@ -32,7 +32,7 @@ def markdown_code(text: str) -> str:
 
     Example:
         >>> print(markdown_code("map_per_class/salt @home"))
-        <code>map&#95;per&#95;class/salt @home</code>
+        <code>map_per_class/salt @home</code>
     """
     return f"<code>{_MARKS.sub(_shown_as_it_is, _printable(text))}</code>" if text else ""
 

@@ -34,6 +34,7 @@ class ComparedNumber:
         rows: rows, or images, that the number is of, in words; empty: all.
         note: why a number does not exist.
         decimals: of the numbers.
+        reach: how far from 0 the axis of its interval goes; NaN: as far as all rows need.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ComparedNumber:
     rows: str = ""
     note: str = ""
     decimals: int = 3
+    reach: float = math.nan
 
     @property
     def has_interval(self) -> bool:
@@ -84,7 +86,7 @@ def comparison_table(
     most: int = 20,
     rest: str = "numbers",
 ) -> Html:
-    """Returns the table of a comparison, with the intervals drawn on one scale.
+    """Returns the table of a comparison, with the intervals drawn beside each other.
 
     A column that nothing fills is left out.
 
@@ -98,14 +100,14 @@ def comparison_table(
         most: rows that are seen before the others are unfolded.
         rest: what the others are, in the plural.
     """
-    scale = _scale(rows)
+    common = _reach(rows)
     columns: list[tuple[Column, Callable[[ComparedNumber], object]]] = [
         (Column(heading), _named),
         (Column(name_of(names[0]), True), lambda row: numbers.number(row.first, row.decimals)),
         (Column(name_of(names[1]), True), lambda row: numbers.number(row.second, row.decimals)),
         (Column("difference", True), lambda row: tag("b", numbers.difference(row.difference, row.decimals))),
         (Column(f"{100 * confidence:g}% interval"), lambda row: tag("span", row.between, class_="nw small")),
-        (Column("less · more"), lambda row: _chart(row, scale)),
+        (Column("less · more"), lambda row: _chart(row, common, confidence)),
         (Column(p_name, True), lambda row: numbers.p_value(row.p_value)),
         *_optional_columns(rows),
     ]
@@ -134,17 +136,18 @@ def _reading(row: ComparedNumber) -> Html:
     return tag("b", row.reading, class_="bad") if row.reading == "worse" else tag("b", row.reading)
 
 
-def _scale(rows: Sequence[ComparedNumber]) -> tuple[float, float]:
-    """One axis for all rows: from minus to plus the largest end."""
+def _reach(rows: Sequence[ComparedNumber]) -> float:
+    """The largest end of all rows."""
     ends = [abs(end) for row in rows for end in (row.low, row.high, row.difference) if math.isfinite(end)]
-    reach = max(ends, default=0.0)
-    return (-reach, reach) if reach > 0 else (-1.0, 1.0)
+    return max(ends, default=0.0)
 
 
-def _chart(row: ComparedNumber, scale: tuple[float, float]) -> Html:
+def _chart(row: ComparedNumber, common: float, confidence: float) -> Html:
+    """The interval on an axis from minus to plus its reach."""
     if not row.has_interval or not math.isfinite(row.difference):
         return tag("span", numbers.NOTHING, class_="faint")
     shown = numbers.difference(row.difference, row.decimals)
-    label = f"{visible(row.name)}: difference {shown}, interval {row.between}, {row.reading}"
+    label = f"{visible(row.name)}: difference {shown}, {100 * confidence:g}% interval {row.between}, {row.reading}"
+    reach = (common if math.isnan(row.reach) else row.reach) or 1.0
     kind = _KINDS.get(row.reading, "unclear")
-    return charts.interval(Estimate(row.difference, row.low, row.high), scale, label, kind)
+    return charts.interval(Estimate(row.difference, row.low, row.high), (-reach, reach), label, kind)

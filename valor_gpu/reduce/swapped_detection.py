@@ -57,14 +57,14 @@ def swapped_table(first: ReplicatedTable, second: ReplicatedTable, order: Ints) 
     kept = np.concatenate((sources[0].kept, len(sources[0].images) + sources[1].kept))[by_place]
     labels = np.union1d(sources[0].labels, sources[1].labels)
     choices = replace(sources[0].choices, images=kept, labels=labels)
-    tables = [
+    ground_truths, images = (
         np.concatenate([on_host(getattr(source, name)) for source in sources]) for name in ("ground_truths", "images")
-    ]
+    )
     ties = all(bool((each[1:] > each[:-1]).all()) for each in of_models)
     detections = np.concatenate([_ranked(source, ties) for source in sources])
-    run, truths = sources[0].order(detections, *tables, choices)
+    run, truths = sources[0].order(detections, ground_truths, images, choices)
     classes = _class_names(first, second, labels)
-    source = MatchedTables(detections, *tables, kept, labels, choices, sources[0].order)
+    source = MatchedTables(detections, ground_truths, images, kept, labels, choices, sources[0].order)
     units = None if first.units is None else places[by_place]
     return replace(first, run=run, truths=truths, classes=classes, units=units, source=source)
 

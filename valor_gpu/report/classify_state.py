@@ -46,9 +46,13 @@ def result_of(file: StateFile) -> Result:
     return evaluate(predictions, choices["average"], choices["thresholds"], "cpu").result
 
 
-def _check(found: Predictions, average: object, thresholds: object) -> None:
+def _check(found: Predictions, average: str, thresholds: object) -> None:
     rows, classes = len(found.target), len(found.names)
-    shapes = {"scores": [(rows,), (rows, classes)], "labels": [(rows,)], "weight": [(rows,)]}
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        "scores": [(rows,), (rows, classes)],
+        "labels": [(rows,)],
+        "weight": [(rows,)],
+    }
     kinds = {"scores": "float64", "labels": "int64", "weight": "float64"}
     given = {name: array for name in kinds if (array := getattr(found, name)) is not None}
     good = (

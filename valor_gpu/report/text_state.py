@@ -96,7 +96,7 @@ def _evaluator(name: str, parameters: Mapping[str, Any]) -> Evaluator:
 def _rows(each: Evaluator, arrays: Mapping[str, NDArray[Any]], length: int) -> list[Any]:
     values = arrays[each.name]
     there = arrays[f"{each.name}/there"] if each.pooled else ~np.isnan(values)
-    kinds = (np.int64, 2) if each.pooled else (np.float64, 1)
-    if (values.dtype, values.ndim) != kinds or len(values) != length or there.shape != (length,):
+    kind, dimensions = (np.int64, 2) if each.pooled else (np.float64, 1)
+    if values.dtype != kind or values.ndim != dimensions or len(values) != length or there.shape != (length,):
         raise InputError(f"the state file must hold {each.name} of its {length} rows but holds another array")
     return [row if is_there else None for row, is_there in zip(values.tolist(), there.tolist())]

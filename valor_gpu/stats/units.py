@@ -196,7 +196,7 @@ def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: l
     if mine.shape != other.shape:
         shapes = " and ".join(str(list(side.shape)) for side in (mine, other))
         raise InputError(f"both sides must have the same {first.truth} but theirs have the shapes {shapes}")
-    differs = np.asarray(mine != other).reshape(len(mine), -1).any(1)
+    differs = (mine != other).any(tuple(range(1, mine.ndim)))
     if differs.any():
         place = int(differs.argmax())
         key = repr(ids[place]) if ids is not None else f"{first.unit[:-1]} {_arrival(first)[places[0][place]]}"
@@ -217,7 +217,7 @@ def _cluster_of(
     if isinstance(plain, Mapping):
         lacking = [key for key in keys if key not in plain]
         if lacking:
-            raise InputError(f"clusters must name every one of the {side.unit} but lack {lacking[0]!r}")
+            raise InputError(f"clusters must name every one of the {side.unit} but lack {in_order(lacking)[0]!r}")
         return [plain[key] for key in keys]
     expected = side.arrived if ids is None else len(keys)
     if len(plain) != expected:

@@ -36,6 +36,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="id or name of the run that it is compared with: differences are RUN minus it",
     )
     add("--metrics", type=names, metavar="NAME[,NAME...]", help="only these; default: all that both runs have")
+    add("--cluster-column", metavar="COLUMN",
+        help="column of the data, such as a document: rows of one value are drawn and swapped together")  # fmt: skip
     add("--seed", type=integer, metavar="N", help="of the bootstrap and the permutations")
     add_store_option(command)
     whose = "a number of the summary of RUN, a difference (delta_mean_f1_score) or its p-value"
@@ -56,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
     with existing_store(options) as store:
         compared, baseline = found_run(store, options.run_id), found_run(store, options.baseline)
         more = {} if options.seed is None else {"seed": options.seed}
-        comparison = compare_runs(compared, baseline, metrics=options.metrics, **more)
+        comparison = compare_runs(
+            compared, baseline, metrics=options.metrics, cluster_column=options.cluster_column, **more
+        )
         summary = run_summary_of(compared)
         numbers, reason = comparison_gates(comparison, summary)
         decisions = decisions_of(options, numbers, reason)

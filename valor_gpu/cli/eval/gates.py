@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from valor_gpu.cli.gates import add_gate_option, decisions_of, say_failed
@@ -29,7 +30,7 @@ def gate_status(options: argparse.Namespace, summaries: Sequence[Mapping[str, An
 
     failed: list[Any] = []
     for summary in summaries:
-        decisions = decisions_of(options, gate_numbers(summary), lambda name, of=summary: gate_reason(of, name))
+        decisions = decisions_of(options, gate_numbers(summary), partial(gate_reason, summary))
         failed += [each for each in decisions if each.failed]
     return say_failed(options, [*failed, *unfinished(summaries)])
 

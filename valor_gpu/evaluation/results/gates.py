@@ -81,7 +81,7 @@ def comparison_gates(
         summary = kept if kept is not None and "metrics" in kept else run_summary(comparison.run)
     own = summary
     compared = comparison.numbers()
-    reasons = {}
+    reasons: dict[str, str] = {}
     for each in comparison.metrics.values():
         why = each.reason or "no row has a score in both runs"
         reasons |= {f"{kind}_{each.summary_name}{end}": why for kind, end in _COMPARED}
