@@ -45,9 +45,6 @@ class Comparisons(Mapping[str, ComparisonResult]):
     def __len__(self) -> int:
         return len(self._found)
 
-    def __str__(self) -> str:
-        return "\n\n".join(f"{name}\n{result}" for name, result in self.items())
-
     def table(self) -> ColumnTable:
         """Returns the tables of all pairs as one, with the column ``comparison`` before the others."""
         tables = {name: each.table() for name, each in self.items()}
