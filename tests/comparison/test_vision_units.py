@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from testing.scenes import Scene
 from tests.coco.test_intervals import STATS, ours, repeated, same, state_of
 from tests.detection.test_mean_ap import fed, inputs
 from valor_gpu import detection
-from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.stats import compare
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.methods import Replicates, interval_by
@@ -155,6 +156,21 @@ def test_no_swap_leaves_each_model_its_bits(choices: dict[str, Any]) -> None:
     scenes = models(5)
     results = [fed(MeanAveragePrecision("xywh", **choices), *inputs(scene, True)).result() for scene in scenes]
     unswapped(*states(*results), results)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("seed", range(5, 8))
+def test_no_swap_leaves_each_model_the_order_of_its_own_ties(ids: bool, seed: int) -> None:
+    """Content hashes, or arrival, order the images of each model in another way than those of both."""
+    makes: list[Any] = [MeanAveragePrecision, OpenImagesAveragePrecision]
+    if ids:
+        makes = [partial(MeanAveragePrecision, tie_order="arrival")]
+    order = np.random.default_rng(seed).permutation(IMAGES) if ids else None
+    for make in makes:
+        pair = [plain(scene) for scene in models(seed)]
+        kept = [(preds, target if ids else [_without_id(item) for item in target]) for preds, target in pair]
+        results = [fed(make(box_format="xywh"), *each, order).result() for each in kept]
+        unswapped(*states(*results), results)
 
 
 def boxes_and_masks(seed: int, ids: bool) -> MeanAveragePrecision:

@@ -141,7 +141,7 @@ def _chosen(file: StateFile) -> Chosen:
         int(choices["classes"]),
         shape,
         choices["doubts"],
-        partial(arrays.get, "gt_hashes") if "gt_hashes" in arrays else None,
+        partial(np.asarray, arrays["gt_hashes"], np.int64) if "gt_hashes" in arrays else None,
     )
     selection = Selection(
         _integers(choices["categories"]),
