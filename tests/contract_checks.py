@@ -31,7 +31,7 @@ from tests.contract import (
     updated,
     value_of,
 )
-from tests.contract_intervals import check_intervals
+from tests.contract_intervals import check_intervals, check_pairing
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.result import Result
 
@@ -385,5 +385,6 @@ CHECKS: list[Callable[[Case, torch.device], None]] = [
     check_hash,
     check_result,
     check_intervals,
+    check_pairing,
 ]
 FAMILY_CHECKS: list[Callable[[Case, torch.device], None]] = [check_a_model_that_holds_it_scripts]

@@ -5,14 +5,18 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from tests.contents import content, expect
 from tests.contract import Case, updated
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.metric import Metric
+from valor_gpu.stats.draws import Draws
+from valor_gpu.stats.units import pair_units
 
 NO_INTERVALS_YET = frozenset((
     "PassRate",
@@ -50,6 +54,34 @@ def check_intervals(case: Case, device: torch.device) -> None:
     again = batches[::-1] if case.order_free else batches
     joined = updated(case.make(), [case.join(again)], device)
     assert dict(joined.result(intervals=8).intervals) == dict(found.intervals)
+
+
+def check_pairing(case: Case, device: torch.device) -> None:
+    """Units of two models are paired whatever the order of their batches, or the state says why they cannot be."""
+    batches = [case.batch(i) for i in range(3)]
+    metric = updated(case.make(), batches, device)
+    if takes_intervals(metric):
+        again = batches[::-1] if case.order_free else batches
+        assert _paired_of(updated(case.make(), [case.join(again)], device)) == _paired_of(metric)
+
+
+def _paired_of(metric: Metric[Any]) -> str:
+    """Numbers of a metric in replicates of its units, paired with themselves."""
+    kept = vars(metric.result())["_state"]
+    try:
+        state = kept() if callable(kept) else kept
+        units = state.identities()
+    except InputError as error:
+        assert len(str(error)) > 20
+        return "the units cannot be paired"
+    codes = pair_units(units, units).codes[0]
+    assert sorted(codes.tolist()) == list(range(state.units))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return repr(sorted((name, each.tolist()) for name, each in state.replicates(_draws(codes)).items()))
+
+
+def _draws(codes: NDArray[np.int64]) -> Draws:
+    return Draws(len(codes), 4, clusters=codes)
 
 
 def check_intervals_of_ranks(case: Case, rank: int, world: int) -> None:

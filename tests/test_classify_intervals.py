@@ -16,9 +16,10 @@ from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.report.classify import evaluate
-from valor_gpu.stats import Bootstrap, pass_rate
+from valor_gpu.stats import Bootstrap, compare_auroc, delong, pass_rate
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import collected
+from valor_gpu.stats.units import pair_units
 
 ROWS, REPLICATES = 50, 6
 
@@ -186,3 +187,32 @@ def test_one_number_has_one_interval() -> None:
     found = evaluate(predictions("scores"), "micro", None, "cpu").result.with_intervals(20).intervals
     ends = {(found[name].low, found[name].high) for name in ("accuracy", "precision", "recall")}
     assert len(ends) == 1 and "precision" in found.choices["wilson"]
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("kind", ["binary", "scores", "logits"])
+def test_areas_and_accuracy_have_tests_of_their_own(kind: str, average: str) -> None:
+    first, second = predictions(kind), predictions(kind, 1)
+    second = replace(second, target=first.target)
+    results = [evaluate(each, average, None, "cpu").result for each in (first, second)]
+    states = [vars(result)["_state"]() for result in results]
+    pairing = pair_units(*(state.identities() for state in states))
+    tests = states[0].paired_tests(states[1], pairing, 0.95)
+    values = [dict(leaves(result.values)) for result in results]
+    for name, test in tests.items():
+        assert (test.first, test.second) == pytest.approx([each[name] for each in values], abs=1e-12), name
+    assert {"accuracy", "roc_auc"} <= tests.keys()
+    assert ("recall" in tests) == (kind == "binary" or average == "micro")
+    if kind == "binary":
+        expected = compare_auroc(first.scores, second.scores, first.target)
+        assert (tests["roc_auc"].p_value, tests["roc_auc"].low) == (expected.p_value, expected.low)
+        found = results[0].with_intervals("delong").intervals["roc_auc"]
+        alone = delong(first.scores, first.target)
+        assert (found.low, found.high) == (alone.low, alone.high)
+
+
+def test_areas_by_thresholds_are_those_of_no_placements() -> None:
+    states = [vars(evaluate(predictions("binary"), "macro", 7, "cpu").result)["_state"]() for _ in range(2)]
+    tests = states[0].paired_tests(states[1], pair_units(*(state.identities() for state in states)), 0.95)
+    assert tests.keys() == {"accuracy", "recall"}
+    assert states[0].analytic("delong", None, 0.95) == {}

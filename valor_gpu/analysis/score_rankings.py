@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching
+from valor_gpu.errors import InputError
 from valor_gpu.reduce.resampled_detection import cluster_codes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Resampled, holders
+from valor_gpu.stats.units import Units, units_with_ids
 
 _SUMS = (np.uint16, np.uint32, np.uint64)
 _NUMBERS_AT_A_TIME = 1 << 20  # running counts of a portion of replicates: 4 MB, or of 16 replicates
@@ -218,6 +220,14 @@ class ResampledRankings(Resampled):
     def refused(self) -> Mapping[str, str]:
         """See :class:`Resampled`."""
         return self._refused
+
+    def identities(self) -> Units:
+        """See :class:`Resampled`: images by their ids."""
+        if self._keys is None:
+            raise InputError(
+                "a comparison needs images with ids but some have none: give every image of target an image_id"
+            )
+        return units_with_ids(self.unit, self._keys)
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> Ints:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""

@@ -314,6 +314,11 @@ class Areas:
     def __init__(self, choices: Choices, of: Predictions) -> None:
         self._choices, self._logits = choices, _are_logits(of)
 
+    @property
+    def exact(self) -> bool:
+        """Whether scores are compared themselves, not by thresholds."""
+        return self._choices.thresholds is None
+
     def __call__(self, rows: Predictions) -> dict[str, Result]:
         """Returns the results of rows."""
         return _Ranks(rows, _probable(rows, self._logits), self._choices).areas()

@@ -106,8 +106,8 @@ class ResampledRows(Resampled):
 
     def _set_codes(self, codes: NDArray[Any]) -> None:
         self.units = len(codes)
-        kinds, found = np.unique(codes, axis=0, return_inverse=True)
-        self._kinds, self._kind_of = kinds, found.reshape(-1)
+        self._kinds, self._kind_of = _kinds_of(codes)
+        kinds = self._kinds
         self.chunk = max(1, min(_MOST_AT_A_TIME, _ELEMENTS_AT_A_TIME // max(1, len(kinds))))
 
     def supports(self, clusters: NDArray[np.int64] | None = None) -> Mapping[str, int]:
@@ -194,11 +194,13 @@ class ResampledRows(Resampled):
         """How often rows of each kind are drawn, int64 ``[kinds, L]``."""
         if not together:
             return replace(draws, units=self.units).cells(np.bincount(self._kind_of, minlength=len(self._kinds)))
+        by_kind = np.argsort(self._kind_of.astype(_smallest(len(self._kinds))), kind="stable")
+        starts = np.searchsorted(self._kind_of[by_kind], np.arange(len(self._kinds)))
+        of = by_kind if draws.clusters is None else self._of_units(draws.clusters)[by_kind]
         drawn = np.ascontiguousarray(replace(draws, units=draws.drawn, clusters=None).array().T)
-        of = slice(None) if draws.clusters is None else self._of_units(draws.clusters)
-        counts = np.empty((len(self._kinds), draws.count), np.int64)
-        for column in range(draws.count):
-            counts[:, column] = np.bincount(self._kind_of, drawn[column][of], minlength=len(self._kinds))
+        counts = np.zeros((len(self._kinds), draws.count), np.int64)
+        for column in range(draws.count if len(starts) else 0):
+            counts[:, column] = np.add.reduceat(drawn[column][of], starts, dtype=np.int64)
         return counts
 
     def _outcomes(self, counts: Counts) -> Iterator[Outcomes]:
@@ -206,6 +208,22 @@ class ResampledRows(Resampled):
         made = _of_pairs(self._kinds, classes) if self._kinds.ndim == 1 else _of_labels(self._kinds, counts)
         for column in range(counts.shape[1]):
             yield made(counts[:, column], column)
+
+
+def _kinds_of(codes: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The different rows of codes, ascending, and which of them each row is."""
+    if codes.ndim == 1 and len(codes) and int(codes.max()) < 4 * len(codes):
+        kinds = np.flatnonzero(np.bincount(codes))
+        numbers = np.zeros(int(kinds[-1]) + 1, np.int64)
+        numbers[kinds] = np.arange(len(kinds))
+        return kinds, numbers[codes]
+    kinds, found = np.unique(codes, axis=0, return_inverse=True)
+    return kinds, found.reshape(-1)
+
+
+def _smallest(kinds: int) -> type[np.unsignedinteger[Any]]:
+    """The dtype that numpy sorts fastest."""
+    return np.uint16 if kinds <= 1 << 16 else np.uint32
 
 
 def _of_pairs(kinds: NDArray[Any], classes: int) -> Callable[[Counts, int], Outcomes]:

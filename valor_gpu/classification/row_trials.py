@@ -50,4 +50,5 @@ def _of_class(codes: NDArray[Any], column: int, classes: int) -> Ints:
     if codes.ndim == 2:
         return codes[:, column].astype(np.int64)
     true, predicted = np.divmod(codes.astype(np.int64), classes)
-    return 2 * (true == column) + (predicted == column)
+    kinds: Ints = 2 * (true == column) + (predicted == column)
+    return kinds

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu._frozen import replaced
 from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
@@ -63,6 +64,9 @@ def add_options(text: argparse.ArgumentParser) -> None:
         " (char_error_rate), corpus_bleu, valor_bleu ...: docs/evaluation/evaluators.md")  # fmt: skip
     add_param_option(text)
     add_interval_options(text)
+    add("--cluster-column", metavar="COLUMN",
+        help="of --intervals: column of the table of --predictions: rows of one cluster, such as answers to one"
+        " question, are drawn together")  # fmt: skip
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
     add_state_option(text)
@@ -84,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
     evaluators = text_evaluators(options.metrics, metric_parameters(options.param))
     scores = TextScores(evaluators, keep_rows=bootstrap is not None or options.save_state is not None)
     files = _files(options)
+    clusters = _clusters(options)
     rows = _rows(options)
     hashes = input_files(options, **files)
     with Progress(2, sys.stderr, enabled=not options.quiet) as progress, _lines(options, scores.evaluators) as add_line:
@@ -96,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
         result = scores.result()
         if bootstrap is not None:
             progress.rename("drawing rows anew")
-            result = result.with_intervals(bootstrap)
+            result = result.with_intervals(replaced(bootstrap, clusters=clusters))
     if hashes is not None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
@@ -132,6 +137,31 @@ def _files(options: argparse.Namespace) -> dict[str, str]:
     paths = options.references or [options.predictions]
     others = {f"references_{number}": path for number, path in enumerate(paths[1:], 2)}
     return {"predictions": options.predictions, "references": paths[0], **others}
+
+
+def _clusters(options: argparse.Namespace) -> list[Any] | None:
+    """The cluster of every row; None where rows stand alone.
+
+    Raises:
+        InputError: a row has no cluster, or there are no intervals or no table that could have the column.
+    """
+    column = options.cluster_column
+    if column is None:
+        return None
+    if bootstrap_of(options) is None:
+        raise InputError("--cluster-column needs --intervals N but that is missing: add it, for example 1000")
+    if options.predictions in (None, "-"):
+        raise InputError("--cluster-column must be a column of a file of --predictions but there is no file")
+    from valor_gpu.evaluation.rows.fields import ANSWER
+    from valor_gpu.evaluation.rows.text_files import open_column
+
+    found: list[Any] = []
+    for row in open_column("--cluster-column", options.predictions, column, ANSWER).rows:
+        value = row.values.get(column)
+        if value is None and not row.error:
+            raise InputError(f"--cluster-column must have a cluster for every row but row {row.number} has none")
+        found.append(("unreadable", row.number) if row.error else value)
+    return found
 
 
 def _rows(options: argparse.Namespace) -> Iterable[SourceRow]:

@@ -152,7 +152,7 @@ class ClassifiedRows(Resampled):
         if not isinstance(other, ClassifiedRows):
             return {}
         found = dict(tests_of_trials(self._trials(), other._trials(), pairing, confidence))
-        if self._areas is not None and other._areas is not None:
+        if self._has_placements and other._has_placements:
             clustered = pairing.drawn < pairing.units
             mine, its = (side._placed(codes, clustered) for side, codes in zip((self, other), pairing.codes))
             found |= mine.tests(its, confidence)
@@ -162,10 +162,14 @@ class ClassifiedRows(Resampled):
         """Returns the intervals of DeLong of areas under ROC curves, or those of proportions."""
         if method != "delong":
             return super().analytic(method, clusters, confidence)
-        if self._areas is None:
+        if not self._has_placements:
             return {}
         codes = np.arange(self.units) if clusters is None else clusters
         return self._placed(codes, clusters is not None).intervals(confidence)
+
+    @property
+    def _has_placements(self) -> bool:
+        return self._areas is not None and self._areas.exact
 
     def _trials(self) -> dict[str, Trials]:
         """Trials of the numbers that are proportions of rows whatever is predicted."""

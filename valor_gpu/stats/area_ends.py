@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from valor_gpu.stats.area_moments import Moments
 from valor_gpu.stats.distributions import t_beyond, t_quantile
 from valor_gpu.stats.methods import logit_ends
@@ -62,7 +60,7 @@ def _reach(values: Sequence[float], found: Moments, width: float, side: int) -> 
 def _first_reaching(values: Sequence[float], found: Moments, side: int) -> float:
     """The smallest width whose interval reaches 0."""
     distance = abs(values[1] - values[0])
-    widths = np.linspace(0, _FARTHEST, _STEPS + 1).tolist()
+    widths = (_FARTHEST * step / _STEPS for step in range(_STEPS + 1))
     high = next((width for width in widths if _reach(values, found, width, side) >= distance), None)
     if high is None:
         return _FARTHEST

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,8 @@ def compare_auroc(
     ]
     kept = None if codes is None else [codes]
     reason = next(filter(None, (unusable(places, codes) for places in sides)), "")
-    return compared_areas(*(Areas([places], kept) for places in sides), confidence, reason)
+    mine, its = (Areas([places], kept) for places in sides)
+    return compared_areas(mine, its, confidence, reason)
 
 
 def compared_areas(first: Areas, second: Areas, confidence: float, reason: str = "") -> PairedTest:
@@ -162,18 +164,18 @@ def compared_areas(first: Areas, second: Areas, confidence: float, reason: str =
         confidence: of the interval.
         reason: why there is no test; empty where there is one.
     """
-    values = [areas.value for areas in (first, second)]
-    difference, n = values[1] - values[0], first.units
-    made = {"test": "delong", "null": NULL, "n": n, "confidence": confidence}
+    values = first.value, second.value
+    difference = values[1] - values[0]
+    made = PairedTest(*values, difference, test="delong", null=NULL, n=first.units, confidence=confidence)
     if reason:
-        return PairedTest(*values, difference, **made, reason=reason)
+        return replace(made, reason=reason)
     found = moments(first, second)
-    variance = found.variances[0] + found.variances[1] - 2 * found.covariance
     if difference == 0 and first.ranks_like(second):
-        return PairedTest(*values, 0.0, p_value=1.0, **made, standard_error=0.0, reason=ALIKE)
+        return replace(made, p_value=1.0, standard_error=0.0, reason=ALIKE)
     freedom = found.freedom((-_slope(values[0]), _slope(values[1])))
     low, high, p_value = area_difference(values, found, freedom, confidence)
-    return PairedTest(*values, difference, low, high, p_value, **made, standard_error=math.sqrt(max(variance, 0.0)))
+    variance = found.variances[0] + found.variances[1] - 2 * found.covariance
+    return replace(made, low=low, high=high, p_value=p_value, standard_error=math.sqrt(max(variance, 0.0)))
 
 
 def _slope(value: float) -> float:
@@ -205,7 +207,8 @@ def _positive(target: ArrayLike) -> NDArray[np.bool_]:
     bad = np.flatnonzero((given != 0) & (given != 1))
     if len(bad):
         raise InputError(f"target must be 0 or 1 but target[{bad[0]}] is {given[bad[0]]}")
-    return given == 1
+    positive: NDArray[np.bool_] = given == 1
+    return positive
 
 
 def _scores(name: str, given: ArrayLike, rows: int) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import NormalDist
 from typing import Any
 
@@ -94,17 +95,18 @@ def compared_rights(
     accuracies = int(first.sum()) / n, int(second.sum()) / n
     gained, lost = int(((second == 1) & (first == 0)).sum()), int(((first == 1) & (second == 0)).sum())
     difference = (gained - lost) / n
-    made = {"test": "mcnemar", "null": NULL, "n": n, "confidence": confidence}
+    made = PairedTest(*accuracies, difference, test="mcnemar", null=NULL, n=n, confidence=confidence)
     if codes is not None:
-        sums, rows = np.bincount(codes, second - first), np.bincount(codes)
-        made |= {"test": "mcnemar_clusters", "n": int((rows > 0).sum())}
-        return PairedTest(*accuracies, difference, **_of_clusters(sums, rows, confidence), **made)
+        sums, rows = np.bincount(codes, second - first).astype(np.float64), np.bincount(codes).astype(np.int64)
+        found = _of_clusters(sums, rows, confidence)
+        return replace(made, test="mcnemar_clusters", n=int((rows > 0).sum()), **found)
     if not gained and not lost:
         high = pass_rate(0, n, confidence).high
-        return PairedTest(*accuracies, 0.0, -high, high, 1.0, **made, standard_error=0.0)
+        return replace(made, low=-high, high=high, p_value=1.0, standard_error=0.0)
     low, high = _ends(gained, lost, n, confidence, method)
     error = math.sqrt(max((gained + lost) - (gained - lost) ** 2 / n, 0)) / n
-    return PairedTest(*accuracies, difference, low, high, _p_value(gained, lost, method), **made, standard_error=error)
+    p_value = _p_value(gained, lost, method)
+    return replace(made, low=low, high=high, p_value=p_value, standard_error=error)
 
 
 def _p_value(gained: int, lost: int, method: str) -> float:

@@ -178,8 +178,7 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
     if not math.isnan(test.low):
         interval = replace(interval, low=test.low, high=test.high, standard_error=test.standard_error, reason="")
     statistic = math.copysign(_deviate(test.p_value), number.difference)
-    changed = {"p_value": test.p_value, "test": test.test, "null": test.null, "statistic": statistic}
-    return replace(number, interval=interval, **changed)
+    return replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null, statistic=statistic)
 
 
 def _deviate(p_value: float) -> float:

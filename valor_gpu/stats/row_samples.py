@@ -149,8 +149,9 @@ class RowSample(Resampled):
         )
         mine, others = (side._rows(place) for side, place in zip((self, other), places))
         masks = {name: mine[name] & others[name] for name in mine if name in others}
-        lost = {name: self._arrivals.arrived - int(mask.sum()) for name, mask in masks.items() if not mask.all()}
-        if not lost and len(both) == self.units == other.units:
+        either = self.units + other.units - len(both)
+        lost = {name: either - kept for name, mask in masks.items() if (kept := int(mask.sum())) < either}
+        if not lost:
             return Shared(self, {}, {})
         return self._only(places[0], masks, lost)
 

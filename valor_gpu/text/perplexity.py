@@ -12,7 +12,6 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.default_device import device_free
-from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._token_losses_reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
@@ -20,6 +19,7 @@ from valor_gpu.ops.error_codes import raise_error, raise_or_defer
 from valor_gpu.ops.token_losses import describe_token, sum_token_losses, total_loss
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, summed
+from valor_gpu.stats.resample import refusing
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 _MOST_TOKENS = 2**33  # with as many, no sum leaves int64
+_SUMS_ALONE = (
+    "intervals and comparisons need a number of every text but Perplexity keeps sums of tokens: compare the cross"
+    " entropy of each text by valor_gpu.stats.compare_paired"
+)
 
 
 @dataclass(frozen=True)
@@ -115,11 +119,6 @@ class Perplexity(Metric[TokenSums]):
         Raises:
             InputError: ``intervals`` is given.
         """
-        if intervals is not None:
-            raise InputError(
-                "intervals need a number of every text but Perplexity keeps sums of tokens: resample the cross entropy"
-                " of each text, as rows of valor_gpu.stats.row_samples.RowSample"
-            )
         with self.synced_state() as state:
             sums, seen = state.sums.tolist(), int(state.seen)
         entropy, perplexity = _numbers(sums)
@@ -133,7 +132,8 @@ class Perplexity(Metric[TokenSums]):
             reasons = {"perplexity": "it is larger than float64 can hold"}
         counts = {"tokens": sums[0], "ignored": seen - sums[0], "impossible": sums[3]}
         signature = Signature({"metric": "Perplexity", "ignore_index": self.ignore_index})
-        return Result(values, signature, counts, reasons)
+        result = Result(values, signature, counts, reasons, state=refusing(_SUMS_ALONE))
+        return result if intervals is None else result.with_intervals(intervals)
 
     def _describe_error(self, code: int) -> str:
         return f"{describe_token(code)} (the tokens of its batch in one row)"
