@@ -39,8 +39,8 @@ def test_code_runs_and_gives_the_output_below_it(block: int, tmp_path: Path, mon
 
 def test_the_first_screen_is_an_install_line_a_paste_and_a_picture() -> None:
     first = README.split("## Which API should I use?")[0]
-    assert re.findall(r"```(\w+)\n", first) == ["bash", *["python", "text"] * 3]
-    assert "pip install" in first and all(len(code.splitlines()) <= 8 for code, _ in PYTHON[:2]) and len(PYTHON) == 9
+    assert re.findall(r"```(\w+)\n", first) == ["bash", *["python", "text"] * 4]
+    assert "pip install" in first and all(len(code.splitlines()) <= 8 for code, _ in PYTHON[:2]) and len(PYTHON) == 10
     pictures = re.findall(r"!\[.+?\]\((.+?)\)", README)
     assert first.count("](docs/images") == 2 and len(pictures) == 5
     assert all((ROOT / picture).stat().st_size < 200_000 for picture in pictures)

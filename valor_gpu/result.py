@@ -155,11 +155,12 @@ class Result(Analysed):
             own["_provenance"] = read_only(given() if callable(given) else given)
         return dict(plain(own["_provenance"]))
 
-    def with_intervals(self, intervals: int | Bootstrap = 1000) -> Result:
+    def with_intervals(self, intervals: int | str | Bootstrap = 1000) -> Result:
         """Returns this result with an interval beside every number that has one; nothing is matched or judged again.
 
         Args:
-            intervals: replicates of the bootstrap, or all of its choices.
+            intervals: replicates of the bootstrap, all of its choices, or the method ``delong``, ``wilson`` or
+                ``clopper_pearson``.
 
         Raises:
             InputError: the result does not know the state that it came from: it was read from a file, or its metric

@@ -26,9 +26,9 @@ from valor_gpu.exports.files import file_text, parts_of, write_bytes
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.signature import Signature
 from valor_gpu.result import Result
+from valor_gpu.store.states import MAGIC
 
 VERSION = 1
-_MAGIC = b"VALORSF\n"
 _PREFIX = struct.Struct("<8sIQ")  # magic, format version, bytes of the head
 _DIGEST = 32
 _LEVEL = 1  # of zlib: a fifth of the time of 6 for about the same size of detection records
@@ -130,7 +130,7 @@ def state_bytes(file: StateFile) -> bytes:
         "arrays": {name: {**about, "bytes": len(data)} for name, (about, data) in stored.items()},
     }
     text = json.dumps(head, allow_nan=False, separators=(",", ":")).encode()
-    parts = [_PREFIX.pack(_MAGIC, VERSION, len(text)), text, *(data for _, data in stored.values())]
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(text)), text, *(data for _, data in stored.values())]
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part)
@@ -165,7 +165,7 @@ def read_state(path: str | os.PathLike[str]) -> StateFile:
         OSError: the file cannot be read.
     """
     with open(path, "rb") as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
+        if file.read(len(MAGIC)) != MAGIC:
             raise _refused(os.fspath(path), "is another kind of file")
         file.seek(0)
         return parse_state(file.read(), os.fspath(path))
@@ -174,7 +174,7 @@ def read_state(path: str | os.PathLike[str]) -> StateFile:
 def is_state(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as state files do."""
     with open(path, "rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
+        return file.read(len(MAGIC)) == MAGIC
 
 
 def parse_state(data: bytes, name: str) -> StateFile:
@@ -187,7 +187,7 @@ def parse_state(data: bytes, name: str) -> StateFile:
     Raises:
         InputError: see :func:`read_state`.
     """
-    if data[: len(_MAGIC)] != _MAGIC:
+    if data[: len(MAGIC)] != MAGIC:
         raise _refused(name, "is another kind of file")
     if len(data) < _PREFIX.size + _DIGEST:
         raise _refused(name, "is cut off")

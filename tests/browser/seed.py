@@ -89,6 +89,38 @@ class Shelves:
         )
 
 
+def boxes(shift: float) -> Any:
+    """Detections of thirty images, each with two objects of two classes; ``shift`` moves them, in pixels."""
+    import contextlib
+    import io
+
+    from valor_gpu.coco import COCO, COCOeval
+
+    draw = random.Random(3)
+    names = ["shelf", MARKUP]
+    truth: dict[str, Any] = {
+        "images": [{"id": i, "width": 100, "height": 80, "file_name": f"{i}.jpg"} for i in range(1, 31)],
+        "categories": [{"id": i, "name": name} for i, name in enumerate(names, 1)],
+        "annotations": [],
+    }
+    found = []
+    for i in range(60):
+        box = [draw.randint(0, 50), draw.randint(0, 40), 20, 20]
+        at = {"image_id": i // 2 + 1, "category_id": i % 2 + 1}
+        truth["annotations"].append({"id": i + 1, **at, "bbox": box, "area": 400, "iscrowd": 0})
+        moved = [box[0] + shift * draw.random(), box[1] + shift * draw.random(), 20, 20]
+        found.append({**at, "bbox": moved, "score": draw.random()})
+    with contextlib.redirect_stdout(io.StringIO()):
+        ground_truth = COCO()
+        ground_truth.dataset = truth
+        ground_truth.createIndex()
+        evaluation = COCOeval(ground_truth, ground_truth.loadRes(found), "bbox")
+        evaluation.evaluate()
+        evaluation.accumulate()
+        evaluation.summarize()
+    return evaluation
+
+
 def main(path: Path) -> None:
     """Fills the store: two runs to compare, conversations, and one that stopped."""
     from valor_gpu import evaluate
@@ -116,6 +148,8 @@ def main(path: Path) -> None:
     )
     with Store(path) as store:
         store.save(Shelves(), "Shelves", tags={"model": "m"}, data={"source": "shelves.json"})
+        for shift, name in ((4.0, "Boxes"), (8.0, "Moved")):
+            store.save(boxes(shift), name, data={"source": "boxes.json"})
         run = store.create_run(
             "Stopped early", {"version": 1, "evaluators": [], "data": {"source": "x.csv", "rows": 9}}
         )

@@ -32,6 +32,7 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "stopped": lambda ids: f"/runs/{ids['Stopped early']}",
     "row": lambda ids: f"/runs/{ids['two']}/rows/10",
     "compare": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}",
+    "vision comparison": lambda ids: f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}",
     "compare choice": lambda ids: f"/compare?runs={ids['one']}",
     "metric": lambda ids: "/metrics/gpt_groundedness",
     "vision": lambda ids: f"/runs/{ids['Shelves']}/vision?sort=-map",
@@ -55,6 +56,9 @@ def tab(site: Site) -> Iterator[Tab]:
 @pytest.mark.parametrize("name", PAGES)
 def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
     page = tab.open(PAGES[name](runs))
+    page.locator('meta[http-equiv="refresh"]').wait_for(
+        state="detached"
+    )  # tests of a comparison go on in the background
     assert axe(page) == []
     assert sideways(page) == 0
     page.emulate_media(color_scheme="dark")
@@ -101,7 +105,7 @@ def stops(page: Page, most: int = 400) -> list[tuple[str, bool]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["runs", "open row", "compare", "compare choice"])
+@pytest.mark.parametrize("name", ["runs", "open row", "compare", "vision comparison", "compare choice"])
 def test_tab_key_reaches_every_control(tab: Tab, runs: dict[str, str], name: str) -> None:
     page = tab.open(PAGES[name](runs))
     found = stops(page)

@@ -200,7 +200,7 @@ def test_choices_are_checked() -> None:
     given = Bootstrap(10, seed=5)
     assert Bootstrap.of(given) is given and Bootstrap.of(70).replicates == 70
     for odd in (True, 10.0, "10", None):
-        with pytest.raises(InputTypeError, match="intervals must be a number of replicates or a Bootstrap but is"):
+        with pytest.raises(InputTypeError, match="intervals must be a number of replicates, a method or a Bootstrap"):
             Bootstrap.of(odd)  # type: ignore[arg-type]
 
 

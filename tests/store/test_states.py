@@ -71,6 +71,22 @@ def test_a_run_without_a_state_says_how_to_get_one(store: Store) -> None:
         compare(run, run)
 
 
+def test_a_metric_gives_its_run_a_state(store: Store, tmp_path: Path) -> None:
+    import torch
+
+    from valor_gpu.classification import Accuracy
+
+    metric = Accuracy(num_classes=2, average="micro", keep_rows=True)
+    metric.update(torch.tensor([0, 1, 1, 0]), torch.tensor([0, 1, 0, 1]))
+    metric.save_state(tmp_path / "a.state")
+    run = store.save(metric.result(), "a", state=tmp_path / "a.state")
+    assert compare(run, metric, replicates=10).values["difference"]["Accuracy"] == 0
+    (tmp_path / "b.state").write_text("{}")
+    with pytest.raises(InputError, match=r"state must be a file that save_state wrote but .*b\.state is another kind"):
+        store.save(metric.result(), "b", state=tmp_path / "b.state")
+    assert [each.name for each in store.runs()] == ["a"]
+
+
 def test_purging_a_run_takes_its_state_away(store: Store) -> None:
     runs = [store.save(evaluation(), name) for name in "ab"]
     runs[0].delete()

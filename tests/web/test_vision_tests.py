@@ -80,8 +80,8 @@ def test_a_page_does_not_wait_for_tests(tmp_path: Path, ids: list[str], monkeypa
     site = client(tmp_path / "s.sqlite")
     found = site.get(address(ids))
     words = text_of(found)
-    assert 'http-equiv="refresh"' in found.text and "B is being tested against A" in words
-    assert "F is being tested against A" in words, "more than are worked on at once wait for their turn"
+    assert 'http-equiv="refresh"' in found.text and "B, C, D, E, F are being tested against A" in words
+    assert "refresh" not in site.get(address(ids) + "&still=1").text
     assert "AP 0.500 0.600 +0.100" in words, "plain numbers stand there meanwhile"
     go.set()
     words = text_of(waited(site, address(ids)))

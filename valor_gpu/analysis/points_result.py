@@ -62,7 +62,7 @@ class OperatingPoints(Result):
     def __init__(self, result: Result, f_name: str, pooled: Ranking, rankings: Mapping[str, Ranking]) -> None:
         vars(self).update(vars(result), _f_name=f_name, _pooled=pooled, _rankings=rankings)
 
-    def with_intervals(self, intervals: int | Bootstrap = 1000) -> OperatingPoints:
+    def with_intervals(self, intervals: int | str | Bootstrap = 1000) -> OperatingPoints:
         """Returns these points with an interval beside every number; thresholds are chosen anew in every replicate.
 
         Args:

@@ -91,13 +91,14 @@ class RankingMetric(ScoreMetric):
         ranking = self._ranking_values(state)
         return self._average(ranking.value, ranking.positives).float()
 
-    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+    def result(self, intervals: int | str | Bootstrap | None = None) -> Result:
         """Returns the number in float64, by class, with bounds where it comes from a histogram, and counts.
 
         Args:
             intervals: also give the interval of the number, from so many replicates, or by all choices of a bootstrap.
                 Exact numbers of each replicate have the bits of those of rows that stand as often as they are drawn;
-                they are computed on the CPU. With ``max_fpr`` one replicate is computed after another.
+                they are computed on the CPU. With ``max_fpr`` one replicate is computed after another. ``delong``: the
+                intervals of :func:`valor_gpu.stats.delong` of areas under exact ROC curves, without replicates.
 
         Raises:
             InputError: ``intervals`` is given, and a histogram holds sums of weights.

@@ -165,7 +165,7 @@ class RatioMetric(TaskMetric[ClassCounts]):
         value = self._value(self._outcomes(self.state()), None)
         return value.float() if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, np.float32))
 
-    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+    def result(self, intervals: int | str | Bootstrap | None = None) -> Result:
         """Returns the value in float64, the value of every class, and the counts behind them.
 
         ``per_class``, ``tp``, ``fp``, ``fn``, ``tn`` and ``support`` are arrays ``[C]``, in the binary task numbers. A

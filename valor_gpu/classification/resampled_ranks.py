@@ -18,6 +18,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.clusters import codes_by_name
+from valor_gpu.stats.placed_areas import PlacedAreas, ScoredRows
 from valor_gpu.stats.ranks import mid_ranks
 from valor_gpu.stats.resample import Floats, Resampled, holders, sides_of_labels
 from valor_gpu.stats.units import Units, dense_ranks
@@ -25,6 +26,9 @@ from valor_gpu.stats.units import Units, dense_ranks
 if TYPE_CHECKING:
     from valor_gpu.classification.ranking_metrics import RankingMetric
     from valor_gpu.stats.draws import Draws
+    from valor_gpu.stats.intervals import Interval
+    from valor_gpu.stats.paired_test import PairedTest
+    from valor_gpu.stats.units import Pairing
 
 _BYTES = 1 << 25  # of weights that are held at a time
 _MOST_AT_A_TIME = 512
@@ -169,6 +173,37 @@ class ResampledRanks(ResampledScores):
         found._ranked = self._stacked(other)
         found._set_units(self.units + other.units)
         return found
+
+    def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> Mapping[str, PairedTest]:
+        """Returns the tests of DeLong of ROC areas of rows of equal weight."""
+        if not isinstance(other, ResampledRanks) or not (self._has_placements and other._has_placements):
+            return {}
+        clustered = pairing.drawn < pairing.units
+        mine, its = (side._placed(codes, clustered) for side, codes in zip((self, other), pairing.codes))
+        return mine.tests(its, confidence)
+
+    def analytic(self, method: str, clusters: NDArray[np.int64] | None, confidence: float) -> Mapping[str, Interval]:
+        """Returns the intervals of DeLong of ROC areas of rows of equal weight."""
+        if method != "delong" or not self._has_placements:
+            return {}
+        codes = np.arange(self.units) if clusters is None else clusters
+        return self._placed(codes, clusters is not None).intervals(confidence)
+
+    @property
+    def _has_placements(self) -> bool:
+        return not self._metric._row and self._ranked.weight is None
+
+    def _placed(self, codes: NDArray[np.int64], clustered: bool) -> PlacedAreas:
+        scores, target = self._ranked.scores.double().numpy(), self._ranked.target.numpy()
+        classes, counted = scores.shape[1], None
+        if target.ndim == 1:
+            held = target[:, None] == np.arange(classes)
+        else:
+            held = target == 1
+            counted = None if self._ranked.ignore_index is None else target != self._ranked.ignore_index
+        names = [self._name] if self._classes == 1 else [f"per_class/{c}" for c in range(classes)]
+        mean = self._name if self._classes > 1 and self._metric.average == "macro" else ""
+        return PlacedAreas(ScoredRows(scores, held, counted, names, mean), codes, clustered)
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu.classification.class_counts import ClassCounts, decided, predicted_classes
+from valor_gpu.classification.row_trials import trials_of
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task
 from valor_gpu.reduce.ratios import Outcomes
@@ -20,12 +21,15 @@ from valor_gpu.state import check_elements, check_rows, joined
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.counts import ResampledCounts, ResampledParts
 from valor_gpu.stats.resample import Floats, Resampled, holders
+from valor_gpu.stats.trials import tests_of_trials
 from valor_gpu.stats.units import Units
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ratio_base import RatioMetric
     from valor_gpu.stats.counts import Counts, Proportions
     from valor_gpu.stats.draws import Draws
+    from valor_gpu.stats.paired_test import PairedTest
+    from valor_gpu.stats.units import Pairing
 
 _IGNORED = -1
 _TN, _FP, _FN, _TP = range(4)  # 2 x true + predicted
@@ -160,6 +164,13 @@ class ResampledRows(Resampled):
         found._swapped, found._cells_do = True, False
         found._set_codes(np.concatenate([side._kinds[side._kind_of] for side in (self, other)]))
         return found
+
+    def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> Mapping[str, PairedTest]:
+        """Returns the tests of McNemar of numbers that are proportions of the same rows for both models."""
+        if not isinstance(other, ResampledRows):
+            return {}
+        sides = (trials_of(side._metric, side._kinds[side._kind_of], side.proportions()) for side in (self, other))
+        return tests_of_trials(next(sides), next(sides), pairing, confidence)
 
     def _of_units(self, each: NDArray[Any]) -> NDArray[Any]:
         """What rows have, such as clusters or weights, of the rows that count; a pairing is of these alone."""

@@ -9,13 +9,15 @@ from valor_gpu._lazy import lazy_names
 if TYPE_CHECKING:
     from valor_gpu.comparison.compare import compare
     from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison.comparisons import Comparisons
 
-__all__ = ["ComparisonResult", "compare"]
+__all__ = ["ComparisonResult", "Comparisons", "compare"]
 
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
         "ComparisonResult": "valor_gpu.comparison.comparison_result",
+        "Comparisons": "valor_gpu.comparison.comparisons",
         "compare": "valor_gpu.comparison.compare",
     },
 )

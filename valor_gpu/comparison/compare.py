@@ -12,7 +12,7 @@ from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.comparison.families import SLICES, Path, adjusted, path_of
 from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
-from valor_gpu.comparison.sides import Side, side_of
+from valor_gpu.comparison.sides import Side, side_of, text_run
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.stats.intervals import Bootstrap
@@ -49,8 +49,8 @@ def compare(
     and counted as ``left_out_of_<number>``.
 
     Args:
-        first: the model that is there: a result of this process, a metric, an evaluation, or the path of a state file;
-            or a mapping of names to two models and more, which is then the only model argument.
+        first: the model that is there: a result of this process, a metric, an evaluation, the path of a state file, or
+            a stored run; or a mapping of names to two models and more, which is then the only model argument.
         second: the model that may replace it; likewise.
         others: further models; likewise.
         baseline: the model that each other one is compared with, one of those given, or its name in a mapping. None:
@@ -59,7 +59,8 @@ def compare(
         permutations: how many; None: as many as replicates, 0: none.
         confidence: of the intervals, above 0 and below 1.
         seed: of the draws.
-        clusters: of the units, which are drawn and swapped as a whole; see :class:`valor_gpu.stats.Bootstrap`.
+        clusters: of the units, which are drawn and swapped as a whole; see :class:`valor_gpu.stats.Bootstrap`. Of runs
+            of texts it is a column of their data.
         adjust: p-values are adjusted over the classes of a number, over slices, and over pairs of models: ``max_t`` by
             step-down maxima of the same replicates, ``holm``, or for the false discovery rate ``benjamini_hochberg``
             and ``benjamini_yekutieli``.
@@ -103,11 +104,16 @@ def compare(
         raise InputError("by must name columns of the table but is None")
     models = _models(first, second, others)
     pairs = _pairs(models, baseline)
-    sides = [side_of(model, name) for name, model in models.items()]
-    results = _results(sides, pairs, clusters, choices, None if by is None else (table, by))
+    if any(text_run(model) is not None for model in models.values()):
+        from valor_gpu.comparison.text_runs import compare_text_runs
+
+        results = compare_text_runs(models, pairs, clusters, choices, by is not None)
+    else:
+        sides = [side_of(model, name) for name, model in models.items()]
+        results = _results(sides, pairs, clusters, choices, None if by is None else (table, by))
     if len(results) == 1:
         return results[0]
-    names = [side.name for side in sides]
+    names = list(models)
     return Comparisons({f"{names[two]} vs {names[one]}": each for (one, two), each in zip(pairs, results)})
 
 

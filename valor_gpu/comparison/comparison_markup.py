@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from valor_gpu.comparison.comparison_result import ComparisonResult
 
 MOST_CLASSES = 20
-"""Classes that are seen before the others are unfolded."""
+"""Classes that are seen before the others are unfolded; of those that are not tested none, unless all are."""
 
 
 def comparison_element(result: ComparisonResult) -> str:
@@ -60,7 +60,7 @@ def family_table(family: Family, result: ComparisonResult, names: tuple[str, str
         heading="class" if family.plural == "classes" else "slice",
         p_name="adjusted p",
         confidence=confidence_of(result),
-        most=MOST_CLASSES,
+        most=min(MOST_CLASSES, len(family.tested)) or MOST_CLASSES,
         rest=family.plural,
     )
 

@@ -73,12 +73,22 @@ def adjusted(pairs: Sequence[Numbers], adjust: str) -> list[dict[Path, float]]:
     return found
 
 
+def adjust_p_values(p_values: Sequence[float], adjust: str) -> list[float]:
+    """Adjusts p-values that come without replicates.
+
+    Args:
+        p_values: NaN where there is none.
+        adjust: of :data:`valor_gpu.comparison.choices.ADJUSTMENTS` but ``max_t``.
+    """
+    return _BY_P[adjust](p_values)
+
+
 def _adjusted(numbers: Sequence[PairedNumber], adjust: str) -> list[float]:
     p_values = [number.p_value for number in numbers]
     if len(numbers) == 1:
         return p_values
     if adjust in _BY_P:
-        return _BY_P[adjust](p_values)
+        return adjust_p_values(p_values, adjust)
     count = max((len(number.deviations) for number in numbers if number.deviations is not None), default=1)
     lost = np.full(count, math.nan)
     deviations = np.stack([lost if number.deviations is None else number.deviations for number in numbers])

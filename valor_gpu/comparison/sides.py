@@ -79,6 +79,16 @@ def side_of(given: Any, name: str) -> Side:
     return Side(name, result, state() if callable(state) else state, notes)
 
 
+def text_run(given: Any) -> Run | None:
+    """Returns the run of a stored evaluation of texts, or of the result of one; None of anything else.
+
+    Args:
+        given: a model of a comparison.
+    """
+    run = getattr(given, "run", given)
+    return run if isinstance(run, Run) and run.config.get("kind") not in VISION else None
+
+
 def shared_sides(first: Side, second: Side) -> tuple[Side, Side]:
     """Returns sides whose numbers are of the units that both models have them for.
 

@@ -77,8 +77,8 @@ def load_run(run: Run) -> LoadedState:
     content = state_of(run)
     if content is None:
         raise InputError(
-            f"{name} must know what its numbers came from but has no state file, since an older version saved it, or a"
-            " result without a state: save it again with --store"
+            f"{name} must know what its numbers came from but has no state file: save it again with"
+            " --store, or with state= of Store.save"
         )
     return loaded_state(parse_state(content, name), name)
 

@@ -66,7 +66,7 @@ def interval_lines(intervals: Intervals) -> Iterator[str]:
     if not intervals.choices:
         return
     first = next((name for name, each in intervals.items() if exists(each)), None)
-    if first is not None:
+    if first is not None and intervals.choices.get("replicates"):
         yield _bias_text(first, intervals[first])
     yield choices_text(intervals.choices, first)
 
@@ -93,6 +93,8 @@ def choices_text(choices: Mapping[str, Any], name: str | None) -> str:
         >>> choices = {"replicates": 1000, "confidence": 0.95, "seed": 0, "target": "expected", "method": "normal"}
         >>> print(choices_text({**choices, "unit": "images", "units": 5000}, "map"))
         95% intervals of E[map] at 5,000 images: 1,000 replicates of images, method normal, seed 0
+        >>> print(choices_text({"confidence": 0.95, "method": "delong", "unit": "rows", "units": 500}, "AUROC"))
+        95% intervals of E[AUROC] at 500 rows: method delong
     """
     unit, units = choices.get("unit") or "rows", choices.get("units") or 0
     what, at = f"E[{name}]", "at"
@@ -101,9 +103,11 @@ def choices_text(choices: Mapping[str, Any], name: str | None) -> str:
     if name is None:
         return f"no number has an interval at {units:,} {unit.removesuffix('s') if units == 1 else unit}"
     drawn = f"{choices['clusters']:,} clusters of {unit}" if choices.get("clusters") else unit
+    whole = f"{100 * (choices.get('confidence') or math.nan):g}% intervals of {what} {at} {units:,} {unit}:"
+    if "replicates" not in choices:
+        return f"{whole} method {_method_text(choices)}" + (f", {drawn}" if choices.get("clusters") else "")
     return (
-        f"{100 * (choices.get('confidence') or math.nan):g}% intervals of {what} {at} {units:,} {unit}:"
-        f" {choices.get('replicates') or 0:,} replicates of {drawn}, method {_method_text(choices)},"
+        f"{whole} {choices.get('replicates') or 0:,} replicates of {drawn}, method {_method_text(choices)},"
         f" seed {choices.get('seed')}"
     )
 

@@ -18,13 +18,18 @@ from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.report.classify import OF_CLASSES
 from valor_gpu.stats.clusters import codes_by_name
+from valor_gpu.stats.placed_areas import PlacedAreas, ScoredRows
 from valor_gpu.stats.resample import Floats, Resampled, sides_of_labels
+from valor_gpu.stats.trials import Trials, tests_of_trials
 from valor_gpu.stats.units import Units, dense_ranks
 
 if TYPE_CHECKING:
     from valor_gpu.classification.array_numbers import Areas
     from valor_gpu.stats.counts import Proportions
     from valor_gpu.stats.draws import Draws
+    from valor_gpu.stats.intervals import Interval
+    from valor_gpu.stats.paired_test import PairedTest
+    from valor_gpu.stats.units import Pairing
 
 AREAS = ("roc_auc", "average_precision")
 _PROPORTIONS = ("precision", "recall")
@@ -141,6 +146,51 @@ class ClassifiedRows(Resampled):
             target = np.concatenate([side.target for side in ranked])
             found._predictions, found._areas = replace(ranked[0], target=target, scores=scores), self._areas.of_ranks()
         return found
+
+    def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> Mapping[str, PairedTest]:
+        """Returns the tests of McNemar of accuracy and recall, and those of DeLong of areas under ROC curves."""
+        if not isinstance(other, ClassifiedRows):
+            return {}
+        found = dict(tests_of_trials(self._trials(), other._trials(), pairing, confidence))
+        if self._areas is not None and other._areas is not None:
+            clustered = pairing.drawn < pairing.units
+            mine, its = (side._placed(codes, clustered) for side, codes in zip((self, other), pairing.codes))
+            found |= mine.tests(its, confidence)
+        return found
+
+    def analytic(self, method: str, clusters: NDArray[np.int64] | None, confidence: float) -> Mapping[str, Interval]:
+        """Returns the intervals of DeLong of areas under ROC curves, or those of proportions."""
+        if method != "delong":
+            return super().analytic(method, clusters, confidence)
+        if self._areas is None:
+            return {}
+        codes = np.arange(self.units) if clusters is None else clusters
+        return self._placed(codes, clusters is not None).intervals(confidence)
+
+    def _trials(self) -> dict[str, Trials]:
+        """Trials of the numbers that are proportions of rows whatever is predicted."""
+        true, decided = np.divmod(self._cells, self._sides)
+        right = true == decided
+        found = {"accuracy": Trials(right, np.ones_like(right))}
+        if self._average == "micro" and not self._binary:
+            found |= dict.fromkeys(_PROPORTIONS, found["accuracy"])
+        held = {name: true == place for place, name in enumerate(self._names)}
+        if self._binary:
+            positive = held[self._names[1]]
+            return found | {"recall": Trials(right & positive, positive)}
+        return found | {f"recall_per_class/{name}": Trials(right & mine, mine) for name, mine in held.items()}
+
+    def _placed(self, codes: NDArray[np.int64], clustered: bool) -> PlacedAreas:
+        assert self._areas is not None
+        scores = np.asarray(self._areas.ranked(self._predictions).scores)
+        of = self._predictions.target
+        if self._binary:
+            return PlacedAreas(ScoredRows(scores[:, None], (of == 1)[:, None], None, ["roc_auc"]), codes, clustered)
+        held = of[:, None] == np.arange(self._sides)
+        pooled = self._average == "micro"
+        names = ["roc_auc"] if pooled else [f"roc_auc_per_class/{name}" for name in self._names]
+        mean = "roc_auc" if self._average == "macro" else ""
+        return PlacedAreas(ScoredRows(scores, held, None, names, mean), codes, clustered)
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""

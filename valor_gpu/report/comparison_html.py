@@ -57,8 +57,7 @@ def comparison_report(result: ComparisonResult, heading: str = "Is the second mo
     parts.append(("choices", "Choices", _choice_section(result)))
     made = f"Made by valor_gpu {versions()['valor_gpu']}. A middle dot is a number that does not exist."
     foot = tag("footer", made, class_="small dim")
-    head = joined([_head(result, found, heading), *(warning(note) for note in notes_of(result))])
-    return page(f"{heading} · comparison", "Comparison", parts, head, foot, _STYLE)
+    return page(f"{heading} · comparison", "Comparison", parts, _head(result, found, heading), foot, _STYLE)
 
 
 def write_comparison(path: str | os.PathLike[str], result: ComparisonResult, heading: str | None = None) -> None:
@@ -104,7 +103,8 @@ def _number_section(found: Compared, result: ComparisonResult) -> Html:
         for words, of in [title(name)]
         if words != name
     )
-    notes = [tag("p", named, class_="small dim")] if named else []
+    said = [text for text in (named, *(f"Note: {note}" for note in notes_of(result))) if text]
+    notes = [tag("p", text, class_="small dim") for text in said]
     return section("numbers", "Numbers", number_table(found, result), *notes, note="differences are second less first")
 
 

@@ -190,7 +190,9 @@ class Draws:
         """Bit ``d`` of a replicate, from the least of its first word: 1 draws the second of pair ``d``."""
         pairs = self.drawn // 2
         blocks = -(-pairs // _BITS)
-        words = [self._words(blocks, self.first + column) for column in range(self.count)]
-        octets = np.array(words, "<u4").reshape(self.count, 4 * blocks).view(np.uint8)
+        counter = np.zeros((self.count, blocks, 4), np.uint32)
+        counter[..., 0], counter[..., 2] = np.arange(blocks), self.first + np.arange(self.count)[:, None]
+        counter[..., 3] = KINDS.index("swap")
+        octets = philox(counter, self.seed).astype("<u4").reshape(self.count, 4 * blocks).view(np.uint8)
         bits = np.unpackbits(octets, axis=1, count=pairs, bitorder="little").T
         return np.concatenate((1 - bits, bits))

@@ -88,7 +88,8 @@ class Bootstrap:
         clusters: units that belong together (frames of a video, images of a patient), which are drawn as a whole: a
             mapping of the id of every unit to its cluster, or the cluster of every unit in their order. None: each unit
             stands alone. An array, tensor or column of a table serves as a sequence.
-        method: of the ends; None: the default of the family of metrics.
+        method: of the ends; None: the default of the family of metrics. ``delong`` (areas under ROC curves), ``wilson``
+            and ``clopper_pearson`` (proportions) take no replicates.
 
     Raises:
         InputError: a choice is out of its range, or a unit has no cluster: None or NaN.
@@ -115,12 +116,16 @@ class Bootstrap:
             vars(self)["clusters"] = _named_clusters(self.clusters)
 
     @classmethod
-    def of(cls, intervals: int | Bootstrap) -> Bootstrap:
-        """Returns the choices that the argument ``intervals`` stands for: replicates, or all of them."""
+    def of(cls, intervals: int | str | Bootstrap) -> Bootstrap:
+        """Returns the choices that the argument ``intervals`` stands for: replicates, a method, or all of them."""
         if isinstance(intervals, Bootstrap):
             return intervals
+        if isinstance(intervals, str):
+            return cls(method=intervals)
         if isinstance(intervals, bool) or not isinstance(intervals, int):
-            raise InputTypeError(f"intervals must be a number of replicates or a Bootstrap but is {intervals!r}")
+            raise InputTypeError(
+                f"intervals must be a number of replicates, a method or a Bootstrap but is {intervals!r}"
+            )
         return cls(intervals)
 
 

@@ -30,6 +30,13 @@ replacement, which vary as much. ``percentile``: their quantiles. ``basic``: tho
 the number plus or minus their spread. ``bias``: about the number less the bias that they show. ``root``: if the bias
 falls as the root of the units. ``logit``: normal on the scale of log odds, unless a replicate is below 0 or above 1.
 ``bca``, ``skewed``: with the skewness taken out that samples without a share of the units show."""
+ANALYTIC = {
+    "delong": "areas under exact ROC curves of rows of equal weight, of classes and of their mean",
+    "wilson": "proportions of rows, such as accuracy",
+    "clopper_pearson": "proportions of rows, such as accuracy",
+}
+"""Ways to make an interval without replicates, and of which numbers. ``delong``: by the variance of DeLong on the scale
+of log odds; ``wilson``: the score interval; ``clopper_pearson``: the exact one, which is wider."""
 DELETED = ("bca", "skewed", "half_skewed")
 """Methods that need samples without a share of the units."""
 FEW_UNITS = 20

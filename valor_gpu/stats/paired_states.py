@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from valor_gpu.stats.methods import (
     too_few_units,
     used_replicates,
 )
+from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, collected, jackknife
 from valor_gpu.stats.units import Pairing
 
@@ -148,6 +150,7 @@ def paired_numbers(
     lost = _lost_classes(drawn)
     refused = {**states[0].refused(), **states[1].refused()}
     supports = _least(*(state.supports(codes) for state, codes in zip(states, pairing.codes)))
+    tests = {} if choices.method else states[0].paired_tests(states[1], pairing, choices.confidence)
     made = {}
     for name in names:
         method = methods[name]
@@ -162,8 +165,26 @@ def paired_numbers(
         half = whole if method.startswith("half") else None
         sample = Replicates(whole, half, found.get("delete", {}).get(name), supports.get(name))
         number = _paired(pair, method, sample, choices.confidence, pairing.unit)
+        number = _tested(number, tests.get(name))
         made[name] = replace(number, interval=_within(number.interval, states[0].range_of(name), lost.get(name)))
     return made
+
+
+def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
+    """The number with the test that is made for it, and with its interval, so that both decide alike."""
+    if test is None or math.isnan(test.p_value) or number.interval.reason not in ("", EQUAL, SAME):
+        return number
+    interval = number.interval
+    if not math.isnan(test.low):
+        interval = replace(interval, low=test.low, high=test.high, standard_error=test.standard_error, reason="")
+    statistic = math.copysign(_deviate(test.p_value), number.difference)
+    changed = {"p_value": test.p_value, "test": test.test, "null": test.null, "statistic": statistic}
+    return replace(number, interval=interval, **changed)
+
+
+def _deviate(p_value: float) -> float:
+    """The standard errors that have this p-value under the normal distribution."""
+    return -NormalDist().inv_cdf(p_value / 2) if p_value > 0 else math.inf
 
 
 def _without(pair: tuple[float, float], reason: str) -> PairedNumber:

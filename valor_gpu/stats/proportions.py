@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from valor_gpu.checks import check_int, check_number
+from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError
+from valor_gpu.stats.distributions import exact_ends
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,16 @@ class Proportion:
     reason: str = ""
 
 
-def pass_rate(successes: int, n: int, confidence: float = 0.95, effective: float | None = None) -> Proportion:
+METHODS = ("wilson", "clopper_pearson")
+
+
+def pass_rate(
+    successes: int,
+    n: int,
+    confidence: float = 0.95,
+    effective: float | None = None,
+    method: str = "wilson",
+) -> Proportion:
     """A proportion with the score interval of Wilson, which holds near 0 and 1 and for few trials.
 
     Args:
@@ -41,26 +51,36 @@ def pass_rate(successes: int, n: int, confidence: float = 0.95, effective: float
         confidence: above 0 and below 1.
         effective: number of independent trials that say as much as these do, where trials come in clusters; the
             interval is theirs. None: all are independent.
+        method: ``wilson``: close to the promised confidence on average; ``clopper_pearson``: never below it, and wider.
 
     Raises:
-        InputError: an argument out of its range.
+        InputError: an argument out of its range, or ``effective`` is given with ``clopper_pearson``.
 
     Source: Wilson, "Probable inference, the law of succession, and statistical inference" (1927); with an effective
     number of trials, Franco et al., "Comparative study of confidence intervals for proportions in complex sample
-    surveys" (2019).
+    surveys" (2019); Clopper and Pearson, "The use of confidence or fiducial limits illustrated in the case of the
+    binomial" (1934).
 
     Example:
         >>> found = pass_rate(9, 10)
         >>> found.rate, round(found.low, 4), round(found.high, 4)
         (0.9, 0.5958, 0.9821)
+        >>> exact = pass_rate(9, 10, method="clopper_pearson")
+        >>> round(exact.low, 4), round(exact.high, 4)
+        (0.555, 0.9975)
     """
     check_int("n", n)
     check_int("successes", successes)
     if successes > n:
         raise InputError(f"successes must be at most n={n} but got {successes}")
     z = normal_quantile(confidence)
+    check_choice("method", method, METHODS)
     if n == 0:
         return Proportion(math.nan, math.nan, math.nan, 0, 0, confidence, "there are no trials")
+    if method == "clopper_pearson":
+        if effective is not None:
+            raise InputError(f"effective must be None with method 'clopper_pearson' but got {effective}")
+        return Proportion(successes / n, *exact_ends(successes, n, confidence), successes, n, confidence)
     trials = float(n)
     if effective is not None:
         check_number("effective", effective, 1, n)

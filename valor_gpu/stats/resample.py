@@ -18,9 +18,19 @@ from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
-from valor_gpu.stats.methods import DELETED, EQUAL, METHODS, Replicates, default_method, interval_by, too_few_units
+from valor_gpu.stats.methods import (
+    ANALYTIC,
+    DELETED,
+    EQUAL,
+    METHODS,
+    Replicates,
+    default_method,
+    interval_by,
+    too_few_units,
+)
+from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.proportions import pass_rate
-from valor_gpu.stats.units import Units
+from valor_gpu.stats.units import Pairing, Units
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -139,6 +149,31 @@ class Resampled(ABC):
         """
         return None
 
+    def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> Mapping[str, PairedTest]:
+        """Returns tests of the differences of numbers that have one of their own, better than that of the bootstrap.
+
+        Args:
+            other: the state of the other model, of the same metric.
+            pairing: of the units of both.
+            confidence: of the intervals.
+
+        Returns:
+            Leaf names to tests; differences are of the other model less this one.
+        """
+        return {}
+
+    def analytic(self, method: str, clusters: Codes | None, confidence: float) -> Mapping[str, Interval]:
+        """Returns the intervals of the numbers that a method without replicates serves.
+
+        Args:
+            method: of :data:`valor_gpu.stats.methods.ANALYTIC`.
+            clusters: of the units; None: each stands alone.
+            confidence: of the intervals.
+        """
+        if method == "delong" or clusters is not None:
+            return {}
+        return {name: proportion_interval(*trials, confidence, method) for name, trials in self.proportions().items()}
+
 
 def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstrap) -> Intervals:
     """Computes the intervals of numbers.
@@ -149,8 +184,10 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
         choices: of the bootstrap.
     """
     if choices.method is not None:
-        check_choice("method", choices.method, METHODS)
+        check_choice("method", choices.method, (*METHODS, *ANALYTIC))
     clusters = None if choices.clusters is None else state.clusters(plain_clusters(choices.clusters))
+    if choices.method in ANALYTIC:
+        return _without_replicates(values, state, clusters, choices)
     draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=clusters)
     unit = state.unit if clusters is None else "clusters"
     refused, supports = state.refused(), state.supports(clusters)
@@ -186,6 +223,46 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
             **drawn,
         },
     )
+
+
+def _without_replicates(
+    values: Mapping[str, float], state: Resampled, clusters: Codes | None, choices: Bootstrap
+) -> Intervals:
+    """Intervals of the numbers that a method without replicates serves; the others say which numbers it does.
+
+    Raises:
+        InputError: it serves none of the numbers.
+    """
+    method = str(choices.method)
+    found = state.analytic(method, clusters, choices.confidence)
+    if not found.keys() & values.keys():
+        clustered = " without clusters" if clusters is not None and method != "delong" else ""
+        raise InputError(
+            f"method must be left out, for the bootstrap, but is {method!r}, which is for"
+            f" {ANALYTIC[method]}{clustered}: there are none"
+        )
+    sampled = {*found, *state.refused(), *state.replicates(Draws(state.units, 2))}  # not counts of rows, for example
+    other = Interval(reason=f"method {method!r} is for {ANALYTIC[method]}: leave it out for the bootstrap")
+    drawn = {} if clusters is None else {"clusters": int(clusters.max(initial=-1)) + 1}
+    made = {"confidence": choices.confidence, "target": choices.target, "method": method}
+    return Intervals(
+        {name: found.get(name, other) for name in values if name in sampled},
+        {**made, "unit": state.unit, "units": state.units, **drawn},
+    )
+
+
+def proportion_interval(successes: int, n: int, confidence: float, method: str) -> Interval:
+    """Computes the interval of a proportion of units.
+
+    Args:
+        successes: from 0 to ``n``.
+        n: number of units.
+        confidence: of the interval.
+        method: ``wilson`` or ``clopper_pearson``.
+    """
+    found = pass_rate(successes, n, confidence, method=method)
+    error = math.sqrt(found.rate * (1 - found.rate) / n) if n else math.nan
+    return Interval(found.low, found.high, error, reason=found.reason)
 
 
 def _too_few(name: str, state: Resampled, drawn: int, unit: str, choices: Bootstrap) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import codes_by_place
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.means import exact_mean
+from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.resample import Resampled, Shared
-from valor_gpu.stats.units import Units
+from valor_gpu.stats.trials import Trials, tests_of_trials
+from valor_gpu.stats.units import Pairing, Units
 from valor_gpu.stats.weighted_sums import weighted_sums
 
 Floats = NDArray[np.float64]
@@ -195,12 +198,34 @@ class RowSample(Resampled):
         ]
         return found
 
+    def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> dict[str, PairedTest]:
+        """Returns the tests of McNemar of means of rows whose scores are all 0 or 1."""
+        if not isinstance(other, RowSample):
+            return {}
+        found = tests_of_trials(self._trials(), other._trials(), pairing, confidence)
+        return {name: _scaled(test, self._scale) for name, test in found.items()}
+
+    def _trials(self) -> dict[str, Trials]:
+        found = {}
+        for name, given in self._given[0].items():
+            scores = given[self._order]
+            there = ~np.isnan(scores)
+            if bool(np.isin(scores[there], (0, 1)).all()):
+                found[name] = Trials(np.where(there, scores, 0), there)
+        return found
+
     def _both_columns(self) -> Floats:
         """Scores and, a column for each, whether they are there."""
         assert self._columns is not None
         names = len(self._names)
         there = np.broadcast_to(self._columns[:, names:], (self.units, names))
         return np.concatenate((self._columns[:, :names], there), 1)
+
+
+def _scaled(test: PairedTest, scale: float) -> PairedTest:
+    """The test of means times a scale."""
+    names = ("first", "second", "difference", "low", "high", "standard_error")
+    return replace(test, **{name: scale * getattr(test, name) for name in names})
 
 
 def _sorted_columns(scores: Mapping[str, Floats], order: Ints) -> Floats | None:

@@ -16,7 +16,7 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store.records import StoredRow, StoredScore
-from valor_gpu.store.states import keep_state, too_large
+from valor_gpu.store.states import content_of, keep_state, too_large
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -157,6 +157,7 @@ def save(
     tags: Mapping[str, Any] | None,
     data: Json,
     saved_by: str,
+    state: str | os.PathLike[str] | None,
     options: Mapping[str, Any],
 ) -> Run:
     """See :meth:`valor_gpu.store.Store.save`."""
@@ -167,6 +168,7 @@ def save(
         raise InputError(f"images must be a folder but {os.fspath(images)} {got}")
     found = result.to_run(**options)
     check_choice("kind", found.kind, VISION)
+    found = found if state is None else replace(found, state=content_of(state))
     if reason := too_large(len(found.state)):
         found = replace(found, state=b"", notes=(*found.notes, f"{reason[0].upper()}{reason[1:]}."))
     folder = None if images is None else os.path.abspath(images)

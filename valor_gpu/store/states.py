@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
 
+MAGIC = b"VALORSF\n"
+"""First bytes of a state file."""
 LARGEST_STATE = 512 << 20
 """Bytes of the largest state file that a store keeps; SQLite holds values of up to 10**9 bytes."""
+
+
+def content_of(path: str | os.PathLike[str]) -> bytes:
+    """Returns the content of a state file.
+
+    Raises:
+        InputError: the file is another one.
+        OSError: it cannot be read.
+    """
+    content = Path(path).read_bytes()
+    if not content.startswith(MAGIC):
+        raise InputError(f"state must be a file that save_state wrote but {os.fspath(path)} is another kind of file")
+    return content
 
 
 def keep_state(connection: sqlite3.Connection, run: int, content: bytes) -> None:

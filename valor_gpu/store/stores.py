@@ -120,6 +120,7 @@ class Store:
         tags: Mapping[str, Any] | None = None,
         data: Mapping[str, str] | None = None,
         saved_by: str = "Store.save",
+        state: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> Run:
         """Keeps a finished result of detection, segmentation or classification as a run.
@@ -133,6 +134,8 @@ class Store:
             tags: JSON, for people.
             data: what was evaluated: ``source``, for people, and ``hash``, by which comparisons know equal data.
             saved_by: what saves it, for people.
+            state: path of the state file that ``save_state`` of a metric wrote, with which
+                :func:`valor_gpu.stats.compare` takes the run; an evaluation knows its own.
             options: of the result's ``to_run``.
 
         Returns:
@@ -140,7 +143,7 @@ class Store:
 
         Raises:
             InputTypeError: it is no such result.
-            InputError: an option is wrong, or ``images`` is no folder.
+            InputError: an option is wrong, ``images`` is no folder, or ``state`` no state file.
 
         Example:
             >>> import tempfile
@@ -153,7 +156,7 @@ class Store:
         """
         from valor_gpu.store.saved import save
 
-        return save(self, result, name, images, tags, data or {}, saved_by, options)
+        return save(self, result, name, images, tags, data or {}, saved_by, state, options)
 
     def run(self, id_or_name: str) -> Run:
         """Returns the run of an id, else the newest run of a name that is not deleted.

@@ -39,6 +39,8 @@ class MetricComparison:
             pass, and how many are ``broken`` (pass in the baseline alone) or ``fixed``.
         n_clusters: clusters of these rows, which were drawn as a whole; without clusters ``n``.
         exact: whether ``p_value`` is of all assignments of signs; else it is of random ones.
+        standard_error: of the difference, or None.
+        pooled: whether counts of rows are added up for the number; else it is a mean of rows.
         reason: why numbers are None.
         warning: why scores are not comparable.
     """
@@ -65,6 +67,8 @@ class MetricComparison:
     fixed: int | None = None
     n_clusters: int = 0
     exact: bool = False
+    standard_error: float | None = None
+    pooled: bool = False
     reason: str = ""
     warning: str = ""
 
@@ -141,6 +145,8 @@ class Pair:
             verdict=self._verdict(adjusted),
             n_clusters=found.n_clusters,
             exact=found.exact,
+            standard_error=number(found.standard_error),
+            pooled=bool(self.info["pooled"]),
             reason=found.reason,
             warning=self.warning,
             **self._rates(),
