@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from tests.checkout import ROOT
+from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
 from valor_gpu.comparison import ComparisonResult
 from valor_gpu.stats import compare
+from valor_gpu.store import Store
 
 DATA = ROOT / "examples/data"
 GT, DT = DATA / "instances_val2014_100.json", DATA / "instances_val2014_fakebbox100_results.json"
@@ -208,6 +210,15 @@ def test_runs_of_a_store(states: dict[str, str], tmp_path: Path, capsys: pytest.
     assert main(["compare", "old model", "worst model", *FAST, "--store", store, "--quiet"]) == BAD_INPUT
     said = capsys.readouterr().err
     assert f"MODEL must be a run of {store} or a state file but 'worst model' is neither; did you mean" in said
+
+
+def test_evaluations_of_texts_have_a_command_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Store(tmp_path / "runs.sqlite") as store:
+        for name in ("new", "old"):
+            make_run(store, ["f1_score"], make_rows(3), make_scores("f1_score", (1, 0.5, 0)), name)
+    assert main(["compare", "old", "new", *FAST, "--store", f"{tmp_path}/runs.sqlite", "--quiet"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert "but old is an evaluation of texts: valor-gpu eval compare RUN BASELINE compares two of these" in said
 
 
 def test_slices(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -58,6 +58,7 @@ WRONG = [
     ("f1 >= ٣", 7, "a finite number is expected"),
     ("a > b > 3", 5, "a finite number is expected"),
     ("a > 3and b > 4", 5, "a finite number is expected"),
+    ("a > 3%and b > 4", 7, "and, or the end, is expected"),
     ("a > 3 and", 7, "and, or the end, is expected"),
     ("a > 3 and b", 12, "one of >= <= == != > < is expected"),
     ("a > 3 b > 4", 7, "and, or the end, is expected"),

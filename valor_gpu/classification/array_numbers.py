@@ -46,7 +46,6 @@ from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
 from valor_gpu.reduce.ratios import NO_KAPPA, NO_MATTHEWS, NO_SAMPLE, Outcomes, Ratio
 from valor_gpu.reduce.reliability import NO_CONFIDENCE, STEPS, bin_edges, missing_values, reliability_values
 from valor_gpu.result import Result, Signature, grid_choice
-from valor_gpu.stats.ranks import mid_ranks
 
 Numbers = NDArray[np.float64]
 
@@ -325,6 +324,8 @@ class Areas:
 
     def ranked(self, rows: Predictions) -> Predictions:
         """Returns rows with mid-ranks within class for scores, as fractions; rows of several models have one scale."""
+        from valor_gpu.stats.ranks import mid_ranks
+
         scores = np.asarray((rows if rows.binary else _probable(rows, self._logits)).scores)
         if rows.binary or self._choices.average == "micro":
             return replace(rows, scores=mid_ranks(scores).reshape(scores.shape))

@@ -29,7 +29,7 @@ from valor_gpu.cli.options import (
     paths_of,
     reports,
 )
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
     from valor_gpu.comparison import ComparisonResult
@@ -121,13 +121,26 @@ def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator
     Raises:
         InputError: a name comes twice, or a model is neither a file nor a run.
     """
-    from valor_gpu.comparison.sides import side_of
-
     store = None if options.store is None else stack.enter_context(_opened(options.store))
     given = [_given(store, model) for model in options.models]
     names = [name for name, _ in given] if options.names is None else _names(options)
     for name, (_, each) in zip(_distinct(names, options.models), given):
-        yield name, side_of(each, name)
+        yield name, _side(name, each)
+
+
+def _side(name: str, given: Any) -> Side:
+    from valor_gpu.comparison.sides import side_of
+    from valor_gpu.store import Run
+
+    try:
+        return side_of(given, name)
+    except InputTypeError:
+        if not isinstance(given, Run):
+            raise
+    raise InputError(
+        f"MODEL must be a run of detection, segmentation or classification but {name} is an evaluation of texts:"
+        " valor-gpu eval compare RUN BASELINE compares two of these"
+    )
 
 
 def _names(options: argparse.Namespace) -> list[str]:

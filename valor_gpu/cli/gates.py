@@ -1,16 +1,16 @@
-"""``--fail-if``: gates that decide the exit status; ``--junit`` and ``--markdown``, which tell CI servers of them."""
+"""``--fail-if`` and ``--fail-under``, which decide the exit status; ``--junit`` and ``--markdown`` for CI servers."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import output_path
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 
 def add_fail_options(command: argparse.ArgumentParser) -> None:
     """Adds ``--fail-under`` and ``--fail-if`` of a command with one result; :func:`fail_status` reads them."""
-    add_fail_under_option(command)
+    _add_fail_under_option(command)
     add_gate_option(command, "a number of the result (names as of --fail-under, and counts/images)", "map<0.37")
 
 
@@ -138,8 +138,55 @@ def fail_status(options: argparse.Namespace, result: Result) -> int:
         from valor_gpu.gates.subjects import subject_of
 
         decisions = decisions_of(options, *subject_of(result))
-    status = fail_under_status(options, result)
+    status = _fail_under_status(options, result)
     return say_failed(options, [each for each in decisions if each.failed]) or status
+
+
+def _add_fail_under_option(command: argparse.ArgumentParser) -> None:
+    """Adds ``--fail-under``."""
+    command.add_argument("--fail-under", type=_least, action="append", default=[], metavar="NUMBER=VALUE",
+        help="exit status 1 if a number of the result is below VALUE, or does not exist: map=0.37; names are those of"
+        " values in --json, parts joined by /, with --intervals also map_low; again for several")  # fmt: skip
+
+
+def _least(text: str) -> tuple[str, float]:
+    """A name and the least value of its number; names of classes may hold ``=``."""
+    name, _, value = text.rpartition("=")
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not name.strip() or not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"must be NUMBER=VALUE, such as map=0.37, but got {text!r}")
+    return name.strip(), number
+
+
+def _fail_under_status(options: argparse.Namespace, result: Result) -> int:
+    """Says on standard error which numbers are below their least value, or do not exist; returns the exit status.
+
+    Raises:
+        InputError: the result has no number of a name.
+    """
+    from valor_gpu.cli import FAILURE, OK
+
+    if not options.fail_under:
+        return OK
+    numbers, failed = result.scalars(), []
+    # Numbers have all their digits: the AP of perfect detections is below 1 by its last bit, as in pycocotools.
+    for name, least in options.fail_under:
+        if name not in numbers:
+            from valor_gpu.checks import near_names
+
+            raise InputError(f"--fail-under needs a number of the result but got {name}{near_names(name, numbers)}")
+        value = numbers[name]
+        if math.isnan(value):
+            reason = result.reason(name)
+            failed.append(f"{name} must be at least {least!r} but does not exist{f': {reason}' if reason else ''}")
+        elif value < least:
+            failed.append(f"{name} must be at least {least!r} but is {value!r}")
+    for line in failed:
+        print(f"valor-gpu {options.command}: failed: {line}", file=sys.stderr)
+    return FAILURE if failed else OK
 
 
 def write_summaries(
