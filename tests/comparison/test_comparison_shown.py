@@ -225,6 +225,16 @@ def test_a_notebook_shows_the_same_table() -> None:
     assert "map_per_class: 2 of 3 classes differ" in parsed.text
 
 
+def test_a_report_of_several_models_has_a_section_for_each_pair(tmp_path: Path) -> None:
+    found = Comparisons({name: coco_comparison(CLASSES, names=name.split(" vs ")) for name in ("b vs a", "<i> vs a")})
+    write_comparison(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    parsed = Page(page)
+    assert "<i> vs" not in page and parsed.text.count("map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes") == 2
+    assert [each["id"] for each in parsed.of("section")] == ["answers", "pair-1", "pair-2"]
+    assert page.count(">bat<") == 2
+
+
 def test_a_report_of_nothing_and_of_another_type() -> None:
     assert "have no number in common" in Page(comparison_report(comparison({}))).text
     with pytest.raises(InputTypeError, match="result must be ComparisonResult but got int"):
