@@ -79,11 +79,18 @@ def test_answers(numbers: dict[str, Number], line: str) -> None:
     assert str(comparison(numbers)).splitlines()[0] == line
 
 
+def test_large_numbers_have_fewer_decimals() -> None:
+    result = comparison({"f1": Number(0.1), "tp": Number(300.0, 1.0), "distance": Number(12.0, 1.0)})
+    lines = [line.split() for line in str(result).splitlines()]
+    assert ["tp", "0.3", "300.3", "+300.0", "298.0", "to", "302.0", "0.50"] in lines
+    assert ["distance", "0.34", "12.34", "+12.00", "10.00", "to", "14.00", "0.50"] in lines
+
+
 def test_different_tests_are_named_with_their_numbers() -> None:
     tests = {"auroc": "delong: both AUROCs are equal", "accuracy": "mcnemar: both err alike"}
     text = str(comparison({"auroc": Number(0.1), "accuracy": Number(0.1)}, tests=tests))
-    assert "p of auroc: delong; null hypothesis: both AUROCs are equal" in text
-    assert "p of accuracy: mcnemar; null hypothesis: both err alike" in text
+    assert "p of auroc: DeLong; null hypothesis: both AUROCs are equal" in text
+    assert "p of accuracy: McNemar; null hypothesis: both err alike" in text
 
 
 def test_many_numbers_and_classes_are_counted() -> None:
