@@ -11,7 +11,9 @@ import pytest
 from tests.comparison.made import FEW, UNTESTED, Number, coco_comparison, comparison
 from tests.html_pages import Page
 from valor_gpu.comparison.comparison_markdown import markdown
+from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparison_text import answer
+from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.comparison.forest_plot import forest_plot
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.gates.decisions import Decision, decide
@@ -77,11 +79,18 @@ def test_answers(numbers: dict[str, Number], line: str) -> None:
     assert str(comparison(numbers)).splitlines()[0] == line
 
 
+def test_large_numbers_have_fewer_decimals() -> None:
+    result = comparison({"f1": Number(0.1), "tp": Number(300.0, 1.0), "distance": Number(12.0, 1.0)})
+    lines = [line.split() for line in str(result).splitlines()]
+    assert ["tp", "0.3", "300.3", "+300.0", "298.0", "to", "302.0", "0.50"] in lines
+    assert ["distance", "0.34", "12.34", "+12.00", "10.00", "to", "14.00", "0.50"] in lines
+
+
 def test_different_tests_are_named_with_their_numbers() -> None:
     tests = {"auroc": "delong: both AUROCs are equal", "accuracy": "mcnemar: both err alike"}
     text = str(comparison({"auroc": Number(0.1), "accuracy": Number(0.1)}, tests=tests))
-    assert "p of auroc: delong; null hypothesis: both AUROCs are equal" in text
-    assert "p of accuracy: mcnemar; null hypothesis: both err alike" in text
+    assert "p of auroc: DeLong; null hypothesis: both AUROCs are equal" in text
+    assert "p of accuracy: McNemar; null hypothesis: both err alike" in text
 
 
 def test_many_numbers_and_classes_are_counted() -> None:
@@ -90,6 +99,51 @@ def test_many_numbers_and_classes_are_counted() -> None:
     text = str(comparison(numbers | classes))
     assert "and 6 more, which table() has" in text and "; and 25 more" in text
     assert len(text.splitlines()) < 25
+
+
+def test_asked_power_and_left_out_rows_are_told() -> None:
+    result = comparison({"f1": Number(0.006, p=0.2, detectable=0.01)}, smallest_difference=0.005)
+    more = {"units_needed": {"f1": 20_000.0}, "observed_power": {"f1": 0.3456}}
+    told = ComparisonResult({**result.values, **more}, result.signature, {"images": 5000, "left_out_of_f1": 3})
+    lines = str(told).splitlines()
+    assert "a difference of 0.005 takes 20,000 images" in lines
+    assert "power for the difference that was seen: 0.35" in lines
+    assert any(line.startswith("5,000 images, 3 left out of f1, 1,000 replicates") for line in lines)
+
+
+def test_slices_of_the_first_number_are_told() -> None:
+    result = comparison({"f1": Number(0.01), "iou": Number(0.01)})
+    slices = {name: {"f1": p, "iou": p} for name, p in (("weather: rain", 0.01), ("weather: sun", 0.4))}
+    first = {name: dict.fromkeys(each, 0.1) for name, each in slices.items()}
+    values = {name: {**column, "slices": first} for name, column in result.values.items()}
+    values["p_adjusted"] = {**result.values["p_adjusted"], "slices": slices}
+    sliced = ComparisonResult(values, result.signature, result.counts)
+    lines = str(sliced).splitlines()
+    assert "f1: 1 of 2 slices differs: weather: rain +0.100, p 0.010" in lines
+    assert not any(line.startswith("iou: ") for line in lines) and "classes" not in lines[0]
+    assert "weather: rain" in Page(comparison_report(sliced)).text
+
+
+def test_several_models_have_a_line_each() -> None:
+    pairs = {"new vs old": Number(0.1, p=0.001), "best vs old": Number(0.2, p=0.02)}
+    found = Comparisons({name: comparison({"f1": each}, adjust="holm") for name, each in pairs.items()})
+    assert str(found).splitlines() == [
+        "new vs old   f1 +0.100 (0.095 to 0.105), p 0.0010",
+        "best vs old  f1 +0.200 (0.195 to 0.205), p 0.020",
+        "5,000 images, 1,000 replicates, 95% intervals, seed 0",
+        "p: bootstrap; null hypothesis: both models have the same expected number",
+        "p adjusted over pairs by Holm",
+    ]
+    assert repr(found) == "Comparisons(new vs old, best vs old)"
+    parsed = Page(found._repr_html_())
+    assert "best vs old: f1 +0.200 (0.195 to 0.205), p 0.020" in parsed.text and len(parsed.of("details")) == 2
+
+
+def test_p_values_of_several_models_are_adjusted_ones() -> None:
+    one = comparison({"f1": Number(0.1, p=0.01)})
+    values = {**one.values, "p_adjusted": {"f1": 0.03}}
+    found = Comparisons({"b vs a": ComparisonResult(values, one.signature, one.counts, intervals=one.intervals)})
+    assert str(found).splitlines()[0] == "b vs a  f1 +0.100 (0.095 to 0.105), p 0.030"
 
 
 def test_names_of_others_steer_no_terminal() -> None:
@@ -176,6 +230,16 @@ def test_a_notebook_shows_the_same_table() -> None:
     parsed = Page(coco_comparison(CLASSES)._repr_html_())
     assert "map 0.340 0.346 +0.006 +0.001 to +0.011 0.021 0.030 0.007 higher" in parsed.text
     assert "map_per_class: 2 of 3 classes differ" in parsed.text
+
+
+def test_a_report_of_several_models_has_a_section_for_each_pair(tmp_path: Path) -> None:
+    found = Comparisons({name: coco_comparison(CLASSES, names=name.split(" vs ")) for name in ("b vs a", "<i> vs a")})
+    write_comparison(tmp_path / "page.html", found)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    parsed = Page(page)
+    assert "<i> vs" not in page and parsed.text.count("map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes") == 2
+    assert [each["id"] for each in parsed.of("section")] == ["answers", "pair-1", "pair-2"]
+    assert page.count(">bat<") == 2
 
 
 def test_a_report_of_nothing_and_of_another_type() -> None:

@@ -100,8 +100,6 @@ def _check(options: argparse.Namespace) -> None:
             got = "is a folder" if os.path.isdir(path) else "does not exist"
             raise InputError(f"MODEL must be a state file but {path} {got}: --store FILE is for runs of a store")
     check_options(options)
-    if options.report is not None and len(options.models) > 2:
-        raise InputError(f"--report takes two models but there are {len(options.models)}: compare each pair on its own")
     inputs = [("MODEL", path) for path in options.models]
     inputs += [(option, path) for option, path in _files(options) if path]
     outputs = [*summary_outputs(options), ("--report", options.report), ("--json", options.json)]
@@ -199,10 +197,8 @@ def _write(
     decisions: Sequence[Decision],
 ) -> list[str]:
     """Writes ``--json`` and ``--report``; returns the paths."""
-    from valor_gpu.comparison import ComparisonResult as Result
-
     written = []
-    if options.report is not None and isinstance(found, Result):
+    if options.report is not None:
         from valor_gpu.report.comparison_html import write_comparison
 
         write_comparison(options.report, found)

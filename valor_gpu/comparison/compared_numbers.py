@@ -164,8 +164,14 @@ def _number(row: Mapping[str, Any], name: str, p_value: float, error: float, dec
         row["p_permutation"],
         row["detectable"],
         note=row["reason"] or "",
-        decimals=decimals,
+        decimals=min(decimals, _most_decimals(row)),
     )
+
+
+def _most_decimals(row: Mapping[str, Any]) -> int:
+    """Fewer decimals of large numbers, such as counts."""
+    size = max((abs(row[name]) for name in ("first", "second") if not math.isnan(row[name])), default=0.0)
+    return 1 if size >= 100 else 2 if size >= 10 else _DECIMALS[1]
 
 
 def _reading(difference: float, p_value: float, error: float) -> str:

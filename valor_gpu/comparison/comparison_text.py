@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _NAMED, _NUMBERS = 5, 14
 """Classes and numbers that the text names; tables have all."""
+_NAMES = {"delong": "DeLong", "mcnemar": "McNemar"}
+"""Tests with the names of people."""
 
 
 def answer(result: ComparisonResult) -> str:
@@ -110,7 +112,7 @@ def hypothesis_lines(result: ComparisonResult, found: Compared) -> Iterator[str]
     for test, named in tests.items():
         method, _, null = test.partition(": ")
         of = "" if len(tests) == 1 else f" of {_listed(named)}"
-        yield f"p{of}: {method.replace('_', ' ')}; null hypothesis: {null or 'not said'}"
+        yield f"p{of}: {_NAMES.get(method, method.replace('_', ' '))}; null hypothesis: {null or 'not said'}"
     if any(not math.isnan(row.p_permutation) for row in found.numbers):
         yield f"permutation p: null hypothesis: {PERMUTATION_NULL}"
 

@@ -10,7 +10,8 @@ from valor_gpu.checks import check_type
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
 from valor_gpu.comparison.comparison_markup import family_table, hypothesis_paragraphs, number_table
 from valor_gpu.comparison.comparison_result import ComparisonResult
-from valor_gpu.comparison.comparison_text import answer, difference_text
+from valor_gpu.comparison.comparison_text import answer, difference_text, first_line
+from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.exports.files import write_text
 from valor_gpu.exports.texts import choice_text
 from valor_gpu.pages import numbers
@@ -55,13 +56,35 @@ def comparison_report(result: ComparisonResult, heading: str = "Is the second mo
         parts.append((name, words_of(family.name), _family_section(name, family, result)))
     parts.append(("tests", "Tests", section("tests", "Tests", *hypothesis_paragraphs(result, found))))
     parts.append(("choices", "Choices", _choice_section(result)))
-    made = f"Made by valor_gpu {versions()['valor_gpu']}. A middle dot is a number that does not exist."
-    foot = tag("footer", made, class_="small dim")
-    return page(f"{heading} · comparison", "Comparison", parts, _head(result, found, heading), foot, _STYLE)
+    return page(f"{heading} · comparison", "Comparison", parts, _head(result, found, heading), _foot(), _STYLE)
 
 
-def write_comparison(path: str | os.PathLike[str], result: ComparisonResult, heading: str | None = None) -> None:
-    """Writes :func:`comparison_report` to a file, in one step.
+def comparisons_report(results: Comparisons, heading: str = "Which model is best?") -> str:
+    """Returns the page of several models: a section for each pair, with p-values that are adjusted over the pairs.
+
+    Args:
+        results: of :func:`valor_gpu.stats.compare`.
+        heading: of the page.
+    """
+    pairs = [(name, each, compared(each, over_pairs=True)) for name, each in results.items()]
+    answers = [(name_of(name), first_line(found)) for name, _, found in pairs]
+    summary = table([Column("pair"), Column("answer")], answers, "Answers")
+    parts = [("answers", "Answers", section("answers", "Answers", summary, note="p adjusted over the pairs"))]
+    for place, (name, each, found) in enumerate(pairs):
+        families = [
+            tag("details", tag("summary", f"{words_of(family.name)}: {family.summary}"), family_table(family, each))
+            for family in found.families
+        ]
+        shown = (number_table(found, each), *families, *hypothesis_paragraphs(each, found))
+        parts.append((f"pair-{place + 1}", name, section(f"pair-{place + 1}", name, *shown)))
+    top = tag("div", tag("div", tag("h1", name_of(heading))), class_="head")
+    return page(f"{heading} · comparison", "Comparison", parts, top, _foot(), _STYLE)
+
+
+def write_comparison(
+    path: str | os.PathLike[str], result: ComparisonResult | Comparisons, heading: str | None = None
+) -> None:
+    """Writes :func:`comparison_report`, or of several models :func:`comparisons_report`, to a file, in one step.
 
     Args:
         path: of the file.
@@ -71,8 +94,16 @@ def write_comparison(path: str | os.PathLike[str], result: ComparisonResult, hea
     Raises:
         OSError: the file cannot be written; an older one stays as it is.
     """
+    if isinstance(result, Comparisons):
+        write_text(path, comparisons_report(result, ", ".join(result) if heading is None else heading))
+        return
     first, second = model_names(result)
     write_text(path, comparison_report(result, f"{second} against {first}" if heading is None else heading))
+
+
+def _foot() -> Html:
+    made = f"Made by valor_gpu {versions()['valor_gpu']}. A middle dot is a number that does not exist."
+    return tag("footer", made, class_="small dim")
 
 
 def _head(result: ComparisonResult, found: Compared, heading: str) -> Html:

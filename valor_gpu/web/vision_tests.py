@@ -60,7 +60,7 @@ def _errand(studio: Studio, baseline: Run, run: Run, marks: Mapping[str, Mark]) 
 
 
 def _work(baseline: Run, run: Run) -> Callable[[], Any]:
-    def work() -> ComparisonResult:
+    def work() -> Any:
         from valor_gpu.comparison.compare import compare
 
         return compare(baseline, run)
