@@ -55,11 +55,17 @@ def compare_text_runs(
     if choices.adjust == "max_t":  # sign flips have no replicates that all numbers share
         choices = replace(choices, adjust="holm")
     bootstrap, names = choices.bootstrap, list(models)
-    made = {"confidence": bootstrap.confidence, "resamples": bootstrap.replicates, "seed": bootstrap.seed}
+    made: dict[str, Any] = {
+        "confidence": bootstrap.confidence,
+        "resamples": bootstrap.replicates,
+        "seed": bootstrap.seed,
+    }
     found = [compare_runs(runs[two], runs[one], cluster_column=clusters, **made) for one, two in pairs]
     for each in found:
         _check_alike(each)
-    numbers = [{(metric.summary_name,): _number(metric) for metric in each.metrics.values()} for each in found]
+    numbers: list[dict[Path, PairedNumber]] = [
+        {(metric.summary_name,): _number(metric) for metric in each.metrics.values()} for each in found
+    ]
     flat = [(place, path) for place, pair in enumerate(numbers) for path in pair]
     p_values = adjust_p_values([numbers[place][path].p_value for place, path in flat], choices.adjust)
     adjusted: list[dict[Path, float]] = [{} for _ in found]
