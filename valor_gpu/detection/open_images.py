@@ -141,6 +141,8 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         empty = OpenImagesRecords(**none, given=torch.empty((0, len(GIVEN)), dtype=torch.int64))
         super().__init__(empty, self._config(), **kwargs)
 
+    _usual = {"iou_thresholds": [0.5], "group_weight": 1, "expand_detections": False}
+
     def _config(self) -> dict[str, Any]:
         """What ``update`` depends on."""
         return {
