@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.digests import COUNTS_ALONE, DataHashes, multiset_hash
+from valor_gpu.digests import COUNTS_ALONE, DataHashes
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.row_digests import multiset_hash
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

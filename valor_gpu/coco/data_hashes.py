@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.protocols import PROTOCOLS
-from valor_gpu.digests import DataHashes, id_words, multiset_hash, text_words
+from valor_gpu.digests import DataHashes
 from valor_gpu.provenance import differences
 from valor_gpu.result import grid_choice
+from valor_gpu.row_digests import id_words, multiset_hash, text_words
 
 if TYPE_CHECKING:
     from valor_gpu.coco.layout import Layout, Side

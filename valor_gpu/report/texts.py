@@ -13,11 +13,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 from valor_gpu.checks import near_names
+from valor_gpu.digests import TextRows
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
 from valor_gpu.exports.intervals import interval_note
-from valor_gpu.provenance import host_provenance
+from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
 
@@ -90,6 +91,7 @@ class TextScores:
         self._values = {each.name: array("d") for each in evaluators}
         self._counts: dict[str, list[int]] = {}
         self._pooled = {each.name for each in evaluators if each.pooled}
+        self._texts = TextRows()
 
     def add_all(self, rows: Iterable[SourceRow]) -> Iterator[tuple[SourceRow, dict[str, Outcome]]]:
         """Scores all rows, in portions; yields each with the outcome of every evaluator, none for an unreadable row."""
@@ -109,6 +111,7 @@ class TextScores:
             self.unreadable.append(row.error)
             return
         self.several += isinstance(row.values[GROUND_TRUTH], list)
+        self._texts.add(row.values.get(ANSWER), row.values[GROUND_TRUTH])
         for name, outcome in outcomes.items():
             if outcome.value is None:
                 self.failed[name][outcome.status] += 1
@@ -139,8 +142,9 @@ class TextScores:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
         counts["unreadable_rows"] = len(self.unreadable)
-        state = None if self._kept is None else self._sample
-        return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance, state=state)
+        state, hashes = None if self._kept is None else self._sample, self._texts.hashes()
+        served = partial(provenance_of, host_provenance, lambda: hashes, "float64")
+        return Result(values, Signature(self._choices()), counts, reasons, provenance=served, state=state)
 
     def _sample(self) -> RowSample:
         """What the numbers are resampled from: a row without a score counts for the others."""
