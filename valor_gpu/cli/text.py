@@ -93,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        write_json(options.json, document("text", result, hashes, "cpu", **_more(scores)))
+        write_json(options.json, document("text", result, hashes, "cpu", options=options.given, **_more(scores)))
     _warn(options, scores.unreadable)
     if reports(options):
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
