@@ -197,6 +197,6 @@ def _saved_again(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str,
     for name, flag in (("ground_truth", "gt"), ("predictions", "dt")):
         here, there = found.provenance[name], told.provenance.get(name)
         if there is not None and here != there:
-            text = f"the {name.replace('_', ' ')} of {getattr(options, flag)} has the hash {here}"
-            return told.to_dict(), found.to_dict(), f"{text} but that of the result had {there}"
+            text = f"the hash of the {name.replace('_', ' ')} in {getattr(options, flag)} is {here}"
+            return told.to_dict(), found.to_dict(), f"{text} but that of the result was {there}"
     return told.to_dict(), found.to_dict(), ""

@@ -122,8 +122,10 @@ class PanopticEvaluation:
         return result if intervals is None else result.with_intervals(intervals)
 
     def _hashes(self) -> DataHashes:
-        """Hashes of the images in any order: id and PNG, of the ground truth with its segments, of predictions with
-        what they came to, which stands for the categories of their segments.
+        """Hashes of the images in any order.
+
+        An image counts with its id and the bytes of its PNG; of the ground truth also with its segments, of predictions
+        with the counts that they came to, which stand for the categories of their segments.
         """
         sides: tuple[list[str], list[str]] = ([], [])
         for annotation, image in zip(self.ground_truth.annotations.values(), self.images):
