@@ -30,7 +30,7 @@ def images_hashes(images: Tensor) -> DataHashes:
     Args:
         images: int64 ``[I, 8 * T]`` of T geometries.
     """
-    parts = array_of(images).reshape(len(images), -1, len(IMAGE_COLUMNS))
+    parts = array_of(images).reshape(len(images), images.shape[1] // len(IMAGE_COLUMNS), len(IMAGE_COLUMNS))
     parts = parts[_first_copies(parts[:, 0])]
     named = parts[:, 0, _HAS_ID]
     ids = np.where(named, parts[:, 0, _ID], 0)  # of an image without one, its content
