@@ -56,4 +56,5 @@ class TextRows:
     def hashes(self) -> DataHashes:
         """Returns the hashes of what came so far."""
         parts = [repr(("texts", side, self._rows, total % 2**128)) for side, total in enumerate(self._sums)]
-        return DataHashes("texts", *(hashlib.sha256(part.encode()).hexdigest() for part in parts))
+        truths, predictions = (hashlib.sha256(part.encode()).hexdigest() for part in parts)
+        return DataHashes("texts", truths, predictions)

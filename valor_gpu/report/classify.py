@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.digests import DataHashes
@@ -264,13 +265,13 @@ _SERVED = ("device", "version", "versions", "kernels")
 
 def _hashes(predictions: Predictions) -> DataHashes:
     """Hashes of the rows in any order, targets and predicted classes as their places among the names."""
-    truths = {"target": predictions.target}
+    truths: dict[str, NDArray[Any]] = {"target": predictions.target}
     if predictions.weight is not None:
         truths["weight"] = predictions.weight
     given = {"scores": predictions.scores, "labels": predictions.labels}
     rows = {**truths, **{name: column for name, column in given.items() if column is not None}}
-    parts = (multiset_hash(name, part, predictions.names) for name, part in (("truths", truths), ("predictions", rows)))
-    return DataHashes("rows", *parts)
+    names = predictions.names
+    return DataHashes("rows", multiset_hash("truths", truths, names), multiset_hash("predictions", rows, names))
 
 
 def summary(evaluated: Evaluated) -> str:

@@ -11,7 +11,8 @@ _MORE = ("classes", "categories", "evaluators", "failed", "unreadable", "slices"
 """Of commands alone."""
 _NESTED = ("errors", "operating_points")
 """Results within a document."""
-_MISSING = "missing"
+_MISSING: Any = object()
+"""What stands for a value that one side lacks."""
 
 
 def first_difference(found: Mapping[str, Any], told: Mapping[str, Any]) -> str:
@@ -29,9 +30,9 @@ def first_difference(found: Mapping[str, Any], told: Mapping[str, Any]) -> str:
         'map_small is 0.125 but the file says 0.25'
     """
     for name in (*_SECTIONS, *_MORE):
-        for key, (here, there) in _different(found.get(name), told.get(name), ""):
+        for key, (shown, other) in _different(found.get(name), told.get(name), ""):
             if (name, key) != ("signature", "version"):
-                return f"{_called(name, key)} is {here} but the file says {there}"
+                return f"{_called(name, key)} is {shown} but the file says {other}"
     for name in _NESTED:
         here, there = found.get(name), told.get(name)
         if isinstance(here, Mapping) and isinstance(there, Mapping):
@@ -87,4 +88,6 @@ def _same(here: Any, there: Any) -> bool:
 
 
 def _shown(value: Any) -> str:
+    if value is _MISSING:
+        return "missing"
     return "null" if value is None else f"{value!r:.80}" if isinstance(value, (str, list, Mapping)) else str(value)

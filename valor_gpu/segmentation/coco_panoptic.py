@@ -135,9 +135,8 @@ class PanopticEvaluation:
                 lines.append(repr((annotation.image_id, picture.digest.hex(), part)))
         classes = [(category.id, category.is_thing) for category in self.ground_truth.categories]
         texts = ("\n".join([repr(sorted(classes)), *sorted(lines)]) for lines in sides)
-        return DataHashes(
-            "images", *(hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts)
-        )
+        truths, predictions = (hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts)
+        return DataHashes("images", truths, predictions)
 
     def _photos(self) -> list[str] | None:
         """File names of the images in the JSON, None unless each has one."""

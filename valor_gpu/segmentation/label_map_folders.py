@@ -355,7 +355,8 @@ class Totals:
         return result if intervals is None else result.with_intervals(intervals)
 
     def _provenance(self) -> Callable[[], dict[str, Any]]:
-        hashes = DataHashes("files", *(digest for _, digest in self.digests()))
+        (_, truths), (_, predictions) = self.digests()
+        hashes = DataHashes("files", truths, predictions)
         if not self.task.hashed:
             hashes = DataHashes.none("the files are hashed with --json or --store alone")
         return partial(provenance_of, host_provenance, lambda: hashes, "int64")
