@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -48,6 +47,8 @@ class TextRows:
 
     def add(self, prediction: Any, truth: Any) -> None:
         """Adds a row; anything of JSON."""
+        import hashlib  # here, as below, since most programs that load this hash nothing
+
         for side, content in enumerate((truth, (truth, prediction))):
             digest = hashlib.blake2b(repr(content).encode(errors="surrogatepass"), digest_size=16).digest()
             self._sums[side] += int.from_bytes(digest, "little")
@@ -55,6 +56,8 @@ class TextRows:
 
     def hashes(self) -> DataHashes:
         """Returns the hashes of what came so far."""
+        import hashlib
+
         parts = [repr(("texts", side, self._rows, total % 2**128)) for side, total in enumerate(self._sums)]
         truths, predictions = (hashlib.sha256(part.encode()).hexdigest() for part in parts)
         return DataHashes("texts", truths, predictions)

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -37,6 +36,8 @@ def host_provenance() -> dict[str, Any]:
 @functools.cache
 def _installed(package: str) -> str | None:
     """The version of a package, whether or not this process has imported it."""
+    from importlib import metadata  # fifty modules, which a run without --json spares
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -19,7 +19,6 @@ from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
-from valor_gpu.row_digests import multiset_hash
 
 if TYPE_CHECKING:
     from valor_gpu.metric import Metric
@@ -265,6 +264,8 @@ _SERVED = ("device", "version", "versions", "kernels")
 
 def _hashes(predictions: Predictions) -> DataHashes:
     """Hashes of the rows in any order, targets and predicted classes as their places among the names."""
+    from valor_gpu.row_digests import multiset_hash
+
     truths: dict[str, NDArray[Any]] = {"target": predictions.target}
     if predictions.weight is not None:
         truths["weight"] = predictions.weight
