@@ -199,14 +199,18 @@ def test_paths_of_other_commands(tmp_path: Path, capsys: Said) -> None:
 
 def test_options_come_back_as_they_were_given() -> None:
     for command, argv in COMMANDS.items():
-        first, inputs = _parsed([command, *argv]), 2 if command == "classify" else 0 if command == "text" else 4
-        again = _parsed([command, *argv[:inputs], *command_line(command, first.given)])
+        first, inputs = (
+            _parsed([command, *argv, "--json", "-"]),
+            2 if command == "classify" else 0 if command == "text" else 4,
+        )
+        again = _parsed([command, *argv[:inputs], *command_line(command, first.given), "--json", "-"])
         assert vars(again) == vars(first)
 
 
 def test_only_choices_are_kept(tmp_path: Path) -> None:
     argv = ["--gt", "a", "--dt", "b", "--json", "c", "--quiet", "--store", "--per-class", "--fail-under", "map=0.1"]
     assert _parsed(["detect", *argv]).given == {}
+    assert not hasattr(_parsed(["detect", "--gt", "a", "--dt", "b"]), "given")  # nothing keeps them
     argv += ["--errors-protocol", "coco", "--report", "r.html", "--analysis-iou", "0.6"]
     assert _parsed(["detect", *argv]).given == {}  # they belong to the report
     argv += ["--operating-points", "--intervals=9", "--by-bins", "a=1,2", "--by-bins", "b=1,2"]

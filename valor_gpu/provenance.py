@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from valor_gpu import native
 from valor_gpu._version import __version__
-from valor_gpu.digests import COUNTS_ALONE, DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.ops._switches import NAMES
 
 if TYPE_CHECKING:
     import torch
+
+    from valor_gpu.digests import DataHashes
 
 _PACKAGE = "valor_gpu"
 HOST = "host"
@@ -60,6 +61,8 @@ def provenance_of(
         deviations: gives what differs from the defaults of the protocol.
         world_size: ranks whose states were joined.
     """
+    from valor_gpu.digests import DataHashes
+
     try:
         found = hashes()
     except (InputError, OSError) as error:
@@ -253,6 +256,8 @@ def _metric_provenance(
 
 def _hashes_of(data: _Data, fields: Sequence[Any]) -> DataHashes:
     import torch
+
+    from valor_gpu.digests import COUNTS_ALONE, DataHashes
 
     if data.kind is None:
         return DataHashes.none(COUNTS_ALONE)

@@ -17,7 +17,6 @@ from types import ModuleType
 from typing import Any, NoReturn, TextIO
 
 from valor_gpu._version import __version__
-from valor_gpu.cli.given import given_options
 from valor_gpu.errors import InputError, ValorError
 
 OK, FAILURE, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -91,7 +90,7 @@ def _complain(command: str, error: object, status: int) -> int:
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
-    """Returns the options of a command line; ``given`` has those that decide the numbers.
+    """Returns the options of a command line; with ``--json``, ``given`` has those that decide the numbers.
 
     The parser of the command alone reads them where it understands them all: the whole one takes longer.
     """
@@ -102,7 +101,10 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
             module.check_arguments(command, argv[1:])
         options, unknown = command.parse_known_args(argv[1:])
         if not unknown:
-            options.given = given_options(command, argv[0], argv[1:])
+            if getattr(options, "json", None) is not None:
+                from valor_gpu.cli.given import given_options
+
+                options.given = given_options(command, argv[0], argv[1:])
             options.command = " ".join([argv[0], *(vars(options).get(name) or "" for name in _NESTED)]).rstrip()
             return options
         _reject(command, options, unknown)

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.exports.intervals import interval_lines, interval_note
 from valor_gpu.inputs.predictions import IGNORED, Predictions
@@ -21,6 +20,7 @@ from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
+    from valor_gpu.digests import DataHashes
     from valor_gpu.metric import Metric
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
@@ -264,6 +264,7 @@ _SERVED = ("device", "version", "versions", "kernels")
 
 def _hashes(predictions: Predictions) -> DataHashes:
     """Hashes of the rows in any order, targets and predicted classes as their places among the names."""
+    from valor_gpu.digests import DataHashes
     from valor_gpu.row_digests import multiset_hash
 
     truths: dict[str, NDArray[Any]] = {"target": predictions.target}
