@@ -202,7 +202,6 @@ BAD = [
         ["show", "--fail-if", "mean_f1<0.5"],
         "--fail-if: gate must name a number of the run but 'mean_f1' is none; did you",
     ),
-    (["show", "--fail-if", "mean_f1_score"], "--fail-if: gate must be like 'mean_gpt_groundedness >= 4' but is"),
     (["show", "--json", "{f}/none/x"], "--json must lie in a folder that exists"),
     (["export", "capitals"], "--html, --csv or --jsonl must be given but none is"),
     (["export", "capitals", "--csv", "{f}/x", "--baseline", "b"], "--baseline must go with --html but"),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from valor_gpu.metric import Metric
     from valor_gpu.ragged import Ragged
     from valor_gpu.result import Result, Signature
+    from valor_gpu.saved_metric import load_metric
     from valor_gpu.state import State
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "functional",
     "inputs",
     "judge",
+    "load_metric",
     "offline",
     "ops",
     "segmentation",
@@ -109,6 +111,7 @@ _HOMES = {
     "Ragged": "valor_gpu.ragged",
     "State": "valor_gpu.state",
     "evaluate": "valor_gpu.evaluation.run",
+    "load_metric": "valor_gpu.saved_metric",
     **{package: f"valor_gpu.{package}" for package in _PACKAGES},
 }
 

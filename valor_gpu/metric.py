@@ -24,6 +24,7 @@ from valor_gpu.memory import Measured
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
+from valor_gpu.saved_metric import Saved
 from valor_gpu.state import Spec, State, merge_tensors, plain
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, Measured, Served, Settable, torchmetrics.Metric, Generic[S]):
+class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -307,8 +308,7 @@ class Metric(Graphable, Planned, Measured, Served, Settable, torchmetrics.Metric
             self._merged = Gathered(way, local, merged)
         for name, tensor in self._merged.tensors.items():
             setattr(self, name, [tensor] if self._merge[name] == "cat" else tensor)
-        if not self.compute_with_cache:
-            self._merged = None
+        self._merged = self._merged if self.compute_with_cache else None
 
     def _gather(self, dist_sync_fn: Callable[..., Any] | None, process_group: Any) -> Gather:
         """What gives the tensor of every rank; the default of torchmetrics stands for ours."""

@@ -19,12 +19,12 @@ def assert_metrics(record_property: Callable[[str, object], None]) -> Callable[.
     CI server can draw it over time.
     """
     from valor_gpu import testing
-    from valor_gpu.evaluation.results.gates import parse_gate
+    from valor_gpu.gates.grammar import parse_gate
 
     def check(result: Result, *gates: str) -> None:
         __tracebackhide__ = True
-        numbers = testing.gate_scalars(result)
-        for name in dict.fromkeys(parse_gate(gate).name for gate in gates):
+        numbers, _ = testing.gate_subject(result)
+        for name in dict.fromkeys(name for gate in gates for name in parse_gate(gate).names):
             if name in numbers:
                 record_property(name, numbers[name])
         testing.assert_metrics(result, *gates)

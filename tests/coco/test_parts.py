@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_answers_about_parts_are_those_of_a_fresh_run(seed: int, convention: str
     assert dict(numbers[0]).keys() == dict(numbers[1]).keys()
     np.testing.assert_equal(dict(numbers[0]), dict(numbers[1]))
     np.testing.assert_equal(single_numbers(mine._asked("by", None).result_of(group[0]).values), dict(numbers[1]))
-    runs = [asdict(each.to_run()) for each in (e, fresh)]
+    runs = [asdict(replace(each.to_run(), state=b"")) for each in (e, fresh)]  # whose records are of all images
     np.testing.assert_equal(runs[0], runs[1])
 
 

@@ -68,7 +68,7 @@ def test_a_failed_gate_says_why(result: EvaluationResult) -> None:
     "text", ["", "f1", "f1 >=", ">= 3", "f1 = 3", "f1 >= x", "f1 >= nan", "a > b > 3", "f1 => 3", "f1 >= inf"]
 )
 def test_what_is_no_gate(text: str) -> None:
-    with pytest.raises(InputError, match="gate must be like 'mean_gpt_groundedness >= 4' but is"):
+    with pytest.raises(InputError, match="gate must be like 'map >= 0.4 and p_map < 0.05' but is"):
         parse_gate(text)
 
 

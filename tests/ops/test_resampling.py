@@ -55,6 +55,11 @@ def test_few_units(run: Run, kind: str) -> None:
     check(run, Draws(5, 3, 7, 11, kind))
 
 
+def test_pairs_are_swapped(run: Run) -> None:
+    check(run, Draws(6, 40, 7, 11, "swap"))
+    check(run, Draws(6, 9, 0, 3, "swap", clusters=np.array([0, 0, 1, 2, 2, 3])))
+
+
 @pytest.mark.parametrize("seed", SIM_SEEDS)
 def test_orders_of_lanes(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)

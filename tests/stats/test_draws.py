@@ -44,6 +44,7 @@ def test_words_are_the_known_answers_of_random123(counter, seed, words) -> None:
 @pytest.mark.parametrize("units", SIZES)
 @pytest.mark.parametrize("seed", [0, 7, (1 << 64) - 1])
 def test_kernel_has_the_bytes_of_the_definition(kind: str, units: int, seed: int) -> None:
+    units *= 1 + (kind == "swap")  # pairs
     draws = Draws(units, 19, 3, seed, kind, 10)
     weights = draws.array()
     assert weights.tobytes() == draws.defined().tobytes() and weights.shape == (units, 19)
@@ -64,10 +65,10 @@ def test_words_that_would_bias_a_draw_are_drawn_again() -> None:
 @pytest.mark.smoke
 @pytest.mark.parametrize("kind", KINDS)
 def test_portions_join_to_the_whole(kind: str) -> None:
-    whole = Draws(301, 40, seed=2, kind=kind, groups=40)
+    whole = Draws(302, 40, seed=2, kind=kind, groups=40)
     parts = [replace(whole, first=first, count=count) for first, count in ((0, 1), (1, 16), (17, 23))]
     assert np.concatenate([part.array() for part in parts], 1).tobytes() == whole.array().tobytes()
-    counts = np.array([100, 0, 201])
+    counts = np.array([100, 0, 202])
     assert np.concatenate([part.cells(counts) for part in parts], 1).tolist() == whole.cells(counts).tolist()
 
 
@@ -195,3 +196,34 @@ def test_sums_of_integers_that_would_wrap_are_refused(value: np.generic) -> None
     with pytest.raises(InputError, match=r"values must be below 2\*\*63 in sums but one of 4 is"):
         weighted_sums(np.full((4, 1), value), Draws(4, 3))
     assert weighted_sums(np.full((4, 1), np.int64(-(2**50))), Draws(4, 1)).tolist() == [[-(2**52)]]
+
+
+@pytest.mark.parametrize("pairs", [1, 31, 32, 33, 127, 128, 129, 300])
+def test_a_swap_draws_one_unit_of_each_pair_by_a_bit_of_the_words(pairs: int) -> None:
+    found = Draws(2 * pairs, 5, 3, seed=9, kind="swap").array()
+    for column in range(5):
+        words: list[int] = []
+        for block in range(-(-pairs // 128)):
+            words += philox(np.array([block, 0, 3 + column, KINDS.index("swap")], np.uint32), 9).tolist()
+        bits = [words[pair // 32] >> pair % 32 & 1 for pair in range(pairs)]
+        assert found[:, column].tolist() == [1 - bit for bit in bits] + bits
+
+
+def test_swapped_clusters_go_together_and_exchanged_codes_draw_the_other_unit() -> None:
+    codes = np.array([0, 1, 0, 2, 1])
+    both, other = np.concatenate((codes, codes + 3)), np.concatenate((codes + 3, codes))
+    found = Draws(10, 40, seed=1, kind="swap", clusters=both).array()
+    assert found.tolist() == Draws(6, 40, seed=1, kind="swap").array()[both].tolist()
+    assert (found + Draws(10, 40, seed=1, kind="swap", clusters=other).array() == 1).all()
+    assert (found[:5] + found[5:] == 1).all()
+
+
+def test_a_swap_takes_each_unit_of_a_pair_as_often() -> None:
+    found = Draws(2 * 64, 4000, seed=5, kind="swap").array()[64:]
+    assert abs(found.mean() - 0.5) < 0.005 and np.abs(found.mean(1) - 0.5).max() < 0.04
+    assert np.abs(np.corrcoef(found) - np.eye(64)).max() < 0.08
+
+
+def test_units_to_swap_come_in_pairs() -> None:
+    with pytest.raises(InputError, match="units to swap must come in pairs but there are 3"):
+        Draws(3, 1, kind="swap")

@@ -108,8 +108,10 @@ def test_fewer_than_two_rows_have_no_interval_and_a_reason(rows: int, words: str
 
 
 def test_the_p_value_is_never_zero() -> None:
-    found = compare_paired(np.zeros(200), np.ones(200), resamples=999)
-    assert found.p_value == 1 / 1000
+    found = compare_paired(np.zeros(200), np.arange(1.0, 201), resamples=999)
+    assert (found.p_value, found.exact) == (1 / 1000, False)
+    exact = compare_paired(np.zeros(200), np.ones(200), resamples=999)
+    assert (exact.p_value, exact.exact) == (2 / 2**200, True)
 
 
 def test_differences_by_rounding_are_none() -> None:

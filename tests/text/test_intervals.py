@@ -99,9 +99,10 @@ def test_means_of_squad_are_of_a_hundred() -> None:
 def test_a_corpus_that_keeps_no_rows_says_what_to_do() -> None:
     metric = BLEU()
     metric.update(*texts(3))
-    with pytest.raises(InputError, match=r"counts of every row: make the metric with BLEU\(keep_rows=True\)"):
+    message = r"intervals and comparisons need the counts of every row: make the metric with BLEU\(keep_rows=True\)"
+    with pytest.raises(InputError, match=message):
         metric.result(intervals=10)
-    with pytest.raises(InputError, match="intervals need the state"):
+    with pytest.raises(InputError, match=message):
         metric.result().with_intervals(10)
 
 

@@ -49,7 +49,7 @@ def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
     found = shown(tmp_path, ids[:2])
     words = text_of(found)
     assert "second against first" in words and "B: 40 rows joined by key" in words
-    assert re.search(r"f1_score 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
+    assert re.search(r"f1_score 0\.\d{3} 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
     assert "1 metric without any difference is hidden" in words and "seed 0 1" in words
     assert "10.0% 4 of 40 rows" in words, "jailbreak"
     assert "answer <del>first</del><ins>second</ins> &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text
@@ -130,5 +130,5 @@ def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> N
         ids = [small(store, "one", 0.5, INFOS), small(store, "two", 0.504, [INFOS[0], INFOS[2]])]
     words = text_of(shown(tmp_path, ids))
     assert "B f1_score +0.004" in words, "three decimals, so that a row that differs does not say 0.00"
-    assert re.search(r"exact_match 1\.00\d? .*? equal 3 1 lack one", words)
+    assert re.search(r"exact_match 1\.00\d? .*? equal 3: 0 higher, 3 equal, 0 lower; 1 lack one", words)
     assert "violence" not in words.split("Differences from A")[0] and "Not in B: violence" in words

@@ -75,7 +75,7 @@ def test_a_slow_judge_holds_no_thread(site: TestClient, judge: Judge, monkeypatc
     for _ in range(errands.MOST - 1):
         send(site, "/evaluators/polite/try", {**ROW, "judge": "fake"})
     refused = send(site, "/evaluators/polite/try", {**ROW, "judge": "fake"})
-    assert refused.status_code == 400 and "4 trials wait for their judges" in text_of(refused)
+    assert refused.status_code == 400 and "4 trials or comparisons are under way" in text_of(refused)
     judge.go.set()
     wait(lambda: "is being asked" not in text_of(site.get(page.url.path)))
     done = site.get(page.url.path)

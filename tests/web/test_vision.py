@@ -243,7 +243,7 @@ def test_the_list_and_the_comparison_know_it(tmp_path: Path) -> None:
     assert "second" in shown and "saved result" in shown and re.search(r"0\.\d{3} map", shown)
     found = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
     assert "4 images joined by key" in found and "the same answer" not in found and "settings.score threshold" in found
-    assert re.search(r"image_f1 0\.356 \+0\.111", found) and "i3.png" in found
+    assert re.search(r"image_f1 0\.356 0\.467 \+0\.111", found) and "i3.png" in found
     assert browser.get(f"/runs/{ids[0]}/export.csv").status_code == 200
     assert "found" in text_of(browser.get(f"/runs/{ids[0]}/rows/1"))
 
@@ -258,7 +258,7 @@ def test_numbers_of_the_whole_are_compared(tmp_path: Path) -> None:
     browser = client(tmp_path / "s.sqlite")
     shown = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}"))
     assert "tag epochs 3 4" in shown and "equal settings are hidden" in shown
-    assert "Only the numbers of the whole can be compared." in shown and "saved without its images" in shown
+    assert "Images are not compared one by one." in shown and "saved without its images" in shown
     assert "AP 0.500 0.750 +0.250" in shown and "AP50 0.800 · ·" in shown
     assert "AP of classes" in shown and "cat 0.600 0.900 +0.300" in shown and "1 of 1 classes that differ" in shown
     turned = text_of(browser.get(f"/compare?runs={ids[0]}&runs={ids[1]}&baseline={ids[1]}"))

@@ -6,6 +6,7 @@ shows is computed.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
@@ -45,6 +46,7 @@ from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
 from valor_gpu.reduce.ratios import NO_KAPPA, NO_MATTHEWS, NO_SAMPLE, Outcomes, Ratio
 from valor_gpu.reduce.reliability import NO_CONFIDENCE, STEPS, bin_edges, missing_values, reliability_values
 from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.stats.ranks import mid_ranks
 
 Numbers = NDArray[np.float64]
 
@@ -301,15 +303,33 @@ def decided_classes(of: Predictions) -> NDArray[np.int64]:
     return (scores > 0.5).astype(np.int64) if of.binary else scores.argmax(1)
 
 
-def areas_of(choices: Choices, of: Predictions, rows: Predictions) -> dict[str, Result]:
-    """Returns ROC AUC and average precision of some of the rows of a file.
+class Areas:
+    """ROC AUC and average precision of some of the rows of a file.
 
     Args:
         choices: how they are made.
         of: all rows, which decide whether scores are logits.
-        rows: these rows.
     """
-    return _Ranks(rows, _probable(rows, _are_logits(of)), choices).areas()
+
+    def __init__(self, choices: Choices, of: Predictions) -> None:
+        self._choices, self._logits = choices, _are_logits(of)
+
+    def __call__(self, rows: Predictions) -> dict[str, Result]:
+        """Returns the results of rows."""
+        return _Ranks(rows, _probable(rows, self._logits), self._choices).areas()
+
+    def ranked(self, rows: Predictions) -> Predictions:
+        """Returns rows with mid-ranks within class for scores, as fractions; rows of several models have one scale."""
+        scores = np.asarray((rows if rows.binary else _probable(rows, self._logits)).scores)
+        if rows.binary or self._choices.average == "micro":
+            return replace(rows, scores=mid_ranks(scores).reshape(scores.shape))
+        return replace(rows, scores=np.stack([mid_ranks(column) for column in scores.T], 1))
+
+    def of_ranks(self) -> Areas:
+        """Returns what computes the results of rows of :meth:`ranked`, which are no logits."""
+        found = copy.copy(self)
+        found._logits = False
+        return found
 
 
 def _are_logits(of: Predictions) -> bool:

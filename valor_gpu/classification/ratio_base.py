@@ -232,7 +232,9 @@ class RatioMetric(TaskMetric[ClassCounts]):
 
     def _resampled(self, state: ClassCounts) -> Resampled:
         cells = cells_of_classes(self, state)
-        return ResampledRows(self, state, cells) if isinstance(state, RowCounts) else ResampledParts(cells)
+        if isinstance(state, RowCounts):
+            return ResampledRows(self, state, cells)
+        return ResampledParts(cells, f"make the metric with {type(self).__name__}(keep_rows=True)")
 
     def _numbers(self, o: Outcomes) -> dict[str, float]:
         """The numbers of a result by name, without those of classes."""

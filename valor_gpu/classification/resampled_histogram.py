@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from valor_gpu.classification.score_metric import Histogram
     from valor_gpu.stats.resample import Floats
 
+KEEP_SCORES = "make the metric with thresholds=None, which keeps the scores"
 NO_ROWS = "histograms of classes do not say which scores are of one row: thresholds=None keeps the scores"
 
 
@@ -32,7 +33,7 @@ def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCou
     tables = rows_of(np.concatenate((positives, every - positives), 1), kept)
     average = {name: NO_ROWS} if classes > 1 and metric.average != "none" else {}
     if metric.average == "micro" and average:
-        return ResampledCounts(tables, None, "curve", refused=average)
+        return ResampledCounts(tables, None, "curve", refused=average, keeps=KEEP_SCORES)
     names = [name] if classes == 1 else [f"per_class/{index}" for index in range(classes)]
 
     def numbers(table: Floats) -> dict[str, float]:
@@ -43,4 +44,5 @@ def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCou
     found = numbers(tables.astype(np.float64))
     refused = average | {each: SEPARATED for each, value in found.items() if value in (0, 1)}
     held = positives.sum(1) if metric._row else np.minimum(positives.sum(1), (every - positives).sum(1))
-    return ResampledCounts(tables, numbers, "curve", dict(zip(names, held.astype(np.int64).tolist())), refused)
+    supports = dict(zip(names, held.astype(np.int64).tolist()))
+    return ResampledCounts(tables, numbers, "curve", supports, refused, keeps=KEEP_SCORES)

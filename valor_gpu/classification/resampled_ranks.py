@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.resampled_ranks import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.clusters import codes_by_name
+from valor_gpu.stats.ranks import mid_ranks
 from valor_gpu.stats.resample import Floats, Resampled, holders, sides_of_labels
+from valor_gpu.stats.units import Units, dense_ranks
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ranking_metrics import RankingMetric
@@ -50,8 +53,11 @@ class ResampledScores(Resampled):
         order = torch.from_numpy(self._order)
         weight = None if weight is None else weight[order]
         self._ranked = Ranked(scores[order], target[order], ranked.ignore_index, weight)
-        self.units = len(order)
-        lanes = _BYTES // max(self.units, 1)
+        self._set_units(len(order))
+
+    def _set_units(self, units: int) -> None:
+        self.units = units
+        lanes = _BYTES // max(units, 1)
         self.chunk = max(1, min(_MOST_AT_A_TIME, lanes // 16 * 16 or lanes))
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
@@ -70,6 +76,41 @@ class ResampledScores(Resampled):
         if len(given) != self._rows:
             raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
         return codes_by_name([given[row] for row in self._order.tolist()])
+
+    def identities(self) -> Units:
+        """Returns the rows that count by the place at which they came, with their targets and weights."""
+        keys = _keys_of(self._ranked.scores, self._ranked.target, self._ranked.weight)
+        sides = np.concatenate(keys[1:], 1)
+        truth = "target" if self._ranked.weight is None else "target and weight"
+        return Units("rows", None, self._order, self._rows, dense_ranks(np.concatenate(keys, 1)), sides, truth)
+
+    def _stacked(self, other: ResampledScores) -> Ranked:
+        """The rows of both models; scores are mid-ranks within model and class, as fractions."""
+        sides = (self._ranked, other._ranked)
+        weights = [side.weight for side in sides if side.weight is not None]
+        return Ranked(
+            torch.cat([self._fractions(side) for side in sides]),
+            torch.cat([side.target for side in sides]),
+            self._ranked.ignore_index,
+            torch.cat(weights) if len(weights) == len(sides) else None,
+        )
+
+    def _fractions(self, ranked: Ranked) -> Tensor:
+        """float64 ``[N, C]`` in (0, 1): a score that does not count is 0."""
+        scores, target = ranked.scores.double().numpy(), ranked.target.numpy()
+        counted = np.ones(scores.shape, bool)
+        if ranked.ignore_index is not None:
+            counted &= (target != ranked.ignore_index).reshape(len(target), -1)
+        found = np.zeros(scores.shape)
+        columns = [...] if self._one_ranking else [(slice(None), column) for column in range(scores.shape[1])]
+        for column in columns:
+            found[column][counted[column]] = mid_ranks(scores[column][counted[column]])
+        return torch.from_numpy(found)
+
+    @property
+    def _one_ranking(self) -> bool:
+        """Whether the scores of all classes are ranked together."""
+        return False
 
     def _held(self, sides: bool, clusters: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
         """Positive rows (or their clusters) of each class, or, of both sides, the negative ones if they are fewer."""
@@ -116,6 +157,19 @@ class ResampledRanks(ResampledScores):
         """Returns the numbers that are 0 or 1."""
         return {name: SEPARATED for name, value in self._found.items() if value[0] in (0, 1)}
 
+    @property
+    def _one_ranking(self) -> bool:
+        return self._pooled
+
+    def swapping(self, other: Resampled) -> ResampledRanks | None:
+        """Returns the rows of both models with their ranks for scores; see :meth:`Resampled.swapping`."""
+        if not isinstance(other, ResampledRanks):
+            return None
+        found = copy.copy(self)
+        found._ranked = self._stacked(other)
+        found._set_units(self.units + other.units)
+        return found
+
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
         ranked = pool(self._ranked) if self._pooled else self._ranked
@@ -158,7 +212,7 @@ class ResampledPoints(ResampledScores):
         sides: bool = True,
     ) -> None:
         super().__init__(metric, state)
-        self._sides = sides
+        self._metric, self._sides = metric, sides
         order = torch.from_numpy(self._order)
         weight = state.weight.cpu()
         self._state = ScoreRecords(
@@ -176,6 +230,20 @@ class ResampledPoints(ResampledScores):
             return dict.fromkeys(self._names, int(held[0]))
         of_classes = (name for name in self._names if "/" in name)
         return {name: int(held[int(name.rpartition("/")[2])]) for name in of_classes}
+
+    def swapping(self, other: Resampled) -> ResampledPoints | None:
+        """Returns the rows of both models with their ranks for scores; see :meth:`Resampled.swapping`.
+
+        None for several classes of which each row has one: their activation would mix the ranks of classes.
+        """
+        if not isinstance(other, ResampledPoints) or self._metric.task.kind == "multiclass":
+            return None
+        found, ranked = copy.copy(self), self._stacked(other)
+        weight = self._state.weight if ranked.weight is None else ranked.weight
+        found._state = ScoreRecords(ranked.scores, ranked.target, weight, self._state.score_types)
+        found._ranked = ranked
+        found._set_units(self.units + other.units)
+        return found
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
@@ -200,15 +268,20 @@ def _counted(target: Tensor, ignore_index: int | None, weight: Tensor | None) ->
 def _ordered(scores: Tensor, target: Tensor, weight: Tensor | None, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Places of the rows that count, by score, target and weight: the largest first where there is one score."""
     rows = np.flatnonzero(counted)
-    keys = _descending(scores).numpy()[rows]
-    sides = [(target if target.ndim == 2 else target[:, None]).long().numpy()[rows]]
-    if weight is not None:
-        sides.append(weight.contiguous().view(torch.int64).numpy()[rows, None])
+    keys, *sides = (part[rows] for part in _keys_of(scores, target, weight))
     if keys.shape[1] <= _FEW_COLUMNS:
         columns = [*keys.T, *(column for side in sides for column in side.T)]
         return rows[np.lexsort(columns[::-1])]
     record = np.ascontiguousarray(np.concatenate([keys.astype(np.int64), *sides], 1)).view(np.uint8)
     return rows[np.argsort(record.view(f"V{record.shape[1]}").reshape(-1), kind="stable")]
+
+
+def _keys_of(scores: Tensor, target: Tensor, weight: Tensor | None) -> list[NDArray[Any]]:
+    """Integers by which rows are in order: of scores, targets and weights, ``[N, columns]`` each."""
+    found = [_descending(scores).numpy(), (target if target.ndim == 2 else target[:, None]).long().numpy()]
+    if weight is not None:
+        found.append(weight.contiguous().view(torch.int64).numpy()[:, None])
+    return found
 
 
 def _descending(scores: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from valor_gpu.state import check_elements, check_rows, joined
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.counts import ResampledCounts, ResampledParts
 from valor_gpu.stats.resample import Floats, Resampled, holders
+from valor_gpu.stats.units import Units
 
 if TYPE_CHECKING:
     from valor_gpu.classification.ratio_base import RatioMetric
@@ -89,14 +91,18 @@ class ResampledRows(Resampled):
     family = "ratio"
 
     def __init__(self, metric: RatioMetric, state: RowCounts, cells: Sequence[ResampledCounts]) -> None:
-        self._metric, self._cells = metric, ResampledParts([part for part in cells if part.has_numbers] or cells)
+        self._metric, self._swapped = metric, False
+        self._cells = ResampledParts([part for part in cells if part.has_numbers] or cells)
         self._cells_do = cells[0].has_numbers or metric.average in ("none", None)
         codes = state.rows.cpu().numpy()
         counted = codes >= 0 if codes.ndim == 1 else np.ones(len(codes), bool)
         self._rows = len(codes)
-        self.units = int(counted.sum())
         self._counted = counted
-        kinds, found = np.unique(codes[counted], axis=0, return_inverse=True)
+        self._set_codes(codes[counted])
+
+    def _set_codes(self, codes: NDArray[Any]) -> None:
+        self.units = len(codes)
+        kinds, found = np.unique(codes, axis=0, return_inverse=True)
         self._kinds, self._kind_of = kinds, found.reshape(-1)
         self.chunk = max(1, min(_MOST_AT_A_TIME, _ELEMENTS_AT_A_TIME // max(1, len(kinds))))
 
@@ -113,7 +119,7 @@ class ResampledRows(Resampled):
             units = np.arange(self.units)
         else:
             units, classes = np.nonzero(self._kinds[self._kind_of] >= _FN)
-        held = holders(classes, units, self._metric.task.classes, clusters[self._counted])
+        held = holders(classes, units, self._metric.task.classes, self._of_units(clusters))
         by_class = {name for name in self._cells.proportions() if "/" in name}
         return {name: held[int(name.rpartition("/")[2]) if "/" in name else 0] for name in {*rows, *by_class}}
 
@@ -139,28 +145,49 @@ class ResampledRows(Resampled):
             raise InputError(f"clusters must have one for each of {self._rows} rows but has {len(given)}")
         return codes_by_name(given)
 
+    def identities(self) -> Units:
+        """Returns the rows that count by the place at which they came, with their targets."""
+        codes, truths = self._kinds[self._kind_of], self._kinds
+        truths = truths // self._metric.task.classes if codes.ndim == 1 else np.where(truths < 0, truths, truths >= _FN)
+        arrival = np.flatnonzero(self._counted)
+        return Units("rows", None, arrival, self._rows, self._kind_of, truths[self._kind_of], "target")
+
+    def swapping(self, other: Resampled) -> ResampledRows | None:
+        """Returns the rows of both models; see :meth:`Resampled.swapping`."""
+        if not isinstance(other, ResampledRows):
+            return None
+        found = copy.copy(self)
+        found._swapped, found._cells_do = True, False
+        found._set_codes(np.concatenate([side._kinds[side._kind_of] for side in (self, other)]))
+        return found
+
+    def _of_units(self, each: NDArray[Any]) -> NDArray[Any]:
+        """What rows have, such as clusters or weights, of the rows that count; a pairing is of these alone."""
+        return each if len(each) == self.units else each[self._counted]
+
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
-        found = dict(self._cells.replicates(draws)) if draws.clusters is None else {}
-        if draws.clusters is None and self._cells_do:
+        together = self._swapped or draws.clusters is not None
+        found = {} if together else dict(self._cells.replicates(draws))
+        if not together and self._cells_do:
             return found
-        for column, outcomes in enumerate(self._outcomes(self._counts(draws))):
+        for column, outcomes in enumerate(self._outcomes(self._counts(draws, together))):
             numbers = self._metric._numbers(outcomes)
-            if draws.clusters is not None:
+            if together:
                 numbers |= self._metric._class_numbers(outcomes)
             for name, number in numbers.items():
                 found.setdefault(name, np.empty(draws.count))[column] = number
         return found
 
-    def _counts(self, draws: Draws) -> Counts:
+    def _counts(self, draws: Draws, together: bool) -> Counts:
         """How often rows of each kind are drawn, int64 ``[kinds, L]``."""
-        if draws.clusters is None:
+        if not together:
             return replace(draws, units=self.units).cells(np.bincount(self._kind_of, minlength=len(self._kinds)))
-        weights = replace(draws, units=draws.drawn, clusters=None).array()
+        drawn = np.ascontiguousarray(replace(draws, units=draws.drawn, clusters=None).array().T)
+        of = slice(None) if draws.clusters is None else self._of_units(draws.clusters)
         counts = np.empty((len(self._kinds), draws.count), np.int64)
-        of = draws.clusters[self._counted]
         for column in range(draws.count):
-            counts[:, column] = np.bincount(self._kind_of, weights[of, column], minlength=len(self._kinds))
+            counts[:, column] = np.bincount(self._kind_of, drawn[column][of], minlength=len(self._kinds))
         return counts
 
     def _outcomes(self, counts: Counts) -> Iterator[Outcomes]:

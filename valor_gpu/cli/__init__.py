@@ -1,7 +1,8 @@
 """The command ``valor-gpu``.
 
-Exit status: 0 fine; 1 a condition of ``--fail-if`` holds, a number is below ``--fail-under``, a run stopped early, or
-another failure; 2 the command line or the data cannot be used, and standard error says where; 130 interrupted.
+Exit status: 0 fine; 1 a gate of ``--fail-if`` holds or has no number, a number is below ``--fail-under``, a run stopped
+early, or another failure; 2 the command line or the data cannot be used, and standard error says where; 130
+interrupted.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _COMMANDS = {
     "classify": "accuracy, F1, ROC AUC, calibration and more of a classifier, from one table",
     "segment": "IoU and accuracy of semantic segmentation, from folders of label maps",
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
+    "compare": "whether a model is better than another: intervals and tests of differences, gates for CI",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
     "verify": "recompute the numbers of a JSON or saved result from its inputs; name the first difference",
     "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",

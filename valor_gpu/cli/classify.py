@@ -7,9 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from valor_gpu.checks import check_device
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
     add_interval_options,
@@ -24,8 +26,7 @@ from valor_gpu.cli.options import (
     reports,
     thresholds,
 )
-from valor_gpu.cli.saving import add_store_options, check_store, save_result
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
+from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from valor_gpu.inputs.predictions import Predictions
     from valor_gpu.report.classify import Evaluated
+    from valor_gpu.state_file import StateFile
 
 
 def add_options(classify: argparse.ArgumentParser) -> None:
@@ -66,7 +68,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
     add("--cluster-column", metavar="COLUMN",
         help="rows of one cluster, such as a patient, are drawn together by --intervals")  # fmt: skip
     add_store_options(classify)
-    add_fail_under_option(classify)
+    add_fail_options(classify)
     add_report_options(classify)
     classify.set_defaults(run=run)
 
@@ -112,19 +114,28 @@ def run(options: argparse.Namespace) -> int:
     if reports(options):
         written = [f"wrote {path}" for path in [*([] if options.json is None else [options.json]), *pictures]]
         print(_classify_report(options, evaluated, [*written, *saved]))
-    return fail_under_status(options, evaluated.result)
+    return fail_status(options, evaluated.result)
 
 
 def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> list[str]:
-    """Keeps the result where ``--store`` asks for it."""
+    """Keeps the result where ``--store`` and ``--save-state`` ask for it."""
+    make = partial(_state_of, options, evaluated, predictions)
+    notes = save_state(options, make)
     if options.store is None:
-        return []
+        return notes
     from hashlib import sha256
 
     from valor_gpu.report.classify import SavableSamples
 
     truth = sha256(repr(predictions.names).encode() + predictions.target.tobytes()).hexdigest()
-    return save_result(options, SavableSamples(evaluated, predictions), options.data, options.data, truth)
+    savable = SavableSamples(evaluated, predictions)
+    return notes + save_result(options, savable, options.data, options.data, truth, make)
+
+
+def _state_of(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> StateFile:
+    from valor_gpu.report.classify_state import classify_state
+
+    return classify_state(predictions, options.average, options.thresholds, evaluated.result)
 
 
 def _classify_report(options: argparse.Namespace, evaluated: Evaluated, notes: Sequence[str]) -> str:

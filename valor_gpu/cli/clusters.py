@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu._frozen import replaced
@@ -34,19 +34,29 @@ def image_bootstrap_of(options: argparse.Namespace) -> Bootstrap | None:
         return bootstrap
     if bootstrap is None:
         raise InputError("--cluster-file needs --intervals N but that is missing: add it, for example 1000")
-    if not os.path.isfile(path):
-        raise InputError(
-            f"--cluster-file must be a file but {path} {'is none' if os.path.exists(path) else 'is not there'}"
-        )
+    check_cluster_file(path)
     from valor_gpu.inputs.cluster_files import read_clusters
 
     return replaced(bootstrap, clusters=read_clusters(path))
+
+
+def check_cluster_file(path: str | None) -> None:
+    """Raises for a file of clusters that is no file."""
+    if path is not None and not os.path.isfile(path):
+        raise InputError(
+            f"--cluster-file must be a file but {path} {'is none' if os.path.exists(path) else 'is not there'}"
+        )
 
 
 def by_ids(bootstrap: Bootstrap, ids: Iterable[Any]) -> Bootstrap:
     """Returns the choices with clusters by ids, which a file has as texts."""
     if bootstrap.clusters is None:
         return bootstrap
-    by_text = {str(number): number for number in ids}
     clusters: Any = bootstrap.clusters
-    return replaced(bootstrap, clusters={by_text.get(text, text): cluster for text, cluster in clusters.items()})
+    return replaced(bootstrap, clusters=of_ids(clusters, ids))
+
+
+def of_ids(clusters: Mapping[str, Any], ids: Iterable[Any]) -> dict[Any, Any]:
+    """Returns clusters by ids, from clusters by the texts of ids."""
+    by_text = {str(number): number for number in ids}
+    return {by_text.get(text, text): cluster for text, cluster in clusters.items()}

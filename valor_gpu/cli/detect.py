@@ -8,10 +8,12 @@ import contextlib
 import io
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.clusters import add_image_interval_options, by_ids, image_bootstrap_of
 from valor_gpu.cli.detect_analysis import Answers, add_analysis_options, analysis_is_asked, answers, check_analysis
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_paths,
@@ -24,9 +26,8 @@ from valor_gpu.cli.options import (
     score,
     sigmas,
 )
-from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
+    from valor_gpu.state_file import StateFile
     from valor_gpu.stats.intervals import Bootstrap
 
 
@@ -92,7 +94,7 @@ def add_options(detect: argparse.ArgumentParser) -> None:
     add_image_interval_options(detect)
     add_slice_options(detect, "; crowding, image_size, size and aspect_ratio need no table")
     add_analysis_options(detect)
-    add_fail_under_option(detect)
+    add_fail_options(detect)
     add_report_options(detect)
     detect.set_defaults(run=run)
 
@@ -152,15 +154,18 @@ def run(options: argparse.Namespace) -> int:
     _warn(options, evaluated, result)
     if report:
         print(report)
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 def _result(
     options: argparse.Namespace, evaluated: _Coco | _Lvis, bootstrap: Bootstrap | None, progress: Progress
 ) -> Result:
     """The numbers, where something shows them, and their intervals, if they are asked for."""
-    files = any(each is not None for each in (options.json, options.plot, options.store)) or analysis_is_asked(options)
-    wanted = options.per_class or files or bool(options.fail_under) or options.by or bootstrap is not None
+    files = any(
+        each is not None for each in (options.json, options.plot, options.store, options.save_state)
+    ) or analysis_is_asked(options)
+    gates = options.fail_under or options.fail_if
+    wanted = options.per_class or files or gates or options.by or bootstrap
     result = evaluated.result(with_values=bool(wanted))
     if bootstrap is None:
         return result
@@ -321,12 +326,20 @@ def _write(
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
     notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None] + found.notes
+    make = partial(_state_of, evaluated, result)
+    notes += save_state(options, make)
     if options.store is None:
         return notes
     if isinstance(evaluated, _Lvis):
-        return notes + save_result(options, result, options.dt, options.gt)
+        return notes + save_result(options, result, options.dt, options.gt, state=make)
     above = {} if options.store_score is None else {"score_threshold": options.store_score}
     return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, numbers=result, **above)
+
+
+def _state_of(evaluated: _Coco | _Lvis, result: Result) -> StateFile:
+    from valor_gpu.coco.saved_state import evaluation_state
+
+    return evaluation_state(evaluated.evaluation, result)
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:

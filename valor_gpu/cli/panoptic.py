@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -18,9 +20,8 @@ from valor_gpu.cli.options import (
     output_path,
     reports,
 )
-from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.coco_panoptic import PanopticEvaluation
+    from valor_gpu.state_file import StateFile
 
 
 def add_options(panoptic: argparse.ArgumentParser) -> None:
@@ -66,7 +68,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
     add_store_options(panoptic, images=True)
     add_image_interval_options(panoptic)
     add_slice_options(panoptic)
-    add_fail_under_option(panoptic)
+    add_fail_options(panoptic)
     add_report_options(panoptic)
     panoptic.set_defaults(run=run)
 
@@ -97,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
     _warn(options, result)
     if reports(options):
         print(_report(options, evaluated, result, texts, notes))
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 def _folder(options: argparse.Namespace, side: str) -> str:
@@ -161,8 +163,16 @@ def _write(
         write_file(options.per_image, image_table(evaluated.rows()).encode())
     from valor_gpu.segmentation.coco_panoptic import SavablePanoptic
 
+    make = partial(_state_of, evaluated, result)
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
-    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt)
+    notes += save_state(options, make)
+    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt, state=make)
+
+
+def _state_of(evaluated: PanopticEvaluation, result: Result) -> StateFile:
+    from valor_gpu.segmentation.folder_states import panoptic_state
+
+    return panoptic_state(evaluated, result)
 
 
 def _warn(options: argparse.Namespace, result: Result) -> None:

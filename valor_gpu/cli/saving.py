@@ -1,17 +1,21 @@
-"""``--store`` and ``--name`` of commands: the result as a run, which Studio shows."""
+"""``--store``, ``--name`` and ``--save-state`` of commands: the result as a run, which Studio shows, or as a file."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import STANDARD_INPUT, check_kept
+from valor_gpu.cli.options import STANDARD_INPUT, check_kept, check_outputs, output_path
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.store.saved import Savable
+    from valor_gpu.state_file import StateFile
+    from valor_gpu.store.saved import Savable, SavedRun
+
+    MakeState = Callable[[], StateFile]
 
 DEFAULT_STORE = ""
 """``--store`` without a file."""
@@ -26,11 +30,50 @@ def add_store_options(command: argparse.ArgumentParser, images: bool = False) ->
     add("--name", metavar="NAME", help="name of that run; default: of the file or folder of predictions")
     if images:
         add("--images", metavar="DIR", help="with --store: folder of the pictures that Studio shows")
+    add_state_option(command)
+
+
+def add_state_option(command: argparse.ArgumentParser) -> None:
+    """Adds ``--save-state``; :func:`check_state` and :func:`save_state` read it."""
+    command.add_argument("--save-state", type=output_path, metavar="FILE",
+        help="write what the numbers came from, without pictures and texts: valor-gpu compare tests another model"
+        " against this file")  # fmt: skip
+
+
+def check_state(options: argparse.Namespace) -> None:
+    """Raises for a ``--save-state`` that cannot be written, or that another option names, before any work."""
+    if options.save_state is None:
+        return
+    check_outputs([("--save-state", options.save_state)])
+    whole = os.path.realpath(options.save_state)
+    for name, path in _files(options):
+        if name != "save_state" and os.path.realpath(path) == whole:
+            option = name.replace("_", "-")
+            raise InputError(f"--save-state must be another file than --{option} but both are {options.save_state}")
+
+
+def _files(options: argparse.Namespace) -> Iterator[tuple[str, str | os.PathLike[str]]]:
+    """Names of options and the paths that they give."""
+    for name, value in vars(options).items():
+        for path in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(path, os.PathLike) or (isinstance(path, str) and path not in ("", STANDARD_INPUT)):
+                yield name, path
+
+
+def save_state(options: argparse.Namespace, make: MakeState) -> list[str]:
+    """Writes the file that ``--save-state`` asks for; returns what to say of it."""
+    if options.save_state is None:
+        return []
+    from valor_gpu.state_file import write_state
+
+    write_state(options.save_state, make())
+    return [f"wrote {options.save_state}"]
 
 
 def check_store(options: argparse.Namespace) -> None:
     """Raises for a store that cannot work, and for outputs that would replace it or an input, before any work."""
     check_kept(options)
+    check_state(options)
     if options.store is None:
         for name in ("name", "store_score"):
             if getattr(options, name, None) is not None:
@@ -46,7 +89,13 @@ def check_store(options: argparse.Namespace) -> None:
 
 
 def save_result(
-    options: argparse.Namespace, result: Savable, predictions: str, truth: str, digest: str = "", **more: Any
+    options: argparse.Namespace,
+    result: Savable,
+    predictions: str,
+    truth: str,
+    digest: str = "",
+    state: MakeState | None = None,
+    **more: Any,
 ) -> list[str]:
     """Keeps the result where ``--store`` asks for it; returns what to say of it.
 
@@ -56,6 +105,7 @@ def save_result(
         predictions: path of the predictions, whose name is the default one of the run.
         truth: path of the ground truth.
         digest: of what is true, by which comparisons know equal data; by default of the file ``truth``.
+        state: makes the state file of the result; None: its ``to_run`` does.
         more: options of the result's ``to_run``.
     """
     if options.store is None:
@@ -67,7 +117,7 @@ def save_result(
     tags: Mapping[str, Any] = {"predictions": os.path.basename(predictions.rstrip("/"))}
     with Store(options.store or None) as store:
         run = store.save(
-            result,
+            result if state is None else _WithState(result, state),
             name,
             images=getattr(options, "images", None),
             tags=tags,
@@ -75,7 +125,22 @@ def save_result(
             saved_by=f"valor-gpu {options.command} --store",
             **more,
         )
-        return [f"saved as run {run.id} in {store.path}"]
+        return [
+            f"saved as run {run.id} in {store.path}",
+            *(note for note in run.config["notes"] if "--save-state" in note),
+        ]
+
+
+class _WithState:
+    """A result that is kept with its state file."""
+
+    def __init__(self, result: Savable, make: MakeState) -> None:
+        self._result, self._make = result, make
+
+    def to_run(self, **options: Any) -> SavedRun:
+        from valor_gpu.state_file import state_bytes
+
+        return replace(self._result.to_run(**options), state=state_bytes(self._make()))
 
 
 def _digest(path: str) -> str:

@@ -8,9 +8,11 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.clusters import add_image_interval_options, image_bootstrap_of
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     add_report_options,
     check_not_read,
@@ -21,10 +23,9 @@ from valor_gpu.cli.options import (
     output_path,
     reports,
 )
-from valor_gpu.cli.saving import add_store_options, check_store, save_result
+from valor_gpu.cli.saving import add_store_options, check_store, save_result, save_state
 from valor_gpu.cli.segment_overlay import WorstImages, check_overlay, draw_overlay, photo_name, worst_images
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, show_slices, slices_of
-from valor_gpu.cli.under import add_fail_under_option, fail_under_status
 from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
+    from valor_gpu.state_file import StateFile
     from valor_gpu.store.saved import SavedImage
 
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # malloc.h of glibc
@@ -79,7 +81,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
     add("--images-suffix", metavar="TEXT", help="end of the names of photos, as --gt-suffix, for example _leftImg8bit")
     add_store_options(segment)
     add("--threads", type=count, metavar="N", help="how many threads read and count; default: one per CPU")
-    for add_more in (add_image_interval_options, add_slice_options, add_fail_under_option, add_report_options):
+    for add_more in (add_image_interval_options, add_slice_options, add_fail_options, add_report_options):
         add_more(segment)
     segment.set_defaults(run=run)
 
@@ -116,7 +118,7 @@ def run(options: argparse.Namespace) -> int:
         _warn(options, text)
     if reports(options):
         print(_report(options, result, texts, pictures))
-    return fail_under_status(options, result)
+    return fail_status(options, result)
 
 
 # ----------------------------------------------------------------------------------------------------- before the work
@@ -204,7 +206,8 @@ def _evaluate(
     workers = min(options.threads or threads(), len(pairing.pairs))
     task = Task(len(names), options.ignore, readers, workers, hashed=options.json is not None or saved is not None)
     _keep_memory()
-    totals, many = Totals(names, task, bool(options.intervals or options.by)), plural(len(pairing.pairs), "image")
+    keep_images = bool(options.intervals or options.by or options.save_state) or saved is not None
+    totals, many = Totals(names, task, keep_images), plural(len(pairing.pairs), "image")
     with _image_lines(options, names) as add_line:
         progress.step(f"counting {many}")
         for done, image in enumerate(count_images(pairing.pairs, task), 1):
@@ -272,13 +275,21 @@ def _write_json(
 def _save(
     options: argparse.Namespace, result: Result, totals: Totals, saved: list[SavedImage] | None, doubts: list[str]
 ) -> list[str]:
-    """Keeps the result where ``--store`` asks for it."""
+    """Keeps the result where ``--store`` and ``--save-state`` ask for it."""
+    make = partial(_state_of, totals, result)
+    notes = save_state(options, make)
     if saved is None:
-        return []
+        return notes
     from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
 
     savable = SavableLabelMaps(result, saved, doubts)
-    return save_result(options, savable, options.pred, options.gt, totals.digests()[0][1])
+    return notes + save_result(options, savable, options.pred, options.gt, totals.digests()[0][1], make)
+
+
+def _state_of(totals: Totals, result: Result) -> StateFile:
+    from valor_gpu.segmentation.folder_states import label_map_state
+
+    return label_map_state(totals, result)
 
 
 def _warn(options: argparse.Namespace, text: str) -> None:

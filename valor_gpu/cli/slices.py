@@ -103,6 +103,20 @@ def _crossing(column: str) -> str | tuple[str, ...]:
     return parts if len(parts) > 1 else column
 
 
+def edges_by_column(options: argparse.Namespace) -> dict[str | tuple[str, ...], list[float] | None]:
+    """Returns the columns of ``--by`` and the edges that ``--by-bins`` has for each; None: the values make the slices.
+
+    Raises:
+        InputError: ``--by-bins`` is about another column.
+    """
+    edges = _bins_of(options) or {}
+    columns = [_crossing(column) for column in options.by]
+    other = next((name for name in edges if name not in columns), None)
+    if other is not None:
+        raise InputError(f"--by-bins must be for a column of --by but {other} is none: add it to --by")
+    return {column: edges.get(column) if isinstance(column, str) else None for column in columns}
+
+
 def _bins_of(options: argparse.Namespace) -> dict[str, list[float]] | None:
     found: dict[str, list[float]] = {}
     for column, edges in options.by_bins or ():

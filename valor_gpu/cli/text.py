@@ -6,8 +6,10 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.cli.gates import add_fail_options, fail_status
 from valor_gpu.cli.options import (
     TABLES,
     add_interval_options,
@@ -23,6 +25,7 @@ from valor_gpu.cli.options import (
     paths_of,
     reports,
 )
+from valor_gpu.cli.saving import add_state_option, check_state, save_state
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from valor_gpu.evaluation.evaluators.base import Evaluator
     from valor_gpu.evaluation.rows._source_rows import SourceRow
     from valor_gpu.report.texts import TextScores
+    from valor_gpu.result import Result
+    from valor_gpu.state_file import StateFile
 
 
 def add_options(text: argparse.ArgumentParser) -> None:
@@ -60,21 +65,24 @@ def add_options(text: argparse.ArgumentParser) -> None:
     add_interval_options(text)
     add("--per-row", type=output_path, metavar="FILE",
         help="write a table (CSV) with one line per row: the number of each metric, or why there is none")  # fmt: skip
+    add_state_option(text)
+    add_fail_options(text)
     add_report_options(text)
     text.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> None:
-    """Runs the command."""
+def run(options: argparse.Namespace) -> int:
+    """Runs the command; returns the exit status."""
     from valor_gpu.exports.intervals import interval_lines
     from valor_gpu.report.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
 
     inputs = [("--predictions", options.predictions), *(("--references", path) for path in options.references or ())]
     check_outputs([("--json", options.json), ("--per-row", options.per_row)], paths_of(inputs))
+    check_state(options)
     bootstrap = bootstrap_of(options)
     evaluators = text_evaluators(options.metrics, metric_parameters(options.param))
-    scores = TextScores(evaluators, keep_rows=bootstrap is not None)
+    scores = TextScores(evaluators, keep_rows=bootstrap is not None or options.save_state is not None)
     files = _files(options)
     rows = _rows(options)
     hashes = input_files(options, **files)
@@ -94,11 +102,19 @@ def run(options: argparse.Namespace) -> None:
         from valor_gpu.report.files import write_json
 
         write_json(options.json, document("text", result, hashes, "cpu", options=options.given, **_more(scores)))
+    saved = save_state(options, partial(_state_of, scores, result))
     _warn(options, scores.unreadable)
     if reports(options):
         wrote = [f"wrote {path}" for path in (options.json, options.per_row) if path is not None]
-        lines = [count_line(scores), *interval_lines(result.intervals), str(result.signature), *wrote]
+        lines = [count_line(scores), *interval_lines(result.intervals), str(result.signature), *wrote, *saved]
         print(summary(result), "\n".join(lines), sep="\n\n")
+    return fail_status(options, result)
+
+
+def _state_of(scores: TextScores, result: Result) -> StateFile:
+    from valor_gpu.report.text_state import text_state
+
+    return text_state(scores, result)
 
 
 def _files(options: argparse.Namespace) -> dict[str, str]:

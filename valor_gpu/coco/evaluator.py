@@ -21,6 +21,7 @@ from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.params import CONVENTIONS, Params, check_grids
+from valor_gpu.coco.saving import SavesState
 from valor_gpu.coco.selection import Selection, limit_positions, select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
@@ -38,7 +39,7 @@ class _Unset:
     """Stands for what is made on request; a class, because it stays the same when copied or pickled."""
 
 
-class COCOeval:
+class COCOeval(SavesState):
     """Average precision and recall of masks, boxes or keypoints, a drop-in for ``pycocotools.cocoeval.COCOeval``.
 
     Args:

@@ -7,6 +7,7 @@ import copy
 import io
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.evaluator import COCOeval, _Unset
 from valor_gpu.coco.geometry import geometry_of
+from valor_gpu.coco.ground_truth_hashes import hash_ground_truths
 from valor_gpu.coco.layout import Layout, select_rows
 from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
 
@@ -61,7 +63,7 @@ def subset_of(layout: Layout, records: EvaluationRecords, wanted: Ints) -> Subse
     tables = [engine.choose(table, rows) for table, rows in zip((records.detections, records.ground_truths), kept)]
     return Subset(part, EvaluationRecords(
         engine, tables[0], tables[1], part.image_positions(), np.ascontiguousarray(lengths[:, order]), records.classes,
-        records.shape, records.doubts,
+        records.shape, records.doubts, partial(hash_ground_truths, ground_truths),
     ), rows)  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.lvis import LVIS, LVISResults
 from valor_gpu.coco.params import CONVENTIONS
 from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line
+from valor_gpu.coco.saving import SavesState
 from valor_gpu.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class LVISParams:
         self.iou_type = iou_type
 
 
-class LVISEval:
+class LVISEval(SavesState):
     """Federated average precision and recall, a drop-in for ``lvis.LVISEval``, equal to it to the last bit.
 
     An image counts only for the categories that it was searched for (:mod:`valor_gpu.coco.federated`), crowds do not

@@ -50,7 +50,7 @@ def lvis_result(evaluation: LVISEval) -> Result:
     values, records = _values(evaluation), evaluation._records
     assert records is not None
     served = _provenance(evaluation, records)
-    state = partial(_resampled, chosen_of(evaluation), _groups(evaluation))
+    state = partial(resampled_of, *chosen_and_groups(evaluation))
     kept = copy.copy(evaluation)
     kept.params = copy.copy(p)  # users go on with their own
     reasons, analysis = absent_reasons(values), partial(_analysis, kept, choices)
@@ -112,13 +112,18 @@ def category_groups(evaluation: LVISEval) -> dict[str, list[int]] | None:
     return {name: places if p.use_cats else [] for name, places in zip(_GROUPS, evaluation.freq_groups)}
 
 
+def chosen_and_groups(evaluation: LVISEval) -> tuple[Chosen, dict[str, list[int]]]:
+    """Returns what an evaluation took of its records, and the places of the categories of each frequency."""
+    return chosen_of(evaluation), _groups(evaluation)
+
+
 def _groups(evaluation: LVISEval) -> dict[str, list[int]]:
     """:func:`category_groups` that hold a category."""
     return {name: places for name, places in (category_groups(evaluation) or {}).items() if places}
 
 
-def _resampled(chosen: Chosen, groups: Mapping[str, list[int]]) -> ResampledDetection:
-    """The images; the categories of a frequency are read again for the mean over them."""
+def resampled_of(chosen: Chosen, groups: Mapping[str, list[int]]) -> ResampledDetection:
+    """Returns the images, to be drawn anew; the categories of a frequency are read again for the mean over them."""
     pick, every = Pick("precision", 0, 0, range(chosen.thresholds)), chosen.selection.categories
     tables = [chosen.table({name: pick}, categories=[every[k] for k in groups[name]]) for name in groups]
     return chosen.resampled([chosen.main_table(), *tables])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.coco.doubtful_values import WAY_OUT
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.geometry import Geometry
+from valor_gpu.coco.ground_truth_hashes import hash_ground_truths
 from valor_gpu.coco.ids import Ids, members
 from valor_gpu.coco.layout import Layout, Side, lay_out
 from valor_gpu.coco.params import Params, half_open
@@ -51,6 +53,8 @@ class EvaluationRecords:
         classes: K.
         shape: T, A and M.
         doubts: counts of doubtful values that matching came across, by name.
+        gt_hashes: gives a hash of the ground truths of each image, int64 ``[I]`` in the order of the rows; None: they
+            are not known.
     """
 
     engine: Engine
@@ -61,6 +65,7 @@ class EvaluationRecords:
     classes: int
     shape: RecordShape
     doubts: Mapping[str, int]
+    gt_hashes: Callable[[], NDArray[np.int64]] | None = None
 
     def buckets(self) -> NDArray[np.uint8]:
         """uint8 ``[D]``: the first limit above the rank of each detection in its cell, M beyond all limits."""
@@ -305,4 +310,5 @@ def evaluate_records(
         len(params.catIds) if params.useCats else 1,
         RecordShape(len(rule.thresholds), len(rule.area_ranges), len(rule.limits)),
         geometry.doubts,
+        partial(hash_ground_truths, layout.ground_truths),
     )

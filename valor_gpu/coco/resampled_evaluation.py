@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import summary_picks
-from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
+from valor_gpu.reduce.resampled_detection import MatchedTables, ReplicatedTable, ResampledDetection
 from valor_gpu.stats.resample import Resampled, refusing
+from valor_gpu.stats.units import Units, units_with_ids
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
@@ -105,8 +107,7 @@ class Chosen:
             images: int64, which of the images that were taken; None: all.
         """
         taken = list(self.selection.categories if categories is None else categories)
-        if any(second <= first for first, second in itertools.pairwise(taken)):
-            raise InputError("intervals need categories in ascending order, each once, but those of params are not so")
+        check_ascending(taken)
         shape = self.records.shape
         whole = all(pick.array == "recall" or pick.limit == shape.limits - 1 for pick in picks.values())
         choices = AccumulateChoices(
@@ -120,7 +121,9 @@ class Chosen:
         records = self.records
         tables = records.detections, records.ground_truths, images_table(records.lengths)
         run, truths = records.engine.resampled(*tables, choices)
-        return ReplicatedTable(run, truths, picks, names, units=images)
+        assert choices.images is not None and choices.labels is not None
+        source = MatchedTables(*tables, choices.images, choices.labels, choices, records.engine.resampled)
+        return ReplicatedTable(run, truths, picks, names, units=images, source=source)
 
     def refused(self) -> dict[str, str]:
         """Returns the numbers of categories that have no interval, and why."""
@@ -133,13 +136,29 @@ class Chosen:
         """Returns the images, to be drawn anew."""
         keys = self.keys
         return ResampledDetection(
-            tables, len(keys), keys, self.records.engine.weights, {**self.refused(), **(refused or {})}
+            tables,
+            len(keys),
+            keys,
+            self.records.engine.weights,
+            {**self.refused(), **(refused or {})},
+            self.identities,
         )
+
+    def identities(self) -> Units:
+        """Returns what tells the images apart: their ids, and hashes of their ground truths."""
+        hashes = self.records.gt_hashes
+        return units_with_ids("images", self.keys, None if hashes is None else hashes()[self.images])
 
     def main_table(self) -> ReplicatedTable:
         """Returns what gives the means and the numbers of categories."""
         named = self.names[: len(self.selection.categories)] if self.whole_axes else ()
         return self.table(dict(self.picks_of_records()), named)
+
+
+def check_ascending(categories: Sequence[int]) -> None:
+    """Raises :class:`InputError` unless positions of categories ascend."""
+    if any(second <= first for first, second in itertools.pairwise(categories)):
+        raise InputError("intervals need categories in ascending order, each once, but those of params are not so")
 
 
 def images_table(lengths: Ints) -> Ints:
@@ -180,18 +199,34 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
 
 def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
     """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
+    if chosen_of(evaluation) is None:
+        return refusing(_EDITED)
+    return partial(resampled_of, *chosen_and_groups(evaluation))
+
+
+def chosen_and_groups(evaluation: COCOeval) -> tuple[Chosen, dict[str, NDArray[np.bool_]]]:
+    """Returns what accumulation took of an evaluation, and which images are in the groups of CrowdPose, if it is that.
+
+    Raises:
+        InputError: accumulation followed ``evalImgs``.
+    """
     chosen = chosen_of(evaluation)
     if chosen is None:
-        return refusing(_EDITED)
-    groups = None
-    if evaluation._paramsEval.iouType == "keypoints_crowd":
-        from valor_gpu.coco.crowdpose import crowd_groups
+        raise InputError(_EDITED)
+    if evaluation._paramsEval.iouType != "keypoints_crowd":
+        return chosen, {}
+    from valor_gpu.coco.crowdpose import crowd_groups
 
-        groups = crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
-    return partial(_resampled, chosen, groups)
+    return chosen, crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
 
 
-def _resampled(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]] | None) -> ResampledDetection:
+def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> ResampledDetection:
+    """Returns the images of an evaluation, to be drawn anew.
+
+    Args:
+        chosen: what accumulation took of it.
+        groups: of images, bool ``[I]`` each by the name of the group; empty but for CrowdPose.
+    """
     tables = [chosen.main_table()]
     if not groups:
         return chosen.resampled(tables)
@@ -210,4 +245,4 @@ def _resampled(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]] | None) -
 def rounded(table: ReplicatedTable) -> ReplicatedTable:
     """Returns a table whose means have four digits, as xtcocotools has them."""
     finish = np.vectorize(lambda mean: round(float(mean), 4), otypes=[np.float64])
-    return ReplicatedTable(table.run, table.truths, table.picks, table.classes, table.prefix, table.units, finish)
+    return replace(table, finish=finish)

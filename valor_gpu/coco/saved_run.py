@@ -16,6 +16,7 @@ from valor_gpu.coco.doubtful_ids import describe_ids, without_harmless
 from valor_gpu.coco.evaluation_result import category_ids, names_of_part
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
+from valor_gpu.coco.saved_state import state_content
 from valor_gpu.coco.taken_part import Part, evaluation_of, part_of
 from valor_gpu.inputs.coco_ids import row_codes, row_ids
 from valor_gpu.inputs.missing_fields import describe_missing
@@ -51,7 +52,7 @@ def saved_run(
     """
     check_number("score_threshold", score_threshold)
     with_numbers = evaluation.result() if numbers is None else numbers
-    part = part_of(evaluation)
+    part, state = part_of(evaluation), state_content(evaluation, with_numbers)
     curves, notes = _curves(evaluation, part, with_numbers.values.get("ground_truths_per_class", {}))
     evaluation = evaluation_of(evaluation, part)
     found = outcomes(evaluation, iou_threshold, score_threshold)
@@ -65,6 +66,7 @@ def saved_run(
         settings={f"{measure} threshold": float(iou_threshold), "score threshold": float(score_threshold)},
         images=tuple(_images(evaluation, found, names)),
         notes=(*notes, *_doubts(evaluation, with_numbers.counts)),
+        state=state,
     )
 
 

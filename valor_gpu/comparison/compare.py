@@ -2,99 +2,181 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from valor_gpu.comparison.built import built
+from valor_gpu.comparison.choices import Choices
 from valor_gpu.comparison.comparison_result import ComparisonResult
+from valor_gpu.comparison.comparisons import Comparisons
+from valor_gpu.comparison.families import SLICES, Path, adjusted, path_of
+from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
-from valor_gpu.comparison.sides import side_of
-from valor_gpu.exports.signature import Signature
-from valor_gpu.stats.comparisons import adjust_holm
-from valor_gpu.stats.intervals import Bootstrap, Intervals
-from valor_gpu.stats.paired_states import PairedNumber, paired_numbers
-from valor_gpu.stats.units import Pairing, pair_units
+from valor_gpu.comparison.sides import Side, side_of
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.exports.leaves import single_numbers
+from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.paired_states import PairedNumber
+
+_NAMES = ("first", "second", "third")
 
 
 def compare(
     first: Any,
-    second: Any,
-    *,
+    second: Any = None,
+    *others: Any,
+    baseline: Any = None,
     replicates: int = 1000,
+    permutations: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
     clusters: Mapping[Any, Any] | Sequence[Any] | None = None,
-) -> ComparisonResult:
-    """Compares two models on the same data.
+    adjust: str = "max_t",
+    smallest_difference: float | None = None,
+    power: float = 0.8,
+    observed_power: bool = False,
+    table: Any = None,
+    by: Any = None,
+) -> ComparisonResult | Comparisons:
+    """Compares two models, or more, on the same data.
+
+    Units, such as images, are drawn anew with replacement, the same ones for every model, and the difference is taken
+    in each replicate. Its interval is paired: what makes an image hard for all models cancels. The p-value is the least
+    error rate whose interval leaves out 0, so that interval and test never disagree. Beside it stands the p-value of a
+    permutation that swaps whole units between the models. Its hypothesis is stronger, that models are exchangeable.
+
+    A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
+    and counted as ``left_out_of_<number>``.
 
     Args:
-        first: the model that is there: a result of this process, a metric, or the path of a state file.
+        first: the model that is there: a result of this process, a metric, an evaluation, or the path of a state file;
+            or a mapping of names to two models and more, which is then the only model argument.
         second: the model that may replace it; likewise.
+        others: further models; likewise.
+        baseline: the model that each other one is compared with, one of those given, or its name in a mapping. None:
+            the first of two; of more models each is compared with every one before it.
         replicates: of the bootstrap.
-        confidence: of the intervals.
+        permutations: how many; None: as many as replicates, 0: none.
+        confidence: of the intervals, above 0 and below 1.
         seed: of the draws.
-        clusters: of the units, which are drawn as a whole; see :class:`valor_gpu.stats.Bootstrap`.
+        clusters: of the units, which are drawn and swapped as a whole; see :class:`valor_gpu.stats.Bootstrap`.
+        adjust: p-values are adjusted over the classes of a number, over slices, and over pairs of models: ``max_t`` by
+            step-down maxima of the same replicates, ``holm``, or for the false discovery rate ``benjamini_hochberg``
+            and ``benjamini_yekutieli``.
+        smallest_difference: the least difference that would matter, above 0: ``units_needed`` says how many units show
+            it with this ``power``. It is one size for all numbers.
+        power: probability of finding a difference that is there, above 0 and below 1.
+        observed_power: also give the power for the difference that was seen, which follows from the p-value.
+        table: of the units, for ``by``; see :meth:`valor_gpu.result.Result.by`. None: the result knows the columns.
+        by: column, or columns, whose values make slices of the images, each compared on its own; a mapping of columns
+            has their ascending edges, None for the values themselves.
 
     Returns:
-        Differences, second less first, with paired intervals and tests.
+        Differences, second less first, with paired intervals and tests. Of three models and more a mapping of the pairs
+        by names such as ``detr vs yolo``.
 
     Raises:
-        InputError: the sides have other units, thresholds or protocols; it names the first difference.
+        InputError: the models have other units, thresholds or protocols, and the message names the first difference;
+            an argument is out of its range, or ``baseline`` is none of the models.
+        InputTypeError: an argument is no model.
+
+    Source: Efron and Tibshirani, "An introduction to the bootstrap" (1993), chapters 8 and 15; Westfall and Young,
+    "Resampling-based multiple testing" (1993); Phipson and Smyth, "Permutation p-values should never be zero" (2010).
+
+    Example:
+        >>> import torch
+        >>> from valor_gpu.segmentation import mIOU
+        >>> target = torch.randint(0, 2, (40, 1, 8), generator=torch.Generator().manual_seed(0))
+        >>> old, new = mIOU(2, keep_images=True), mIOU(2, keep_images=True)
+        >>> for metric, wrong in ((old, 4), (new, 3)):
+        ...     preds = target.clone()
+        ...     preds[::2, :, :wrong] = 1 - preds[::2, :, :wrong]  # of every other image
+        ...     metric.update(preds, target)
+        >>> found = compare(old, new, replicates=200)
+        >>> found.values["difference"]["mIOU"] > 0, found.values["p"]["mIOU"] < 0.05
+        (True, True)
     """
-    sides = side_of(first, "first"), side_of(second, "second")
-    notes = check_protocols(sides[0].signature, sides[1].signature)
-    choices = Bootstrap(replicates, confidence, seed)
-    states = sides[0].state, sides[1].state
-    pairing = pair_units(states[0].identities(), states[1].identities(), clusters)
-    numbers = paired_numbers((sides[0].values, sides[1].values), states, pairing, choices)
-    return _made(sides[0].signature, numbers, pairing, choices, notes)
+    bootstrap = Bootstrap(replicates, confidence, seed)
+    permutations = replicates if permutations is None else permutations
+    choices = Choices(bootstrap, permutations, adjust, smallest_difference, power, observed_power)
+    if table is not None and by is None:
+        raise InputError("by must name columns of the table but is None")
+    models = _models(first, second, others)
+    pairs = _pairs(models, baseline)
+    sides = [side_of(model, name) for name, model in models.items()]
+    results = _results(sides, pairs, clusters, choices, None if by is None else (table, by))
+    if len(results) == 1:
+        return results[0]
+    names = [side.name for side in sides]
+    return Comparisons({f"{names[two]} vs {names[one]}": each for (one, two), each in zip(pairs, results)})
 
 
-def _made(
-    of: Signature, numbers: Mapping[str, PairedNumber], pairing: Pairing, choices: Bootstrap, notes: Sequence[str]
-) -> ComparisonResult:
-    adjusted = _adjusted(numbers)
-    columns: dict[str, dict[str, float]] = {
-        "first": {name: each.first for name, each in numbers.items()},
-        "second": {name: each.second for name, each in numbers.items()},
-        "difference": {name: each.difference for name, each in numbers.items()},
-        "p": {name: each.p_value for name, each in numbers.items()},
-        "p_adjusted": adjusted,
-        "p_permutation": {name: each.p_permutation for name, each in numbers.items()},
-        "detectable": dict.fromkeys(numbers, math.nan),
-    }
-    signature = Signature(
-        {
-            "metric": "compare",
-            "of": of.get("metric", ""),
-            "replicates": choices.replicates,
-            "confidence": choices.confidence,
-            "seed": choices.seed,
-            "tests": {name: f"{each.test}: {each.null}" for name, each in numbers.items()},
-            "notes": list(notes),
+def _models(first: Any, second: Any, others: Sequence[Any]) -> dict[str, Any]:
+    """Models by their names."""
+    if not isinstance(first, Mapping):
+        if second is None:
+            raise InputTypeError("second must be a model but is None: compare takes two models, or a mapping of them")
+        given = (first, second, *others)
+        return {
+            _NAMES[place] if place < len(_NAMES) else f"model {place + 1}": each for place, each in enumerate(given)
         }
-    )
-    intervals = Intervals({f"difference/{name}": each.interval for name, each in numbers.items()})
-    reasons = {f"p/{name}": each.interval.reason for name, each in numbers.items() if each.interval.reason}
-    values = {name: _nested(column) for name, column in columns.items()}
-    return ComparisonResult(values, signature, {pairing.unit: pairing.drawn}, reasons, intervals=intervals)
+    if second is not None or others:
+        raise InputTypeError("second must be None where first is a mapping of models: put all models in the mapping")
+    if len(first) < 2:
+        raise InputError(f"a mapping of models must have at least 2 but has {len(first)}")
+    odd = next((name for name in first if not isinstance(name, str)), None)
+    if odd is not None:
+        raise InputTypeError(f"names of models must be texts but one is {odd!r}")
+    return dict(first)
 
 
-def _adjusted(numbers: Mapping[str, PairedNumber]) -> dict[str, float]:
-    """p-values adjusted over the classes of each number."""
-    families: dict[str, list[str]] = {}
-    for name in numbers:
-        families.setdefault(name.partition("/")[0] if "/" in name else f"{name}/", []).append(name)
-    found: dict[str, float] = {}
-    for names in families.values():
-        found |= dict(zip(names, adjust_holm([numbers[name].p_value for name in names])))
-    return found
+def _pairs(models: Mapping[str, Any], baseline: Any) -> Pairs:
+    """Places of the models of each pair."""
+    count = len(models)
+    if baseline is None:
+        return [(one, two) for two in range(1, count) for one in range(two)]
+    places = [place for place, (name, model) in enumerate(models.items()) if model is baseline or name is baseline]
+    if not places and isinstance(baseline, str):
+        places = [place for place, (name, model) in enumerate(models.items()) if baseline in (name, model)]
+    if not places:
+        raise InputError(f"baseline must be one of the models, or the name of one in a mapping, but is {baseline!r}")
+    return [(places[0], other) for other in range(count) if other != places[0]]
 
 
-def _nested(column: Mapping[str, float]) -> dict[str, Any]:
-    """Names with ``/`` as mappings."""
-    found: dict[str, Any] = {}
-    for name, value in column.items():
-        *path, last = name.split("/", 1)
-        (found.setdefault(path[0], {}) if path else found)[last] = value
-    return found
+def _results(
+    sides: Sequence[Side], pairs: Pairs, clusters: Any, choices: Choices, sliced: tuple[Any, Any] | None
+) -> list[ComparisonResult]:
+    for one, two in pairs:
+        check_protocols(sides[one].signature, sides[two].signature)
+    whole = numbers_of_pairs(sides, pairs, clusters, choices)
+    notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
+    found: list[dict[Path, PairedNumber]] = [
+        {path_of(name): each for name, each in pair.numbers.items()} for pair in whole
+    ]
+    drawn_of: dict[str, int] = {}
+    if sliced is not None:
+        from valor_gpu.comparison.sliced import slices_of
+
+        for name, (parts, named) in slices_of(sides, *sliced, clusters).items():
+            sliced_pairs = numbers_of_pairs(parts, pairs, named, choices)
+            drawn_of[name] = sliced_pairs[0].pairing.drawn
+            for mine, pair in zip(found, sliced_pairs):
+                mine |= {(SLICES, name, number): each for number, each in pair.numbers.items() if "/" not in number}
+    return [
+        built(pair.sides, numbers, p_values, pair.pairing, choices, noted, drawn_of)
+        for pair, numbers, p_values, noted in zip(whole, found, adjusted(found, choices.adjust), notes)
+    ]
+
+
+def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
+    """Notes on both sides, and on what is not compared."""
+    notes = [*first.notes, *second.notes, *check_protocols(first.signature, second.signature)]
+    mine, theirs = first.values, second.values
+    for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
+        if alone:
+            notes.append(f"{len(alone):,} numbers are of {name} alone, such as {min(alone)}")
+    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
+    left = dict.fromkeys(name.partition("/")[0] for name in single)
+    if left:
+        notes.append(f"not compared, since the metric gives no replicates of them: {', '.join(left)}")
+    return notes

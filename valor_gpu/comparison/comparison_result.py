@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from valor_gpu.comparison.families import SLICES, Path
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.leaves import single_numbers
-from valor_gpu.result import Result
+from valor_gpu.result import Result, require_matplotlib
 
 COLUMNS = (
-    "name", "class", "first", "second", "difference", "low", "high", "p", "p_adjusted", "p_permutation",
+    "name", "class", "slice", "first", "second", "difference", "low", "high", "p", "p_adjusted", "p_permutation",
     "detectable", "test", "reason",
 )  # fmt: skip
 """Columns of :meth:`ComparisonResult.table`."""
+_NUMBERS = ("first", "second", "difference", "p", "p_adjusted", "p_permutation", "detectable")
+_ASKED = ("units_needed", "observed_power")
+"""Columns that are there where they were asked for."""
 
 
 class ComparisonResult(Result):
@@ -22,17 +26,25 @@ class ComparisonResult(Result):
 
     ``values`` has mappings with the names of the numbers of the metric: ``first``, ``second``, ``difference`` (second
     less first), ``p``, ``p_adjusted`` (over the classes of a number), ``p_permutation`` and ``detectable`` (the
-    smallest difference that the data show with the chosen power). ``intervals`` has those of ``difference/map`` and so
-    on. ``signature`` has ``tests``: the test of each number, with the hypothesis that it tests.
+    smallest difference that the data show with the chosen power); where asked for, ``units_needed`` and
+    ``observed_power``. Those of slices are under ``slices``, by the name of the slice. ``intervals`` has those of
+    ``difference/map`` and so on. ``signature`` has ``tests``: the test of each number, with the hypothesis that it
+    tests.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ComparisonResult, super().__reduce__()[1]
 
     def table(self) -> ColumnTable:
-        """Returns a table with a row for each number, with the columns :data:`COLUMNS`."""
+        """Returns a table with a row for each number, with the columns :data:`COLUMNS`.
+
+        With slices ``slice`` stands after ``class``: None of numbers of all units. ``units_needed`` and
+        ``observed_power`` follow where they were asked for.
+        """
         rows = list(self._rows())
-        return ColumnTable({name: [row[name] for row in rows] for name in COLUMNS}, dict(self.signature))
+        columns = [name for name in COLUMNS if name != "slice" or any(row["slice"] for row in rows)]
+        columns += [name for name in _ASKED if name in self.values]
+        return ColumnTable({name: [row[name] for row in rows] for name in columns}, dict(self.signature))
 
     def gate_numbers(self) -> dict[str, float]:
         """Returns every number that a gate can name.
@@ -43,30 +55,89 @@ class ComparisonResult(Result):
         """
         found: dict[str, float] = dict(single_numbers(self.values["second"]))
         for row in self._rows():
-            name = row["name"] if row["class"] is None else f"{row['name']}/{row['class']}"
-            p_value = row["p"] if row["class"] is None else row["p_adjusted"]
-            ends = {f"delta_{name}_low": row["low"], f"delta_{name}_high": row["high"]}
-            found |= {f"delta_{name}": row["difference"], f"p_{name}": p_value, **ends}
+            name = named(row)
+            p_value = row["p"] if name == row["name"] else row["p_adjusted"]
+            found |= dict(zip(_gate_names(name), (row["difference"], p_value, row["low"], row["high"])))
         return found
+
+    def gate_reason(self, name: str) -> str:
+        """Returns why the number of :meth:`gate_numbers` does not exist; empty where that is not known."""
+        for whole, row in ((named(row), row) for row in self._rows()):
+            if name in _gate_names(whole):
+                column = "p" if name == f"p_{whole}" else "difference"
+                return self.reason(f"{column}/{whole}") or str(row["reason"])
+        return self.reason(f"second/{name}") or ""
 
     def scalars(self, prefix: str = "") -> dict[str, float]:
         """Returns the numbers of :meth:`gate_numbers` after a prefix, for loggers."""
         return {prefix + name: value for name, value in self.gate_numbers().items()}
 
+    def __repr__(self) -> str:
+        from valor_gpu.comparison.comparison_text import answer
+
+        return f"ComparisonResult({answer(self)})"
+
+    def __str__(self) -> str:
+        from valor_gpu.comparison.comparison_text import comparison_text
+
+        return comparison_text(self)
+
+    def _repr_html_(self) -> str:
+        """The table for notebooks: the answer, the numbers, classes folded, and what was drawn and tested."""
+        from valor_gpu.comparison.comparison_markup import comparison_element
+
+        return comparison_element(self)
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws differences with their intervals; see :func:`valor_gpu.comparison.forest_plot.forest_plot`.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        from valor_gpu.comparison.forest_plot import forest_plot
+
+        require_matplotlib("ComparisonResult.plot")
+        return forest_plot(self, ax, **options)
+
     def _rows(self) -> Iterator[Mapping[str, Any]]:
-        columns = {
-            name: single_numbers(self.values[name])
-            for name in ("first", "second", "difference", "p", "p_adjusted", "p_permutation", "detectable")
-        }
-        for whole in columns["difference"]:
-            name, _, key = whole.partition("/")
+        columns = {name: dict(_paths(self.values[name])) for name in (*_NUMBERS, *_ASKED) if name in self.values}
+        for path in columns["difference"]:
+            whole = "/".join(path)
             interval = self.intervals.get(f"difference/{whole}")
+            tests = self.signature.get("tests", {})
+            sliced = path[0] == SLICES
             yield {
-                "name": name,
-                "class": key or None,
-                **{column: found.get(whole, math.nan) for column, found in columns.items()},
+                "name": path[2] if sliced else path[0],
+                "class": None if sliced or len(path) == 1 else path[1],
+                "slice": path[1] if sliced else None,
+                **{column: found.get(path, math.nan) for column, found in columns.items()},
                 "low": math.nan if interval is None else interval.low,
                 "high": math.nan if interval is None else interval.high,
-                "test": str(self.signature.get("tests", {}).get(whole, "")),
+                "test": str(tests.get(whole, tests.get(path[0], ""))),
                 "reason": self.reason(f"difference/{whole}") or ("" if interval is None else interval.reason),
             }
+
+
+def _paths(column: Mapping[str, Any]) -> Iterator[tuple[Path, float]]:
+    """Numbers of a column by their paths: the number; the number and a class; or of a slice."""
+    for name, value in column.items():
+        if name == SLICES:
+            yield from (
+                ((SLICES, each, number), found) for each, part in value.items() for number, found in part.items()
+            )
+        elif isinstance(value, Mapping):
+            yield from (((name, key), number) for key, number in single_numbers(value).items())
+        else:
+            yield (name,), float(value)
+
+
+def named(row: Mapping[str, Any]) -> str:
+    """Returns the name that gates have for a row of the table: with its class or its slice."""
+    if row.get("slice"):
+        return f"{SLICES}/{row['slice']}/{row['name']}"
+    return str(row["name"]) if row["class"] is None else f"{row['name']}/{row['class']}"
+
+
+def _gate_names(name: str) -> tuple[str, str, str, str]:
+    """Names in gates of the difference, its p-value and the ends of its interval."""
+    return f"delta_{name}", f"p_{name}", f"delta_{name}_low", f"delta_{name}_high"

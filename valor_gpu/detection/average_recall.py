@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 class _AverageRecall(RankedMetric):
     """What both metrics share: thresholds and the recall of every label."""
 
+    _by_rank = False
+
     def __init__(
         self,
         box_format: str,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -19,11 +20,12 @@ from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
-from valor_gpu.reduce.resampled_detection import ReplicatedTable, ResampledDetection
-from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
+from valor_gpu.reduce.resampled_detection import MatchedTables, ReplicatedTable, ResampledDetection, Truths, on_host
+from valor_gpu.reduce.resampled_tables import OrderedTable, ordered_table, weights_on
+from valor_gpu.reduce.table_units import KeptImages, places_among, table_units
 from valor_gpu.result import Result, Signature
 
-_HAS_ID = IMAGE_COLUMNS.index("HAS_ID")
+_ID, _HAS_ID = IMAGE_COLUMNS.index("ID"), IMAGE_COLUMNS.index("HAS_ID")
 
 Parts = Sequence[tuple[str, DetectionRecords]]
 
@@ -132,16 +134,37 @@ def grouped_result_numbers(
 
 
 def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetection:
-    """The images; of several geometries, each has them in the order of its own keys, which ids make the same."""
-    tables, ordered = [], []
+    """The images in the order of their keys in the first table; others have them in the order of their own."""
+    tables: list[ReplicatedTable] = []
+    kept: list[KeptImages] = []
     for prefix, state in parts:
         for choices, picks, named, by_class in matchings:
             matched = state.by_class() if by_class and isinstance(state, (ExtendedRecords, PartRecords)) else state
-            table = ordered_table(matched.detections, matched.ground_truths, matched.images, choices)
-            labels = [str(label) for label in table.records.labels.tolist()] if named else []
-            named_picks = {prefix + name: pick for name, pick in picks.items()}
-            tables.append(ReplicatedTable(table.run, table.truths, named_picks, labels, prefix))
-            ordered.append(table.records)
-    images = parts[0][1].images
-    keys = ordered[0].keys.tolist() if bool((images[:, _HAS_ID] == 1).all()) else None
-    return ResampledDetection(tables, ordered[0].units, keys, partial(weights_on, images.device))
+            found, source = _ordered(matched, choices)
+            kept.append(KeptImages(on_host(source.images), source.kept))
+            labels = [str(label) for label in source.labels.tolist()] if named else []
+            named_picks, places = {prefix + name: pick for name, pick in picks.items()}, places_among(kept[0], kept[-1])
+            tables.append(
+                ReplicatedTable(found.run, found.truths, named_picks, labels, prefix, units=places, source=source)
+            )
+    named_images = kept[0].rows[:, [_HAS_ID, _ID]]
+    keys = named_images[:, 1].tolist() if bool((named_images[:, 0] == 1).all()) else None
+    weights = partial(weights_on, parts[0][1].images.device)
+    return ResampledDetection(tables, len(kept[0].kept), keys, weights, identify=partial(table_units, kept))
+
+
+def _ordered(records: DetectionRecords, choices: AccumulateChoices) -> tuple[OrderedTable, MatchedTables]:
+    """The records as replicates read them, and the tables that they are of."""
+    tables = records.detections, records.ground_truths, records.images
+    found = ordered_table(*tables, choices)
+    labels, order = found.records.labels.numpy(), partial(_order_arrays, records.images.device)
+    return found, MatchedTables(*tables, found.records.images, labels, choices, order)
+
+
+def _order_arrays(
+    device: torch.device, detections: Any, ground_truths: Any, images: Any, choices: AccumulateChoices
+) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
+    """What gives the numbers of replicates of arrays, on a device, and the ground truths that count."""
+    rows, gt_rows, table = (torch.from_numpy(each).to(device) for each in (detections, ground_truths, images))
+    found = ordered_table(rows, gt_rows, table, choices)
+    return found.run, found.truths

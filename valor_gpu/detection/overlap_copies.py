@@ -48,19 +48,23 @@ def images_that_count(records: OverlapRecords) -> Tensor:
     return kept
 
 
-def content_order(records: OverlapRecords, kept: Tensor) -> Tensor:
-    """Returns int64 places among the images that count: those without an id by their content, then others by id.
+def content_order(records: OverlapRecords, kept: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns the order of the images that count: those without an id by their content, then others by id.
 
     Args:
         records: checked.
         kept: bool ``[I]`` of :func:`images_that_count`.
+
+    Returns:
+        In that order int64 ``[N]`` places among the images that count, int64 ``[N, 3]`` keys that are equal where
+        the images are alike, and int64 ``[N]`` hashes of the labels of the ground truths.
     """
     hashes, (named, ids) = _hashes(records), records.images[:, :2][kept].unbind(1)
-    content = (torch.where(named == 0, column[kept], ids) for column in hashes)
+    content = [torch.where(named == 0, column[kept], ids) for column in hashes]
     order = torch.arange(len(ids), device=ids.device)
     for key in (*content, named):  # stable sorts, from the least key to the first
         order = order[torch.sort(key[order], stable=True).indices]
-    return order
+    return order, torch.stack((named, *content), 1)[order], hashes.ground_truths[kept][order]
 
 
 class _Hashes(NamedTuple):

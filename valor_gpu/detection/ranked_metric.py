@@ -151,6 +151,8 @@ class RankedMetric(DetectionMetric):
 
     higher_is_better = True
     plot_upper_bound: float | None = 1.0
+    _by_rank = True
+    """Whether scores order the detections alone, and no number asks for their values."""
 
     def __init__(self, box_format: str, iou_type: str, matching: str, **kwargs: Unpack[MetricOptions]) -> None:
         check_choice("matching", matching, MATCHINGS)
@@ -170,9 +172,9 @@ class RankedMetric(DetectionMetric):
         """What a result of :meth:`_numbers` has as ``state``."""
 
         def repeated() -> Resampled:
-            from valor_gpu.detection.repeated_images import RepeatedImages
+            from valor_gpu.detection.repeated_images import repeated_images
 
-            return RepeatedImages(state, ranking, self._numbers)
+            return repeated_images(state, ranking, self._numbers, self._by_rank)
 
         return repeated
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
 from valor_gpu.ops.overlaps import Overlaps, Ranked
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
+from valor_gpu.reduce.swapped_detection import rank_scores
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
+from valor_gpu.stats.units import Units, dense_ranks
 
 Floats = NDArray[np.float64]
 
@@ -30,9 +33,11 @@ class RepeatedImages(Resampled):
     metrics, and nothing is matched or ranked again.
 
     Args:
-        records: the state.
-        ranking: of its images that count.
+        ranking: of the images that count.
         numbers: gives the numbers of a ranking by name, those of labels in mappings.
+        order: int64 ``[I]``, places of the images in the order of their keys.
+        units: what tells the images apart, in that order.
+        by_rank: whether scores order the detections alone, and no number asks for their values.
     """
 
     family = "detection"
@@ -40,14 +45,17 @@ class RepeatedImages(Resampled):
     chunk = 16
 
     def __init__(
-        self, records: OverlapRecords, ranking: Ranking, numbers: Callable[[Ranking], Mapping[str, Any]]
+        self,
+        ranking: Ranking,
+        numbers: Callable[[Ranking], Mapping[str, Any]],
+        order: Tensor,
+        units: Units | None,
+        by_rank: bool,
     ) -> None:
-        self._ranking, self._numbers = ranking, numbers
-        kept = images_that_count(records)
-        self._order = content_order(records, kept)
-        images = records.images[kept][self._order]
-        self._keys = images[:, 1].tolist() if bool(images[:, 0].all()) else None
-        self.units = len(images)
+        self._ranking, self._numbers, self._order = ranking, numbers, order
+        self._identities, self._by_rank = units, by_rank
+        self._keys = None if units is None else units.ids
+        self.units = len(order)
         self._names = list(flat_numbers(numbers(ranking)))
 
     def replicates(self, draws: Draws) -> dict[str, Floats]:
@@ -87,6 +95,70 @@ class RepeatedImages(Resampled):
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""
         return cluster_codes(given, self._keys, self.units)
+
+    def identities(self) -> Units:
+        """See :class:`Resampled`: images by their ids, or by the order in which they arrived."""
+        return super().identities() if self._identities is None else self._identities
+
+    def swapping(self, other: Resampled) -> Resampled | None:
+        """See :class:`Resampled`; scores are left as they are where numbers ask for their values."""
+        if not isinstance(other, RepeatedImages):
+            return None
+        sides = [_ranked(each._ranking) if self._by_rank else each._ranking for each in (self, other)]
+        order = torch.cat((self._order, self.units + other._order))
+        return RepeatedImages(joined_rankings(*sides), self._numbers, order, None, self._by_rank)
+
+
+def repeated_images(
+    records: OverlapRecords, ranking: Ranking, numbers: Callable[[Ranking], Mapping[str, Any]], by_rank: bool
+) -> RepeatedImages:
+    """Returns the images of a state, to be drawn anew.
+
+    Args:
+        records: the state.
+        ranking: of its images that count.
+        numbers: see :class:`RepeatedImages`.
+        by_rank: likewise.
+    """
+    kept = images_that_count(records)
+    order, contents, truths = content_order(records, kept)
+    images = records.images[kept][order].cpu().numpy()
+    ids = images[:, 1].tolist() if bool(images[:, 0].all()) else None
+    arrival = kept.nonzero()[:, 0][order].cpu().numpy()
+    found = Units("images", ids, arrival, len(kept), dense_ranks(contents.cpu().numpy()), truths.cpu().numpy())
+    return RepeatedImages(ranking, numbers, order, found, by_rank)
+
+
+def _ranked(ranking: Ranking) -> Ranking:
+    """A ranking whose scores are ranks within their label; one of 0 or less, which never counts, stays."""
+    overlaps = ranking.overlaps
+    ranks = torch.from_numpy(rank_scores(overlaps.scores.cpu().numpy(), overlaps.labels.cpu().numpy()))
+    scores = torch.where(overlaps.scores > 0, ranks.to(overlaps.scores.device), overlaps.scores)
+    return Ranking(
+        Evaluated(replace(overlaps, scores=scores), ranking.images.names, 0, {}), ranking.ranked, ranking.classes, {}
+    )
+
+
+def joined_rankings(first: Ranking, second: Ranking) -> Ranking:
+    """Returns the ranking of the images of one ranking and then those of another.
+
+    Args:
+        first: I images.
+        second: others, on the same device.
+    """
+    one, other = first.overlaps, second.overlaps
+    shift = len(one.gt_labels)
+    best = second.ranked.best
+    moved = second.ranked._replace(best=torch.where(best >= 0, best + shift, best))
+    columns = {
+        name: torch.cat((getattr(one, name), getattr(other, name)))
+        for name in ("labels", "scores", "gt_labels", "counts", "ious")
+    }
+    sizes, ground_truths = (one.sizes, other.sizes), (one.ground_truths, other.ground_truths + shift)
+    overlaps = Overlaps(sizes=torch.cat(sizes, 1), ground_truths=torch.cat(ground_truths), **columns)
+    names = torch.arange(overlaps.sizes.shape[1], device=best.device)
+    found = Ranked(*(torch.cat(pair) for pair in zip(first.ranked, moved)))
+    return Ranking(Evaluated(overlaps, names, 0, {}), found, classes_of(overlaps), {})
 
 
 def flat_numbers(numbers: Mapping[str, Any]) -> dict[str, float]:

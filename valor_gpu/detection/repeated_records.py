@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,14 @@ from valor_gpu.ops.image_order import choose_images
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.ops.record_rows import ground_truth_bit, ground_truth_labels
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
+from valor_gpu.reduce.swapped_detection import BUCKET, interleaved, ranked_rows
+from valor_gpu.reduce.table_units import KeptImages, table_units
+from valor_gpu.stats.arranged import ArrangedUnits
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
+from valor_gpu.stats.units import Units
 
+_PADDING = 255
 _ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("ID", "HAS_ID", "DETECTIONS", "GROUND_TRUTHS"))
 
 
@@ -46,7 +52,8 @@ class RepeatedRecords(Resampled):
     ) -> None:
         table = records.images.cpu().numpy()
         order = choose_images(table, True)
-        self._records, self._numbers = records, numbers
+        self._records, self._numbers, self._name = records, numbers, name
+        self._images = KeptImages(table, order)
         self._order = torch.from_numpy(order).to(records.images.device)
         self._keys = table[order, _ID].tolist() if bool(table[order, _HAS_ID].all()) else None
         self.units = len(order)
@@ -93,6 +100,33 @@ class RepeatedRecords(Resampled):
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> NDArray[np.int64]:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""
         return cluster_codes(given, self._keys, self.units)
+
+    def identities(self) -> Units:
+        """See :class:`Resampled`: images by their ids, or by the order in which they arrived."""
+        return table_units([self._images])
+
+    def swapping(self, other: Resampled) -> Resampled | None:
+        """See :class:`Resampled`; the images are ordered as they are here, one of this model before the other's."""
+        if not isinstance(other, RepeatedRecords):
+            return None
+        order = interleaved(self.identities(), other.identities())
+        ties = all(bool((np.diff(order[order // self.units == model]) > 0).all()) for model in (0, 1))
+        sides = [_ranked(repeat_records(each._records, each._order), ties) for each in (self, other)]
+        images = torch.cat([side.images for side in sides])
+        images[torch.from_numpy(order), _ID] = torch.arange(len(order), device=images.device)
+        images[:, _HAS_ID] = 1
+        detections, ground_truths = (
+            torch.cat([getattr(side, name) for side in sides]) for name in ("detections", "ground_truths")
+        )
+        records = DetectionRecords(detections, ground_truths, images)
+        return ArrangedUnits(RepeatedRecords(records, self._numbers, self._name), order)
+
+
+def _ranked(records: DetectionRecords, ties: bool) -> DetectionRecords:
+    """Records of images in order whose scores are ranks among those of a label; ``ties`` leaves equal ones equal."""
+    rows, place = records.detections.cpu().numpy(), None if ties else np.arange(len(records.detections))
+    ranked = ranked_rows(rows, rows[:, BUCKET] < _PADDING, units=place)
+    return replace(records, detections=torch.from_numpy(ranked).to(records.detections.device))
 
 
 def repeat_records(records: DetectionRecords, images: Tensor) -> DetectionRecords:

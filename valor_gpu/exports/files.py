@@ -87,7 +87,7 @@ def read_parts(path: str | os.PathLike[str]) -> Parts:
             raise ValueError("another kind of file")
         if document["format_version"] != VERSION:
             raise ValueError(f"format version {document['format_version']}; this version reads {VERSION}")
-        return _parts(document)
+        return parts_of(document)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, OverflowError) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
         raise InputError(f"path must be a file that Result.save wrote but {os.fspath(path)} has {what}") from None
@@ -97,7 +97,12 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(f"{text}, which is no JSON")
 
 
-def _parts(document: dict[str, Any]) -> Parts:
+def parts_of(document: dict[str, Any]) -> Parts:
+    """Returns what the document of a file holds; takes ``arrays`` and ``infinite`` out of it.
+
+    Raises:
+        ValueError, KeyError, TypeError: the document has another form.
+    """
     document.setdefault("provenance", {})
     for name in ("values", "signature", "counts", "reasons", "arrays", "infinite", "provenance"):
         if not isinstance(document[name], dict):

@@ -29,7 +29,8 @@ border: 1px solid var(--line); border-radius: 6px; font-variant-numeric: tabular
 table { border-collapse: collapse; margin: 0 0 var(--s2); color: inherit; }
 tr, tr:nth-child(odd), tr:hover { background: none; }
 th, td { padding: 2px var(--s3) 2px 0; text-align: left; vertical-align: middle; border: 0; font-weight: 400; }
-td.n { text-align: right; white-space: nowrap; }
+td.n { text-align: right; }
+td.n, .nw, td .faint { white-space: nowrap; }
 table table { margin: 0; }
 table table td { padding: 1px var(--s2); }
 td.why, p { color: var(--ink-2); }
@@ -57,7 +58,12 @@ def result_html(entries: Iterable[Entry], counts: Mapping[str, int], signature: 
     lines = [", ".join(f"{name} {count}" for name, count in shown.items()), signature]
     lines += interval_lines(intervals)
     notes = "".join(f"<p>{_text(line)}</p>" for line in lines if line)
-    return f'<div class="valor-gpu"><style>{_style()}</style>{_table(single)}{"".join(folded)}{notes}</div>'
+    return notebook_element(f"{_table(single)}{''.join(folded)}{notes}")
+
+
+def notebook_element(markup: str) -> str:
+    """Markup as one element with its style, which changes nothing else in a notebook."""
+    return f'<div class="valor-gpu"><style>{_style()}</style>{markup}</div>'
 
 
 def table_html(columns: Mapping[str, Sequence[Any]], rows: int, notes: Sequence[str]) -> str:
@@ -67,9 +73,7 @@ def table_html(columns: Mapping[str, Sequence[Any]], rows: int, notes: Sequence[
     left = rows - len(lines)
     notes = [*([f"and {left:,} more rows"] if left else []), *notes]
     shown = "".join(f"<p>{_text(note)}</p>" for note in notes)
-    return (
-        f'<div class="valor-gpu"><style>{_style()}</style><table><tr>{heads}</tr>{"".join(lines)}</table>{shown}</div>'
-    )
+    return notebook_element(f"<table><tr>{heads}</tr>{''.join(lines)}</table>{shown}")
 
 
 def _cell(value: Any) -> str:

@@ -84,6 +84,9 @@ def _weights_cuda(
 def _draw_without(found: Tensor, first: int, seed: int, kind: int, groups: int, stream: int) -> None:
     """Fills weights of draws without replacement."""
     drawn, count = found.shape
+    if KINDS[kind] == "swap":
+        found.copy_(torch.from_numpy(Draws(drawn, count, first, seed, KINDS[kind]).defined()))
+        return
     if KINDS[kind] == "delete":
         order = _orders(found, 1, 0, seed, kind, stream)[0]
         shares = torch.empty_like(order)

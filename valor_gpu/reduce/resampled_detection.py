@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate_types import Pick
+from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.stats.arranged import ArrangedUnits
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
-from valor_gpu.stats.units import Units
+from valor_gpu.stats.units import Units, units_with_ids
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -53,6 +54,29 @@ class Truths:
 
 
 @frozen
+class MatchedTables:
+    """Tables of matching that numbers come from, see docs/design/001-detection-records.md.
+
+    Attributes:
+        detections: uint8 ``[D, 13 + 2B]``, an array or a tensor.
+        ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``, likewise.
+        images: int64 ``[I, 8]``, likewise.
+        kept: int64 ``[U]``, the row of ``images`` that each unit is.
+        labels: int64, ascending labels of the detections and ground truths.
+        choices: what is accumulated.
+        order: makes ``run`` and ``truths`` of a :class:`ReplicatedTable` of such arrays and choices.
+    """
+
+    detections: Any
+    ground_truths: Any
+    images: Any
+    kept: Ints
+    labels: Ints
+    choices: AccumulateChoices
+    order: Callable[[Any, Any, Any, AccumulateChoices], tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]]
+
+
+@frozen
 class ReplicatedTable:
     """Records of one matching, and the numbers of a result that come from them.
 
@@ -65,6 +89,7 @@ class ReplicatedTable:
         prefix: of ``map_per_class`` and ``mar_per_class``.
         units: int64, which of the images of the state these records are of; None: all.
         finish: changes means as the result does, such as by rounding.
+        source: tables that the records are of.
     """
 
     run: Callable[[Any], tuple[Any, Any, Any]]
@@ -74,6 +99,7 @@ class ReplicatedTable:
     prefix: str = ""
     units: Ints | None = None
     finish: Callable[[Floats], Floats] | None = None
+    source: MatchedTables | None = None
 
     def class_names(self, number: str) -> list[str]:
         """Returns leaf names of a number of each class."""
@@ -132,6 +158,7 @@ class ResampledDetection(Resampled):
         keys: ids of the images in their order; None: some have none.
         weights: makes the weights of draws where the records are.
         refused: names of numbers without an interval, and why.
+        identify: gives what tells the images apart; None: their ids do, which then are not None.
     """
 
     family = "detection"
@@ -144,9 +171,11 @@ class ResampledDetection(Resampled):
         keys: Sequence[Any] | None,
         weights: Callable[[Draws], Any] = Draws.array,
         refused: Mapping[str, str] | None = None,
+        identify: Callable[[], Units] | None = None,
     ) -> None:
         self.units, self._tables, self._keys = units, tables, keys
         self._weights, self._refused = weights, dict(refused or {})
+        self._identify = identify
         self.chunk = portion_of(units)
 
     def replicates(self, draws: Draws) -> dict[str, Floats]:
@@ -178,9 +207,24 @@ class ResampledDetection(Resampled):
         return cluster_codes(given, self._keys, self.units)
 
     def identities(self) -> Units:
-        """See :class:`Resampled`: images by their ids."""
-        places = np.arange(self.units)
-        return Units(self.unit, self._keys, None, self.units, places)
+        """See :class:`Resampled`: images by their ids, or by the order in which they arrived."""
+        if self._identify is not None:
+            return self._identify()
+        if self._keys is None:
+            return super().identities()
+        return units_with_ids(self.unit, self._keys)
+
+    def swapping(self, other: Resampled) -> Resampled | None:
+        """See :class:`Resampled`; the images are ordered as they are here, one of this model before the other's."""
+        from valor_gpu.reduce.swapped_detection import interleaved, swapped_table
+
+        if not isinstance(other, ResampledDetection):
+            return None
+        pairs = list(zip(self._tables, other._tables, strict=True))
+        order = interleaved(self.identities(), other.identities())
+        tables = [swapped_table(first, second, order) for first, second in pairs]
+        state = ResampledDetection(tables, len(order), None, self._weights, self._refused)
+        return ArrangedUnits(state, order)
 
 
 def portion_of(units: int) -> int:

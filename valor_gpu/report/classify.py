@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,9 +108,9 @@ def _resampled(predictions: Predictions, average: str, thresholds: int | None) -
         return ClassifiedRows(predictions, predictions.labels, average, None)
     if not native.available("valor_cpu"):
         raise InputError("intervals of scores need the C++ library: build it, or give predicted classes")
-    from valor_gpu.classification.array_numbers import Choices, areas_of, decided_classes
+    from valor_gpu.classification.array_numbers import Areas, Choices, decided_classes
 
-    areas = partial(areas_of, Choices(average, thresholds), predictions)
+    areas = Areas(Choices(average, thresholds), predictions)
     return ClassifiedRows(predictions, decided_classes(predictions), average, areas)
 
 

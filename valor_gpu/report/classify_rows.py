@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,10 @@ from valor_gpu.reduce.reliability import BIASED_ERROR
 from valor_gpu.report.classify import OF_CLASSES
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.resample import Floats, Resampled, sides_of_labels
+from valor_gpu.stats.units import Units, dense_ranks
 
 if TYPE_CHECKING:
-    from valor_gpu.result import Result
+    from valor_gpu.classification.array_numbers import Areas
     from valor_gpu.stats.counts import Proportions
     from valor_gpu.stats.draws import Draws
 
@@ -49,20 +51,22 @@ class ClassifiedRows(Resampled):
         predictions: Predictions,
         decided: NDArray[np.int64],
         average: str,
-        areas: Callable[[Predictions], Mapping[str, Result]] | None,
+        areas: Areas | None,
     ) -> None:
         if predictions.weight is not None:
             raise InputError("intervals need rows of equal weight but weights were given: leave them out")
         self._kept = predictions.target != IGNORED
         self._names, self._binary, self._average, self._areas = predictions.names, predictions.binary, average, areas
         self._rows = len(predictions.target)
-        self.units = int(self._kept.sum())
         self._sides = len(predictions.names)
-        self._cells = (predictions.target * self._sides + decided)[self._kept]
-        self._table = np.bincount(self._cells, minlength=self._sides**2).astype(np.int64)
+        self._set_cells((predictions.target * self._sides + decided)[self._kept])
         self._predictions = _rows_of(predictions, np.flatnonzero(self._kept))
         self._sorted = _rows_of(self._predictions, _order_of(self._predictions)) if areas else self._predictions
-        self._numbers = self._decided(self._table)
+        self._swapped = False
+
+    def _set_cells(self, cells: NDArray[np.int64]) -> None:
+        self._cells, self.units = cells, len(cells)
+        self._table = np.bincount(cells, minlength=self._sides**2).astype(np.int64)
         self.chunk = max(1, min(64, _TABLE_AT_A_TIME // max(1, int((self._table > 0).sum()), self.units // 8)))
 
     def family_of(self, name: str) -> str:
@@ -115,9 +119,32 @@ class ClassifiedRows(Resampled):
             raise InputError(f"clusters must be one for each of {self._rows} rows but are {len(given)}")
         return codes_by_name([given[row] for row in np.flatnonzero(self._kept).tolist()])
 
+    def identities(self) -> Units:
+        """Returns the rows that count by the place at which they came, with the names of their targets."""
+        rows, ranks = self._predictions, self._cells
+        if self._areas is not None:
+            order, ranks = _order_of(rows), np.empty(self.units, np.int64)
+            ranks[order] = dense_ranks(_content_of(rows)[order].view(np.int64))
+        names = np.array(self._names)[rows.target]
+        return Units("rows", None, np.flatnonzero(self._kept), self._rows, ranks, names, "target")
+
+    def swapping(self, other: Resampled) -> ClassifiedRows | None:
+        """Returns the rows of both models, with their ranks for scores; see :meth:`Resampled.swapping`."""
+        if not isinstance(other, ClassifiedRows):
+            return None
+        found = copy.copy(self)
+        found._swapped, sides = True, (self, other)
+        found._set_cells(np.concatenate([side._cells for side in sides]))
+        if self._areas is not None and other._areas is not None:
+            ranked = [side._areas.ranked(side._predictions) for side in sides if side._areas is not None]
+            scores = np.concatenate([np.asarray(side.scores) for side in ranked])
+            target = np.concatenate([side.target for side in ranked])
+            found._predictions, found._areas = replace(ranked[0], target=target, scores=scores), self._areas.of_ranks()
+        return found
+
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates."""
-        together = draws.clusters is not None
+        together = self._swapped or draws.clusters is not None
         weights = draws.array() if together or self._areas else np.empty((0, draws.count), np.uint8)
         held = np.flatnonzero(self._table)
         cells = None if together else draws.cells(self._table[held])
@@ -176,6 +203,11 @@ def _rows_of(predictions: Predictions, rows: NDArray[Any]) -> Predictions:
 
 def _order_of(predictions: Predictions) -> NDArray[Any]:
     """The order of the rows by the bytes of what they hold, which no order of the file changes."""
-    scores = np.asarray(predictions.scores).reshape(len(predictions.target), -1) + 0.0  # -0.0 is 0.0
-    rows = np.ascontiguousarray(np.column_stack((predictions.target.astype(np.float64), scores)))
+    rows = _content_of(predictions)
     return np.argsort(rows.view(f"V{rows.shape[1] * rows.itemsize}").reshape(-1), kind="stable")
+
+
+def _content_of(predictions: Predictions) -> NDArray[np.float64]:
+    """Targets and scores, float64 ``[N, 1 + C]``."""
+    scores = np.asarray(predictions.scores).reshape(len(predictions.target), -1) + 0.0  # -0.0 is 0.0
+    return np.ascontiguousarray(np.column_stack((predictions.target.astype(np.float64), scores)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import math
 from array import array
@@ -10,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from valor_gpu.checks import near_names
-from valor_gpu.digests import TextRows
+from valor_gpu.digests import DataHashes, TextRows
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
@@ -72,6 +73,20 @@ def text_evaluators(names: Sequence[str], parameters: Mapping[str, Mapping[str, 
     return [evaluator(name, **given.get(name, {})) for name in wanted]
 
 
+class KeptRows(NamedTuple):
+    """What is kept of rows that could be read.
+
+    Attributes:
+        rows: by the name of an evaluator the score of each row, or its counts where these are pooled, None for none.
+        places: of the rows among all.
+        marks: hash of the references of each.
+    """
+
+    rows: dict[str, list[Any]]
+    places: array[int]
+    marks: array[int]
+
+
 class TextScores:
     """Scores of rows as they come, and what they amount to.
 
@@ -83,6 +98,7 @@ class TextScores:
     def __init__(self, evaluators: Sequence[Evaluator], keep_rows: bool = False) -> None:
         self.evaluators = evaluators
         self._kept: dict[str, list[Any]] | None = {each.name: [] for each in evaluators} if keep_rows else None
+        self._places, self._marks = array("q"), array("Q")  # of readable rows: their number, a hash of their references
         self.rows = 0
         self.several = 0  # rows with a list of references
         self.unreadable: list[str] = []
@@ -91,7 +107,7 @@ class TextScores:
         self._values = {each.name: array("d") for each in evaluators}
         self._counts: dict[str, list[int]] = {}
         self._pooled = {each.name for each in evaluators if each.pooled}
-        self._texts = TextRows()
+        self._texts, self._restored = TextRows(), False
 
     def add_all(self, rows: Iterable[SourceRow]) -> Iterator[tuple[SourceRow, dict[str, Outcome]]]:
         """Scores all rows, in portions; yields each with the outcome of every evaluator, none for an unreadable row."""
@@ -112,6 +128,9 @@ class TextScores:
             return
         self.several += isinstance(row.values[GROUND_TRUTH], list)
         self._texts.add(row.values.get(ANSWER), row.values[GROUND_TRUTH])
+        if self._kept is not None:
+            self._places.append(self.rows - 1)
+            self._marks.append(_mark(row.values[GROUND_TRUTH]))
         for name, outcome in outcomes.items():
             if outcome.value is None:
                 self.failed[name][outcome.status] += 1
@@ -142,15 +161,49 @@ class TextScores:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
         counts["unreadable_rows"] = len(self.unreadable)
-        state, hashes = None if self._kept is None else self._sample, self._texts.hashes()
+        state, hashes = None if self._kept is None else self._sample, self._hashes()
         served = partial(provenance_of, host_provenance, lambda: hashes, "float64")
         return Result(values, Signature(self._choices()), counts, reasons, provenance=served, state=state)
+
+    def _hashes(self) -> DataHashes:
+        """The hashes of all texts, which rows of a state file are without."""
+        return DataHashes.none("the state keeps scores, not their texts") if self._restored else self._texts.hashes()
+
+    @property
+    def kept(self) -> KeptRows:
+        """What is kept of the rows.
+
+        Raises:
+            InputError: nothing is.
+        """
+        if self._kept is None:
+            raise InputError("scores of texts must be made with keep_rows=True to be saved but were made without")
+        return KeptRows(self._kept, self._places, self._marks)
+
+    def restore(self, rows: dict[str, list[Any]], places: array[int], marks: array[int], choices: Any) -> None:
+        """Takes over the rows that were scored before.
+
+        Args:
+            rows: as :class:`KeptRows` has them.
+            places: likewise.
+            marks: likewise.
+            choices: ``rows``, ``several`` and ``unreadable``, which are counts, and ``reasons``.
+        """
+        self._kept, self._places, self._marks, self._restored = rows, places, marks, True
+        self.rows, self.several, self.reasons = choices["rows"], choices["several"], dict(choices["reasons"])
+        self.unreadable = [""] * choices["unreadable"]
+        for name, kept in rows.items():
+            there = [row for row in kept if row is not None]
+            if name not in self._pooled:
+                self._values[name] = array("d", there)
+            elif there:
+                self._counts[name] = [sum(column) for column in zip(*there)]
 
     def _sample(self) -> RowSample:
         """What the numbers are resampled from: a row without a score counts for the others."""
         import numpy as np
 
-        from valor_gpu.stats.row_samples import Pooled, RowSample
+        from valor_gpu.stats.row_samples import Arrivals, Pooled, RowSample
 
         scores, pooled = {}, []
         for each in self.evaluators:
@@ -160,10 +213,12 @@ class TextScores:
             elif each.name in self._counts:
                 none = [0] * len(self._counts[each.name])
                 rows = np.array([none if row is None else row for row in kept], np.int64)
-                pooled.append(Pooled(rows, partial(_pooled_number, each)))
+                there = np.array([row is not None for row in kept], bool)
+                pooled.append(Pooled(rows, partial(_pooled_number, each), there))
         tables = [(each.summary_name, each.info) for each in self.evaluators]
         ranges = {name: (info.low, math.inf if info.high is None else info.high) for name, info in tables}
-        return RowSample(scores, pooled, ranges=ranges)
+        places, marks = np.array(self._places, np.int64), np.array(self._marks, np.uint64)
+        return RowSample(scores, pooled, ranges=ranges, arrivals=Arrivals(places, self.rows, marks))
 
     def _number(self, each: Evaluator) -> tuple[float | None, str]:
         if each.pooled:
@@ -182,6 +237,12 @@ class TextScores:
         ]
         names = [each.name for each in self.evaluators]
         return {"metric": "text", "evaluators": names, "parameters": given or "none", "average": "rows"}
+
+
+def _mark(references: Any) -> int:
+    """A hash of the references of a row, the same in every process."""
+    text = references if isinstance(references, str) else repr(references)
+    return int.from_bytes(hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
 
 
 def _pooled_number(each: Evaluator, counts: list[int]) -> dict[str, float]:

@@ -152,30 +152,35 @@ def _resampled_dice(
     state: Regions, kept: NDArray[np.bool_], averages: Mapping[str, str | None], of_images: bool
 ) -> Resampled:
     counts = state.images()[..., kept]
-    rows = {name: region_value("f1", counts, average) for name, average in averages.items()} if of_images else {}
+    rows = [region_value("f1", counts, average) for average in averages.values()] if of_images else []
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(
+        weights: Weights, counts: NDArray[np.int64], *rows: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float64]]:
         found: dict[str, NDArray[np.float64]] = {}
         sums = None if of_images else weights.sums(counts)
-        for name, average in averages.items():
-            values = weights.means(rows[name]) if sums is None else region_value("f1", sums, average)
+        for place, (name, average) in enumerate(averages.items()):
+            values = weights.means(rows[place]) if sums is None else region_value("f1", sums, average)
             found |= {name: values} if values.ndim == 1 else by_place(name, values)
         return found
 
-    return ResampledImages(
-        "rows" if of_images else "pixels", counts, numbers, **by_class("per_class", counts[:, 2] > 0)
-    )
+    classes = by_class("per_class", counts[:, 2] > 0)
+    family = "rows" if of_images else "pixels"
+    return ResampledImages(family, counts, numbers, **classes, tables=[counts, *rows], truths=counts[:, 2])
 
 
 def _resampled_generalized_dice(state: Regions, kept: NDArray[np.bool_], weight_type: str) -> Resampled:
     counts = state.images()[..., kept]
     rows, of_classes = (generalized_dice(counts, weight_type, per_class) for per_class in (False, True))
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(
+        weights: Weights, rows: NDArray[np.float64], of_classes: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float64]]:
         means = by_place("per_class", weights.means(of_classes))
         return {"GeneralizedDiceScore": weights.means(rows), **means}
 
-    return ResampledImages("rows", counts, numbers, **by_class("per_class", counts[:, 2] > 0))
+    classes = by_class("per_class", counts[:, 2] > 0)
+    return ResampledImages("rows", counts, numbers, **classes, tables=[rows, of_classes], truths=counts[:, 2])
 
 
 class GeneralizedDiceScore(RegionState):

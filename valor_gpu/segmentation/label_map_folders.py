@@ -282,6 +282,11 @@ class Totals:
         self._class_means = RunningMean((len(names),))
         self._digests = [(hashlib.sha256(), 0), (hashlib.sha256(), 0)]
 
+    @property
+    def kept(self) -> Sequence[KeptCounts]:
+        """Counts of each image, where they are kept."""
+        return self._kept
+
     def add(self, image: ImageCounts) -> dict[str, float]:
         """Adds an image; returns its numbers, none where it failed."""
         if image.counts is None:

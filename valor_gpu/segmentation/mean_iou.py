@@ -228,8 +228,9 @@ def _resampled_ious(state: Regions, include_background: bool) -> Resampled:
     counts = state.images()
     values = _ious(counts, include_background)
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(weights: Weights, values: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
         return {"MeanIoU": weights.means_of_all(values), **by_place("per_class", weights.means(values))}
 
     present = counts[:, 2, kept_classes(counts.shape[-1], include_background)] > 0
-    return ResampledImages("rows", counts, numbers, **by_class("per_class", present))
+    classes = by_class("per_class", present)
+    return ResampledImages("rows", counts, numbers, **classes, tables=[values], truths=counts[:, 2])

@@ -135,7 +135,7 @@ def lrp_values(table: NDArray[np.int64], things: NDArray[np.bool_], names: Names
 def resampled_lrp(tables: NDArray[np.int64], keys: Any, things: NDArray[np.bool_], names: Names) -> ResampledImages:
     """Returns what intervals of :func:`lrp_values` are made of; see ``resampled_panoptic``."""
 
-    def numbers(weights: Weights) -> Mapping[str, Floats]:
+    def numbers(weights: Weights, tables: NDArray[np.int64]) -> Mapping[str, Floats]:
         errors = category_errors(weights.sums(tables))
         found = dict(_means(errors, things))
         for place, number in enumerate(NUMBERS):
@@ -143,7 +143,8 @@ def resampled_lrp(tables: NDArray[np.int64], keys: Any, things: NDArray[np.bool_
         return found
 
     supports = [[f"{number}_per_class/{name}" for name in names] for number in NUMBERS]
-    return ResampledImages("panoptic", keys, numbers, supports, tables[:, TRUE] > 0)
+    true = tables[:, TRUE]
+    return ResampledImages("panoptic", keys, numbers, supports, true > 0, tables=[tables], truths=true)
 
 
 def _means(errors: Floats, things: NDArray[np.bool_]) -> dict[str, Any]:

@@ -245,11 +245,12 @@ def _shares(matrix: Tensor, normalize: str | None) -> Tensor:
 def _resampled_pairs(state: PixelPairs, normalize: str | None) -> Resampled:
     matrices = state.matrix.cpu().numpy()
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(weights: Weights, matrices: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         found = _shares(torch.from_numpy(weights.sums(matrices)), normalize).double().numpy()
         return {f"confusion_matrix/{i},{j}": found[:, i, j] for i, j in np.ndindex(*found.shape[1:])}
 
     # Every cell of a true class rests on the images that hold the class.
     classes = range(matrices.shape[1])
     supports = [[f"confusion_matrix/{i},{j}" for i in classes] for j in classes]
-    return ResampledImages("pixels", matrices, numbers, supports, matrices.sum(2) > 0)
+    true = matrices.sum(2)
+    return ResampledImages("pixels", matrices, numbers, supports, true > 0, tables=[matrices], truths=true)

@@ -15,6 +15,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.reduce.regions import mean_of_images
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Floats, Resampled, holders
+from valor_gpu.stats.row_hashes import row_hashes
+from valor_gpu.stats.units import Units
 
 KEEP_IMAGES = "intervals need the counts of every image: make the metric with keep_images=True"
 MAXIMUM = "a maximum over pixels is in it, whose interval no resampling gives"
@@ -33,12 +35,6 @@ class Weights:
 
     def __init__(self, weights: NDArray[np.uint8]) -> None:
         self._weights = weights
-
-    def spread(self, images: NDArray[np.int64], number: int) -> Weights:
-        """Returns the weights of ``number`` images of which these are some; the others weigh 0."""
-        weights = np.zeros((number, self._weights.shape[1]), np.uint8)
-        weights[images] = self._weights
-        return Weights(weights)
 
     def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
         """Computes the weighted sums of counts, exact: int64 ``[L, ...]`` of integers of 0 or more ``[N, ...]``."""
@@ -98,18 +94,10 @@ class Weights:
 
 
 class EachImage(Weights):
-    """Weights of as many replicates as images, each of one image alone; without a table of them.
+    """Weights of as many replicates as images, each of one image alone; without a table of them."""
 
-    Args:
-        images: N.
-    """
-
-    def __init__(self, images: int) -> None:
-        self._images = images
-
-    def spread(self, images: NDArray[np.int64], number: int) -> Weights:
-        """Returns the weights of ``number`` images of which these are some; the others weigh 0."""
-        return Weights(np.eye(self._images, dtype=np.uint8)).spread(images, number)
+    def __init__(self) -> None:
+        pass
 
     def sums(self, table: NDArray[Any]) -> NDArray[np.int64]:
         """Returns the counts of every image: int64 ``[N, ...]``."""
@@ -145,7 +133,7 @@ class ResampledImages(Resampled):
         family: of the numbers: ``pixels`` or ``panoptic``, whose counts are added up, or ``rows``: means of images.
         keys: array ``[N, ...]`` of what is kept of each image, by whose bytes the images are ordered: equal ones are
             alike; or the id of every image.
-        numbers: gives the numbers of replicates, of weights in the order of ``keys``.
+        numbers: gives the numbers of replicates, of weights in the order of ``keys`` and of ``tables``.
         supports: names of numbers that need images that hold a truth of them, in each group for the columns of
             ``present``.
         present: bool ``[N, C]``, whether an image holds a truth of a class.
@@ -153,6 +141,8 @@ class ResampledImages(Resampled):
         rows: begin of the names of numbers of the family ``rows``; None: the family is that of all.
         largest: value that the numbers can have; the least is 0.
         outcomes: what else is told of each image beside its numbers, names to columns ``[N]``.
+        tables: arrays ``[N, ...]`` of what is kept of each image, which ``numbers`` takes.
+        truths: array ``[N, ...]`` of what is kept of the ground truth of each image; None: nothing is.
     """
 
     unit = "images"
@@ -161,18 +151,21 @@ class ResampledImages(Resampled):
         self,
         family: str,
         keys: NDArray[Any] | Sequence[Any],
-        numbers: Callable[[Weights], Mapping[str, Floats]],
+        numbers: Callable[..., Mapping[str, Floats]],
         supports: Sequence[Sequence[str]] = (),
         present: NDArray[np.bool_] | None = None,
         refused: Mapping[str, str] | None = None,
         rows: str | None = None,
         largest: float = 1.0,
         outcomes: Mapping[str, NDArray[Any]] | None = None,
+        tables: Sequence[NDArray[Any]] = (),
+        truths: NDArray[Any] | None = None,
     ) -> None:
         self.family, self.units, self._rows, self._largest = family, len(keys), rows, largest
         self._keys, self._numbers = keys, numbers
         self._supports, self._present, self._refused = supports, present, dict(refused or {})
         self.outcomes = dict(outcomes or {})
+        self._tables, self._truths = tables, truths
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the numbers of replicates; none without images, or where none has an interval."""
@@ -180,7 +173,7 @@ class ResampledImages(Resampled):
             return {}
         weights = np.empty((self.units, draws.count), np.uint8)
         weights[self._order] = draws.array()
-        return self._numbers(Weights(weights))
+        return self.weighted(weights)
 
     @property
     def ids(self) -> Sequence[Any] | None:
@@ -196,7 +189,7 @@ class ResampledImages(Resampled):
         Returns:
             Names to float64 ``[L]``.
         """
-        return self._numbers(Weights(weights))
+        return self._numbers(Weights(weights), *self._tables)
 
     def of_each(self) -> Mapping[str, Floats]:
         """Computes the numbers of every image alone.
@@ -204,7 +197,7 @@ class ResampledImages(Resampled):
         Returns:
             Names to float64 ``[N]``; without the means over images, which of one image are no other numbers.
         """
-        found = self._numbers(EachImage(self.units)) if self.units else {}
+        found = self._numbers(EachImage(), *self._tables) if self.units else {}
         return {name: values for name, values in found.items() if self._rows is None or self.family_of(name) != "rows"}
 
     def subset(self, images: NDArray[np.int64]) -> ResampledImages:
@@ -214,20 +207,39 @@ class ResampledImages(Resampled):
             images: ascending places in the order in which the images are kept.
         """
         keys = self._keys
-
-        def numbers(weights: Weights) -> Mapping[str, Floats]:
-            return self._numbers(weights.spread(images, len(keys)))
-
-        return ResampledImages(
-            self.family,
+        return self._of(
             keys[images] if isinstance(keys, np.ndarray) else [keys[place] for place in images.tolist()],
-            numbers,
-            self._supports,
+            [table[images] for table in self._tables],
             None if self._present is None else self._present[images],
-            self._refused,
-            self._rows,
-            self._largest,
+            None if self._truths is None else self._truths[images],
         )
+
+    def identities(self) -> Units:
+        """See :class:`Resampled`: images by their ids, or by the order in which they arrived."""
+        ids, order = self.ids, self._order
+        truths = None if self._truths is None else row_hashes(self._truths)[order]
+        ranks = np.array(self._ranks, np.int64)[order]
+        named = None if ids is None else [ids[image] for image in order.tolist()]
+        return Units(self.unit, named, order, self.units, ranks, truths)
+
+    def swapping(self, other: Resampled) -> Resampled | None:
+        """See :class:`Resampled`; there are no scores, and sums do not depend on the order of images."""
+        if not isinstance(other, ResampledImages) or not self._tables:
+            return None
+        pairs = zip(self._in_order(), other._in_order(), strict=True)
+        *tables, present = (None if a is None else np.concatenate((a, b)) for a, b in pairs)
+        return self._of(np.arange(self.units + other.units), tables, present, None)
+
+    def _in_order(self) -> list[Any]:
+        """The tables, and which image holds a truth of a class, in the order of the units."""
+        return [None if table is None else table[self._order] for table in (*self._tables, self._present)]
+
+    def _of(self, keys: Any, tables: Sequence[Any], present: Any, truths: Any) -> ResampledImages:
+        """The same numbers of other images."""
+        return ResampledImages(
+            self.family, keys, self._numbers, self._supports, present, self._refused, self._rows, self._largest,
+            tables=tables, truths=truths,
+        )  # fmt: skip
 
     def family_of(self, name: str) -> str:
         """Returns the family of a number."""

@@ -25,7 +25,7 @@ def resampled_panoptic(
         names: of the categories.
     """
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(weights: Weights, tables: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
         scores = category_scores(weights.sums(tables))
         found = {
             f"{number}{group}": mean
@@ -45,4 +45,7 @@ def resampled_panoptic(
         "false_negatives": tables[:, FALSE_NEGATIVES].sum(1),
         "mean_iou": np.divide(sums, matches, out=np.full(len(sums), np.nan), where=matches > 0),
     }
-    return ResampledImages("panoptic", keys, numbers, supports, tables[:, TRUE] > 0, outcomes=outcomes)
+    true = tables[:, TRUE]
+    return ResampledImages(
+        "panoptic", keys, numbers, supports, true > 0, outcomes=outcomes, tables=[tables], truths=true
+    )

@@ -45,17 +45,17 @@ def resampled_ratios(state: Regions, ratios: Ratios) -> Resampled:
     """Returns what intervals of ratios are made of, of a state with the counts of each image."""
     counts = state.images()
     zeros = math.nan, ratios.zero_division
-    rows = {
-        name: [ratios.of_counts(counts, average, zero) for zero in zeros] if ratios.of_images else []
-        for name, average in ratios.averages.items()
-    }
+    averages = ratios.averages.values() if ratios.of_images else ()
+    rows = [ratios.of_counts(counts, average, zero) for average in averages for zero in zeros]
 
-    def numbers(weights: Weights) -> dict[str, NDArray[np.float64]]:
+    def numbers(
+        weights: Weights, counts: NDArray[np.int64], *rows: NDArray[np.float64]
+    ) -> dict[str, NDArray[np.float64]]:
         found: dict[str, NDArray[np.float64]] = {}
         sums = None if ratios.of_images else weights.sums(counts)
-        for name, average in ratios.averages.items():
+        for place, (name, average) in enumerate(ratios.averages.items()):
             if sums is None:
-                known, whole = map(weights.means, rows[name])
+                known, whole = map(weights.means, rows[2 * place : 2 * place + 2])
             else:
                 known, whole = (ratios.of_counts(sums, average, zero) for zero in zeros)
             values = np.where(np.isnan(known), math.nan, whole)
@@ -63,4 +63,5 @@ def resampled_ratios(state: Regions, ratios: Ratios) -> Resampled:
         return found
 
     family = "rows" if ratios.of_images else "pixels"
-    return ResampledImages(family, counts, numbers, **by_class("per_class", counts[:, 2] > 0))
+    classes = by_class("per_class", counts[:, 2] > 0)
+    return ResampledImages(family, counts, numbers, **classes, tables=[counts, *rows], truths=counts[:, 2])

@@ -186,7 +186,7 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maximum: bool) -> Resampled:
     places = by_place("per_class", found)
 
-    def numbers(weights: Weights) -> dict[str, Floats]:
+    def numbers(weights: Weights, found: Floats) -> dict[str, Floats]:
         rows = [[averaged(kept, average) for average in averages.values()] for kept in weights.repeated(found)]
         values: dict[str, Floats] = {}
         for name, column in zip(averages, zip(*rows)):
@@ -196,7 +196,7 @@ def _resampled_scores(found: Floats, averages: Mapping[str, str | None], is_maxi
 
     refused = dict.fromkeys((*averages, *places), MAXIMUM) if is_maximum else {}
     classes = by_class("per_class", ~np.isnan(found))
-    return ResampledImages("rows", found, numbers, **classes, refused=refused, largest=math.inf)
+    return ResampledImages("rows", found, numbers, **classes, refused=refused, largest=math.inf, tables=[found])
 
 
 class DistanceMetric(SurfaceMetric):

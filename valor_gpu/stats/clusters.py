@@ -65,8 +65,33 @@ def codes_by_name(clusters: Sequence[Hashable]) -> Ints:
         >>> codes_by_name(["b", "a", "b"]).tolist()
         [1, 0, 1]
     """
-    codes = {cluster: code for code, cluster in enumerate(_sorted(set(clusters)))}
+    codes = {cluster: code for code, cluster in enumerate(in_order(set(clusters)))}
     return np.array([codes[cluster] for cluster in clusters], np.int64)
+
+
+def codes_of_rows(given: Mapping[Any, Any] | Sequence[Any], rows: int) -> Ints:
+    """Returns the codes of the clusters of rows.
+
+    Args:
+        given: the cluster of every row, or row number to cluster; see :func:`plain_clusters`.
+        rows: how many there are.
+
+    Raises:
+        InputError: a row has no cluster, or there are more clusters than rows.
+
+    Example:
+        >>> codes_of_rows({0: "b", 1: "a"}, 2).tolist()
+        [1, 0]
+    """
+    plain = plain_clusters(given)
+    if isinstance(plain, Mapping):
+        missing = next((row for row in range(rows) if row not in plain), None)
+        if missing is not None:
+            raise InputError(f"clusters must name that of each of {rows} rows but lacks row {missing}")
+        plain = [plain[row] for row in range(rows)]
+    if len(plain) != rows:
+        raise InputError(f"clusters must have one for each of {rows} rows but has {len(plain)}")
+    return codes_by_name(plain)
 
 
 def codes_by_place(clusters: Sequence[Hashable], places: Sequence[int]) -> Ints:
@@ -86,13 +111,21 @@ def codes_by_place(clusters: Sequence[Hashable], places: Sequence[int]) -> Ints:
     first: dict[Hashable, int] = {}
     for cluster, place in zip(clusters, places):
         first.setdefault(cluster, place)
-    codes = {each: code for code, each in enumerate(sorted(_sorted(first), key=first.__getitem__))}
+    codes = {each: code for code, each in enumerate(sorted(in_order(first), key=first.__getitem__))}
     found = np.array([codes[cluster] for cluster in clusters], np.int64)
     return found[np.lexsort((found, np.asarray(places)))]
 
 
-def _sorted(clusters: Iterable[Hashable]) -> list[Any]:
-    """Clusters in an order of their own; those that cannot be compared, by type and text."""
+def in_order(clusters: Iterable[Hashable]) -> list[Any]:
+    """Returns names in an order of their own; those that cannot be compared, by type and text.
+
+    Args:
+        clusters: names of clusters, or of units.
+
+    Example:
+        >>> in_order([10, 9]), in_order(["b", 2])
+        ([9, 10], [2, 'b'])
+    """
     different: list[Any] = list(clusters)
     try:
         return sorted(different)

@@ -65,6 +65,79 @@ def adjust_benjamini_yekutieli(p_values: ArrayLike) -> list[float]:
     return adjusted.tolist()  # type: ignore[no-any-return]
 
 
+def adjust_benjamini_hochberg(p_values: ArrayLike) -> list[float]:
+    """Adjusts p-values so that the false discovery rate holds where the comparisons are independent, or rise together.
+
+    Where each comparison whose adjusted value is at most a counts as significant, the expected share of those that are
+    so by chance is at most a. :func:`adjust_benjamini_yekutieli` also holds where comparisons oppose each other.
+
+    Args:
+        p_values: numbers in [0, 1]; NaN stands for a comparison that was not made and counts for nothing.
+
+    Returns:
+        Adjusted values in the order given; NaN stays NaN.
+
+    Raises:
+        InputError: a number outside [0, 1].
+
+    Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
+
+    Example:
+        >>> [round(value, 6) for value in adjust_benjamini_hochberg([0.01, 0.04, float("nan"), 0.03])]
+        [0.03, 0.04, nan, 0.04]
+    """
+    values, order = _ordered(p_values)
+    scaled = values[order] * len(order) / np.arange(1, len(order) + 1)
+    adjusted = np.full(len(values), np.nan)
+    adjusted[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)
+    return adjusted.tolist()  # type: ignore[no-any-return]
+
+
+def adjust_max_t(statistics: ArrayLike, replicates: ArrayLike) -> list[float]:
+    """Computes p-values adjusted for many comparisons from replicates of all of them, by step-down maxima.
+
+    A comparison is significant at level a, whatever the others are, where its adjusted value is at most a. Replicates
+    show how far the largest of all statistics strays by chance. Comparisons that rise and fall together therefore cost
+    less than the method of Holm makes them cost, and B replicates serve any number of comparisons: the least adjusted
+    value is 1 / (B + 1).
+
+    Args:
+        statistics: ``[N]``, differences in standard errors; NaN stands for a comparison that was not made and counts
+            for nothing.
+        replicates: ``[N, B]``, the statistics as they are where no comparison differs: of a bootstrap, deviations from
+            their mean, in standard errors. Column b is one replicate of all comparisons. NaN: the replicate has no
+            such statistic, which then counts for nothing in it.
+
+    Returns:
+        Adjusted two-sided values in the order given; NaN stays NaN.
+
+    Raises:
+        InputError: the shapes do not fit, or there is no replicate.
+
+    Source: Westfall and Young, "Resampling-based multiple testing" (1993), algorithm 4.1; Phipson and Smyth,
+    "Permutation p-values should never be zero" (2010), for the 1 that is added.
+
+    Example:
+        >>> adjust_max_t([3.0, -0.5, float("nan")], [[0.1, -2.0, 1.0], [0.4, 0.0, -0.6], [9.0, 9.0, 9.0]])
+        [0.25, 0.5, nan]
+    """
+    observed = np.abs(np.asarray(statistics, np.float64))
+    table = np.asarray(replicates, np.float64)
+    if observed.ndim != 1 or table.ndim != 2 or len(table) != len(observed) or not table.shape[1]:
+        raise InputError(
+            "replicates must have a row for each of the statistics and a column for each replicate but have shape"
+            f" {list(table.shape)} beside statistics of shape {list(observed.shape)}"
+        )
+    order = np.argsort(-observed, kind="stable")[: int((~np.isnan(observed)).sum())]
+    adjusted = np.full(len(observed), np.nan)
+    largest = np.full(table.shape[1], -np.inf)
+    for place in order[::-1]:  # of this comparison and all below it
+        largest = np.fmax(largest, np.abs(table[place]))
+        adjusted[place] = (np.count_nonzero(largest >= observed[place]) + 1) / (table.shape[1] + 1)
+    adjusted[order] = np.maximum.accumulate(adjusted[order])
+    return adjusted.tolist()  # type: ignore[no-any-return]
+
+
 def _ordered(p_values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The values, and the places of those that are not NaN, ascending."""
     values = np.asarray(p_values, np.float64).reshape(-1)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import Floats, Resampled
+from valor_gpu.stats.resample import Floats, Resampled, counts_alone
+from valor_gpu.stats.units import Units
 
 Counts = NDArray[np.int64]
 Proportions = Mapping[str, tuple[int, int]]
@@ -32,6 +33,8 @@ class ResampledCounts(Resampled):
             own numbers with. None: there are none.
         family: see :class:`Resampled`; likewise ``supports`` and ``refused``.
         proportions: successes and trials by the names of numbers that are proportions of rows.
+        keeps: what to do for a state that keeps the rows one by one, for the message of :meth:`identities`; empty:
+            nothing.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class ResampledCounts(Resampled):
         supports: Mapping[str, int] | None = None,
         refused: Mapping[str, str] | None = None,
         proportions: Proportions | None = None,
+        keeps: str = "",
     ) -> None:
+        self._keeps = keeps
         self.family, self._tables, self._numbers = family, tables, numbers
         self._supports, self._refused, self._proportions = supports or {}, refused or {}, proportions or {}
         self._rows = tables.sum(1)
@@ -61,6 +66,10 @@ class ResampledCounts(Resampled):
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""
         return self._proportions
+
+    def identities(self) -> Units:
+        """Raises :class:`InputError`: counts do not say which rows they are of."""
+        raise counts_alone(self.unit, self._keeps)
 
     @property
     def has_numbers(self) -> bool:
@@ -136,10 +145,11 @@ class ResampledParts(Resampled):
 
     Args:
         parts: of one family and of the same rows; at least one.
+        keeps: see :class:`ResampledCounts`.
     """
 
-    def __init__(self, parts: Sequence[ResampledCounts]) -> None:
-        self._parts = parts
+    def __init__(self, parts: Sequence[ResampledCounts], keeps: str = "") -> None:
+        self._parts, self._keeps = parts, keeps
         self.family, self.unit = parts[0].family, parts[0].unit
         self.units, self.chunk = max(part.units for part in parts), min(part.chunk for part in parts)
 
@@ -158,3 +168,7 @@ class ResampledParts(Resampled):
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of units."""
         return {name: trials for part in self._parts for name, trials in part.proportions().items()}
+
+    def identities(self) -> Units:
+        """Raises :class:`InputError`: counts do not say which rows they are of."""
+        raise counts_alone(self.unit, self._keeps)

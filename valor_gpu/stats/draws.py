@@ -20,12 +20,15 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.stats._draws_cpu import draw_cells, draw_weights
 
-KINDS = ("multinomial", "half", "delete")
-"""Draws with replacement; half of the units without; all units but a share (the jackknife of groups)."""
+KINDS = ("multinomial", "half", "delete", "swap")
+"""Draws with replacement; half of the units without; all units but a share (the jackknife of groups); one unit of each
+pair, where unit d of one model and unit d of another, which stand behind them, are pair d."""
 
 _MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
+_BITS = 128
+"""Bits of a block: each says which unit of a pair is drawn."""
 _MOST = 255
 """Largest weight of a unit: weights are uint8."""
 
@@ -72,6 +75,8 @@ class Draws:
     def __post_init__(self) -> None:
         if self.drawn >= 1 << 32:
             raise InputError(f"there must be fewer than 2**32 units to draw from but there are {self.drawn:,}")
+        if self.kind == "swap" and self.drawn % 2:
+            raise InputError(f"units to swap must come in pairs but there are {self.drawn:,}")
 
     @property
     def drawn(self) -> int:
@@ -84,7 +89,7 @@ class Draws:
         Raises:
             InputError: a unit is drawn more than 255 times.
         """
-        weights = draw_weights(self) if native.usable("valor_cpu") else None
+        weights = draw_weights(self) if self._native() else None
         if weights is None:
             weights = self.defined()
         return weights if self.clusters is None else weights[self.clusters]
@@ -106,11 +111,21 @@ class Draws:
             raise InputError(
                 f"counts must be at least 0 and add up to {self.units} units but the sum is {counts.sum()}"
             )
-        return draw_cells(self, counts) if native.usable("valor_cpu") else self._defined_cells(counts)
+        return draw_cells(self, counts) if self._native() else self._defined_cells(counts)
 
     def defined(self) -> NDArray[np.uint8]:
         """The definition of weights ``[drawn, L]``."""
-        return {"multinomial": self._multinomial, "half": self._half, "delete": self._delete}[self.kind]()
+        makers = {
+            "multinomial": self._multinomial,
+            "half": self._half,
+            "delete": self._delete,
+            "swap": self._swap,
+        }
+        return makers[self.kind]()
+
+    def _native(self) -> bool:
+        """Whether C++ draws: bits of pairs are cheap, and numpy alone has them."""
+        return self.kind != "swap" and native.usable("valor_cpu")
 
     def _defined_cells(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = np.cumsum(counts)
@@ -170,3 +185,12 @@ class Draws:
         shares = self._ranks(self.drawn, 0) % self.groups
         kept: NDArray[np.bool_] = shares[:, None] != self.first + np.arange(self.count)
         return kept.astype(np.uint8)
+
+    def _swap(self) -> NDArray[np.uint8]:
+        """Bit ``d`` of a replicate, from the least of its first word: 1 draws the second of pair ``d``."""
+        pairs = self.drawn // 2
+        blocks = -(-pairs // _BITS)
+        words = [self._words(blocks, self.first + column) for column in range(self.count)]
+        octets = np.array(words, "<u4").reshape(self.count, 4 * blocks).view(np.uint8)
+        bits = np.unpackbits(octets, axis=1, count=pairs, bitorder="little").T
+        return np.concatenate((1 - bits, bits))

@@ -12,7 +12,7 @@ SECONDS, MEGABYTES = 1.0, 100.0
 
 _LOG = logging.getLogger(__name__)
 _CLEAR = "\r\x1b[K"  # a line of progress may stand there
-_WORDS = {"multinomial": "replicates", "half": "half samples", "delete": "jackknife samples"}
+_WORDS = {"multinomial": "replicates", "half": "half samples", "delete": "jackknife samples", "swap": "permutations"}
 
 
 class Forecast:

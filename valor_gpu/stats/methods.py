@@ -175,17 +175,17 @@ def _unusable(values: Floats, what: str) -> str:
 
 
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:
-    deleted = np.zeros(0) if sample.deleted is None else sample.deleted[np.abs(sample.deleted) <= _LARGEST]
+    deleted = usable_deleted(sample)
     if method == "bca" and len(deleted):
         return bca_interval(estimate, np.sort(kept), deleted - deleted.mean(), confidence)
-    if method.startswith("half") and sample.half is not None:
-        kept = sample.half[~np.isnan(sample.half)]
+    values = used_replicates(method, sample)
+    kept = values[~np.isnan(values)]
     if method in ("percentile", "basic", "half_basic"):
         low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
         return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
     z, error = normal_quantile(confidence), float(kept.std(ddof=1))
     if "logit" in method and 0 < estimate < 1 and kept.min() >= 0 and kept.max() <= 1:
-        return _logit(estimate, z * error)
+        return logit_ends(estimate, z * error)
     if method.endswith("skewed"):
         return _skewed(estimate, error, deleted, z)
     shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
@@ -193,8 +193,34 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
     return centre - z * error, centre + z * error
 
 
-def _logit(estimate: float, reach: float) -> tuple[float, float]:
-    """Ends about the log odds of the number, by the delta method."""
+def used_replicates(method: str, sample: Replicates) -> Floats:
+    """Returns the replicates that the ends of a method are made of."""
+    return sample.half if method.startswith("half") and sample.half is not None else sample.values
+
+
+def usable_deleted(sample: Replicates) -> Floats:
+    """Returns the finite numbers without each share of the units."""
+    return np.zeros(0) if sample.deleted is None else sample.deleted[np.abs(sample.deleted) <= _LARGEST]
+
+
+def skewness_of(deleted: Floats) -> float:
+    """Returns the skewness of a number from samples without each share of the units; 0 without such samples."""
+    deviations = deleted.mean() - deleted if len(deleted) else deleted
+    square = float((deviations**2).sum())
+    return float((deviations**3).sum()) / square**1.5 if square else 0.0
+
+
+def logit_ends(estimate: float, reach: float) -> tuple[float, float]:
+    """Computes ends about the log odds of a number, by the delta method.
+
+    Args:
+        estimate: above 0 and below 1.
+        reach: half of the width of the interval on the scale of the number.
+
+    Example:
+        >>> [round(end, 4) for end in logit_ends(0.9, 0.1)]
+        [0.7476, 0.9647]
+    """
     centre, reach = math.log(estimate / (1 - estimate)), min(reach / (estimate * (1 - estimate)), _FAR)
     return _share(centre - reach), _share(centre + reach)
 
@@ -209,9 +235,7 @@ def _skewed(estimate: float, error: float, deleted: Floats, z: float) -> tuple[f
 
     Source: Hall, "On the removal of skewness by transformation" (1992).
     """
-    deviations = deleted.mean() - deleted if len(deleted) else deleted
-    square = float((deviations**2).sum())
-    skew = float((deviations**3).sum()) / square**1.5 if square else 0.0
+    skew = skewness_of(deleted)
     low, high = (_unskewed(end - skew / 6, skew) for end in (z, -z))
     return estimate - low * error, estimate - high * error
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,14 +13,27 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.intervals import Bootstrap, Interval
-from valor_gpu.stats.methods import Replicates, default_method, interval_by
-from valor_gpu.stats.resample import Resampled, collected
+from valor_gpu.stats.inversion import Inverted, check_paired_method, inverted
+from valor_gpu.stats.methods import (
+    DELETED,
+    EQUAL,
+    Replicates,
+    default_method,
+    interval_by,
+    too_few_units,
+    used_replicates,
+)
+from valor_gpu.stats.resample import LOST_CLASSES, Resampled, collected, jackknife
 from valor_gpu.stats.units import Pairing
 
 Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 BOOTSTRAP_NULL = "both models have the same expected number"
 PERMUTATION_NULL = "for each unit it does not matter which model a prediction is of"
+SAME = "no replicate tells the models apart"
+"""Why a difference of 0 has no interval; its p-value is 1."""
+UNSAMPLED = "the metric gives no replicates of it"
 
 
 @frozen
@@ -36,8 +49,10 @@ class PairedNumber:
         test: name of the test, such as ``bootstrap``, ``delong``, ``mcnemar`` or ``sign_flip``.
         null: hypothesis that it tests.
         p_permutation: of the permutation that swaps whole units between the models; NaN: it was not made.
+        statistic: the difference in standard errors, whose deviations ``deviations`` has; NaN where there is no test.
         deviations: float64 ``[B]``, replicates of the difference less their mean, in standard errors; of which maxima
             over numbers are taken. None: there is no interval.
+        spread: standard error of the difference that the test takes; NaN where there is none.
     """
 
     first: float
@@ -48,7 +63,64 @@ class PairedNumber:
     test: str = "bootstrap"
     null: str = BOOTSTRAP_NULL
     p_permutation: float = math.nan
+    statistic: float = math.nan
     deviations: Floats | None = None
+    spread: float = math.nan
+
+
+@frozen
+class Replicated:
+    """Numbers of one state in replicates.
+
+    Attributes:
+        kinds: by kind of :class:`Draws`, the numbers by leaf name.
+    """
+
+    kinds: Mapping[str, Mapping[str, Floats]]
+
+    def less(self, other: Replicated) -> dict[str, dict[str, Floats]]:
+        """Returns the differences of the numbers that both have, by kind of draws."""
+        with np.errstate(invalid="ignore"):  # infinities of one sign
+            return {
+                kind: {name: values - other.kinds[kind][name] for name, values in found.items() if name in other[kind]}
+                for kind, found in self.kinds.items()
+            }
+
+    def __getitem__(self, kind: str) -> Mapping[str, Floats]:
+        return self.kinds[kind]
+
+
+def paired_methods(names: Iterable[str], state: Resampled, choices: Bootstrap) -> dict[str, str]:
+    """Returns the method of the difference of each number.
+
+    Raises:
+        InputError: the chosen method is of fractions alone.
+    """
+    if choices.method is not None:
+        check_paired_method(choices.method)
+        return dict.fromkeys(names, choices.method)
+    return {name: default_method(state.family_of(name), choices.target, paired=True) for name in names}
+
+
+def replicated(state: Resampled, codes: Codes, methods: Iterable[str], choices: Bootstrap) -> Replicated:
+    """Draws the units of a state anew, in the ways that methods need.
+
+    Args:
+        state: of one model.
+        codes: the drawn thing that each unit belongs to.
+        methods: of :data:`valor_gpu.stats.inversion.PAIRED_METHODS`.
+        choices: of the bootstrap.
+    """
+    methods = set(methods)
+    draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=codes)
+    kinds: dict[str, Mapping[str, Floats]] = {}
+    if any(not method.startswith("half") for method in methods):
+        kinds["multinomial"] = collected(state, draws)
+    if any(method.startswith("half") for method in methods):
+        kinds["half"] = collected(state, replace(draws, kind="half"))
+    if any(method in DELETED for method in methods):
+        kinds["delete"] = jackknife(state, draws)
+    return Replicated(kinds)
 
 
 def paired_numbers(
@@ -56,57 +128,103 @@ def paired_numbers(
     states: tuple[Resampled, Resampled],
     pairing: Pairing,
     choices: Bootstrap,
+    drawn: tuple[Replicated, Replicated] | None = None,
 ) -> dict[str, PairedNumber]:
-    """Computes the differences of the numbers that both states have, with interval and test.
+    """Computes the differences of the numbers that both models have, with interval and test.
 
     Args:
         values: leaf names to numbers, of each model.
         states: what they came from.
         pairing: of the units of both.
         choices: of the bootstrap; ``clusters`` is not read.
+        drawn: the replicates of both under these choices; None: they are drawn.
     """
-    found = _differences(states, pairing, choices, "multinomial")
-    names = [name for name in values[0] if name in values[1] and name in found]
-    methods = {
-        name: choices.method or default_method(states[0].family_of(name), choices.target, paired=True) for name in names
-    }
-    half = {}
-    if any(method.startswith("half") for method in methods.values()):
-        half = _differences(states, pairing, choices, "half")
-    supports = states[0].supports(pairing.codes[0])
+    names = [name for name in values[0] if name in values[1]]
+    methods = paired_methods(names, states[0], choices)
+    if drawn is None:
+        sides = (replicated(state, codes, methods.values(), choices) for state, codes in zip(states, pairing.codes))
+        drawn = next(sides), next(sides)
+    found = drawn[1].less(drawn[0])
+    lost = _lost_classes(drawn)
+    refused = {**states[0].refused(), **states[1].refused()}
+    supports = _least(*(state.supports(codes) for state, codes in zip(states, pairing.codes)))
     made = {}
     for name in names:
-        sample = Replicates(found[name], half.get(name), None, supports.get(name))
-        first, second = values[0][name], values[1][name]
-        difference = second - first
-        interval = interval_by(methods[name], difference, sample, choices.confidence, pairing.unit)
-        p_value = math.nan if interval.reason else _inverted(methods[name], difference, sample)
-        made[name] = PairedNumber(first, second, difference, interval, p_value, deviations=_deviations(sample))
+        method = methods[name]
+        whole = found["half" if method.startswith("half") else "multinomial"].get(name)
+        reason = (
+            refused.get(name) or _too_few(name, states[0], pairing, choices) or (UNSAMPLED if whole is None else "")
+        )
+        pair = values[0][name], values[1][name]
+        if reason or whole is None:
+            made[name] = _without(pair, reason)
+            continue
+        half = whole if method.startswith("half") else None
+        sample = Replicates(whole, half, found.get("delete", {}).get(name), supports.get(name))
+        number = _paired(pair, method, sample, choices.confidence, pairing.unit)
+        made[name] = replace(number, interval=_within(number.interval, states[0].range_of(name), lost.get(name)))
     return made
 
 
-def _differences(
-    states: tuple[Resampled, Resampled], pairing: Pairing, choices: Bootstrap, kind: str
-) -> dict[str, Floats]:
-    sides = []
-    for state, codes in zip(states, pairing.codes):
-        draws = Draws(state.units, choices.replicates, seed=choices.seed, clusters=codes)
-        sides.append(collected(state, replace(draws, kind=kind)))
-    return {name: sides[1][name] - sides[0][name] for name in sides[0] if name in sides[1]}
+def _without(pair: tuple[float, float], reason: str) -> PairedNumber:
+    """A number whose difference has no interval."""
+    return PairedNumber(*pair, _difference(pair), Interval(reason=reason))
 
 
-def _inverted(method: str, difference: float, sample: Replicates) -> float:
-    """The least error rate at which the interval of a method leaves out 0."""
-    values = sample.half if method.startswith("half") and sample.half is not None else sample.values
-    kept = values[~np.isnan(values)]
-    if method == "percentile":
-        below, above = int((kept <= 0).sum()), int((kept >= 0).sum())
-        return min(1.0, 2 * (min(below, above) + 1) / (len(kept) + 1))
-    error = float(kept.std(ddof=1))
-    return 2 * NormalDist().cdf(-abs(difference) / error) if error else math.nan
+def _difference(pair: tuple[float, float]) -> float:
+    return 0.0 if pair[0] == pair[1] else pair[1] - pair[0]  # infinite numbers may be equal
 
 
-def _deviations(sample: Replicates) -> Floats | None:
-    kept = sample.values
-    error = float(np.nanstd(kept, ddof=1))
-    return (kept - np.nanmean(kept)) / error if error else None
+def _paired(pair: tuple[float, float], method: str, sample: Replicates, confidence: float, unit: str) -> PairedNumber:
+    difference = _difference(pair)
+    interval = interval_by(method, difference, sample, confidence, unit)
+    kept = used_replicates(method, sample)
+    kept = kept[~np.isnan(kept)]
+    if interval.reason in ("", EQUAL) and kept.min() == kept.max():
+        same = difference == 0 and kept[0] == 0
+        equal = Interval(lost=interval.lost, reason=SAME if same else EQUAL)
+        zeros = np.zeros(len(sample.values)) if same else None
+        return PairedNumber(
+            *pair, difference, equal, 1.0 if same else math.nan, statistic=0.0 if same else math.nan, deviations=zeros
+        )
+    if interval.reason:
+        return PairedNumber(*pair, difference, interval)
+    if method.startswith("half"):  # half of the units have another bias than all
+        interval = replace(interval, bias=math.nan)
+    test: Inverted = inverted(method, difference, sample)
+    return PairedNumber(
+        *pair, difference, interval, test.p_value, statistic=test.statistic, deviations=test.deviations,
+        spread=test.spread,
+    )  # fmt: skip
+
+
+def _too_few(name: str, state: Resampled, pairing: Pairing, choices: Bootstrap) -> str:
+    """Why so few units give no interval; empty where they do."""
+    if pairing.drawn == 1:
+        return f"too few {pairing.unit}: there is 1, it takes 2"
+    if choices.method:
+        return ""
+    return too_few_units(state.family_of(name), choices.target, pairing.drawn, pairing.unit, paired=True)
+
+
+def _least(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    return {name: min(count, second.get(name, count)) for name, count in first.items()}
+
+
+def _lost_classes(drawn: tuple[Replicated, Replicated]) -> dict[str, int]:
+    """By mean over classes, replicates in which a model lost a class."""
+    found: dict[str, int] = {}
+    for kind in ("half", "multinomial"):
+        sides = [side.kinds.get(kind, {}) for side in drawn]
+        for name in sides[0].keys() & sides[1].keys():
+            if name.endswith(LOST_CLASSES):
+                lost: Any = (sides[0][name] > 0) | (sides[1][name] > 0)
+                found[name.removesuffix(LOST_CLASSES)] = int(lost.sum())
+    return found
+
+
+def _within(made: Interval, range_of: tuple[float, float], lost: int | None) -> Interval:
+    """The interval without differences that two numbers of a range cannot have."""
+    span = range_of[1] - range_of[0]
+    made = made if lost is None else replace(made, lost_classes=lost)
+    return made if made.reason else replace(made, low=max(made.low, -span), high=min(made.high, span))

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
 from valor_gpu.stats.means import Mean
-from valor_gpu.stats.paired import Floats, PairedDifference, bca_interval, random_bits, too_few
+from valor_gpu.stats.paired import (
+    Clusters,
+    Floats,
+    PairedDifference,
+    bca_interval,
+    codes_of_rows,
+    deviation_of,
+    random_bits,
+    too_few,
+)
 from valor_gpu.stats.proportions import normal_quantile
 
 Ints = NDArray[np.int64]
@@ -27,6 +36,7 @@ def compare_pooled(
     second: ArrayLike,
     statistic: Statistic,
     *,
+    clusters: Clusters | None = None,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -35,22 +45,25 @@ def compare_pooled(
 
     The interval is the bias-corrected and accelerated one of the difference when rows are drawn with replacement, both
     sides the same rows. The p-value is ``(b + 1) / (B + 1)``: b of B times, when the sides of every row are swapped or
-    not at random, the difference is at least as far from 0.
+    not at random, the difference is at least as far from 0. Where so few rows have other counts that there are at most
+    B ways to swap them, it is the exact fraction of all ways. Clusters of rows are drawn, and swapped, as a whole. No
+    order of the rows changes a bit.
 
     Args:
         first: ``[n, k]`` counts of each row.
         second: likewise, of the same rows.
         statistic: of the sums of k counts.
+        clusters: the cluster of every row; or row number, from 0, to cluster. None: each row stands alone.
         confidence: of the interval.
         resamples: B, of either procedure.
         seed: of the random numbers.
 
     Returns:
         The difference ``statistic(second) - statistic(first)``; NaN, with a reason, where there are fewer than two
-        rows, or the statistic has no number.
+        rows, or clusters, or the statistic has no number.
 
     Raises:
-        InputError: the sides have other shapes, or an argument is out of its range.
+        InputError: the sides have other shapes, a row has no cluster, or an argument is out of its range.
 
     Source: Efron, "Better bootstrap confidence intervals" (1987); Riezler and Maxwell, "On some pitfalls in automatic
     evaluation and significance testing for MT" (2005), approximate randomisation.
@@ -65,27 +78,31 @@ def compare_pooled(
     normal_quantile(confidence)
     check_int("resamples", resamples, 1)
     check_int("seed", seed)
-    tables = _tables(first, second)
-    n = tables.shape[1]
-    if n < 2:
-        return PairedDifference(math.nan, math.nan, math.nan, math.nan, n, 0, confidence, too_few(n))
+    rows = _tables(first, second)
+    n = rows.shape[1]
+    tables = _by_cluster(rows, None if clusters is None else codes_of_rows(clusters, n))
+    units = tables.shape[1]
+
+    def without(value: float, reason: str) -> PairedDifference:
+        return PairedDifference(value, math.nan, math.nan, math.nan, n, 0, confidence, reason, units)
 
     def difference(sums: Ints) -> float:
         return statistic(sums[1].tolist()) - statistic(sums[0].tolist())
 
+    if units < 2:
+        return without(math.nan, too_few(units, clusters is not None))
     whole = difference(tables.sum(1))
     if math.isnan(whole):
-        reason = "one of the results has no number"
-        return PairedDifference(math.nan, math.nan, math.nan, math.nan, n, 0, confidence, reason)
+        return without(math.nan, "one of the results has no number")
     bootstrap, swaps = np.random.default_rng(seed).spawn(2)
     drawn = np.sort(_resampled(tables, difference, resamples, bootstrap))
     kept = drawn[~np.isnan(drawn)]
     if not len(kept):
-        reason = "no sample of rows has a number"
-        return PairedDifference(whole, math.nan, math.nan, math.nan, n, 0, confidence, reason)
+        return without(whole, "no sample of rows has a number")
     low, high = bca_interval(whole, kept, _jackknife(tables, difference), confidence, _SLACK)
-    p_value = _swapped(tables, difference, abs(whole), resamples, swaps)
-    return PairedDifference(whole, low, high, p_value, n, 0, confidence)
+    p_value, exact = _swapped(tables, difference, abs(whole), resamples, swaps)
+    error = deviation_of(kept)
+    return PairedDifference(whole, low, high, p_value, n, 0, confidence, "", units, exact, error)
 
 
 def pooled_estimate(
@@ -138,6 +155,17 @@ def _tables(first: ArrayLike, second: ArrayLike) -> Ints:
     return np.stack(sides)
 
 
+def _by_cluster(tables: Ints, codes: Ints | None) -> Ints:
+    """Sums of the rows of each cluster, in the order of what they hold."""
+    if codes is not None:
+        sums = np.zeros((2, int(codes.max(initial=-1)) + 1, tables.shape[2]), np.int64)
+        for side, table in zip(sums, tables):
+            np.add.at(side, codes, table)
+        tables = sums
+    columns = [*tables[0].T, *tables[1].T]
+    return tables[:, np.lexsort(columns[::-1])] if columns else tables
+
+
 def _resampled(tables: Ints, difference: Callable[[Ints], float], resamples: int, rng: np.random.Generator) -> Floats:
     n = tables.shape[1]
     found = np.empty(resamples)
@@ -160,13 +188,17 @@ def _jackknife(tables: Ints, difference: Callable[[Ints], float]) -> Floats:
 
 def _swapped(
     tables: Ints, difference: Callable[[Ints], float], reached: float, resamples: int, rng: np.random.Generator
-) -> float:
-    """p-value of the difference when the sides of every row are swapped or not at random."""
+) -> tuple[float, bool]:
+    """p-value of the difference when the sides of every row are swapped or not; and whether it is of all ways."""
     first, second = tables.sum(1)
     change = (tables[1] - tables[0]).astype(np.float64)  # sums of counts are exact up to 2 ** 53
+    change = change[change.any(1)]
+    exact = 1 << len(change) <= resamples
+    ways = 1 << len(change) if exact else resamples
     count = 0
-    for _ in range(resamples):
-        moved = (random_bits(1, len(change), rng)[0] @ change).astype(np.int64)
+    for way in range(ways):
+        bits = (way >> np.arange(len(change)) & 1).astype(np.float64) if exact else random_bits(1, len(change), rng)[0]
+        moved = (bits @ change).astype(np.int64)
         found = difference(np.stack((first + moved, second - moved)))
         count += not abs(found) < reached - _SLACK  # without a number it counts against a difference
-    return (count + 1) / (resamples + 1)
+    return (count / ways, True) if exact else ((count + 1) / (resamples + 1), False)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import plain_clusters
@@ -27,6 +28,21 @@ GROUPS = 50
 """Shares of the jackknife."""
 LOST_CLASSES = "/lost classes"
 """After the name of a mean over classes: how many hold no truth in a replicate, and are left out of its mean."""
+
+
+@frozen
+class Shared:
+    """A state of the units that can be compared with those of another model.
+
+    Attributes:
+        state: of these units.
+        values: numbers of these units by their leaf names, where they are not those of the result.
+        left_out: how many units a number leaves out, by its leaf name, since one of both models has no number for them.
+    """
+
+    state: Resampled
+    values: Mapping[str, float]
+    left_out: Mapping[str, int]
 
 
 class Resampled(ABC):
@@ -98,7 +114,15 @@ class Resampled(ABC):
         Raises:
             InputError: the units of this state cannot be told apart.
         """
-        raise InputError(f"a paired comparison needs the {self.unit} one by one but the state keeps counts alone")
+        raise counts_alone(self.unit)
+
+    def shared(self, other: Resampled) -> Shared:
+        """Returns the state of the units that both models have a number for; by default all units.
+
+        Args:
+            other: the state of the other model, of the same metric.
+        """
+        return Shared(self, {}, {})
 
     def swapping(self, other: Resampled) -> Resampled | None:
         """Returns the units of this state and then those of another model's, as one state of both models.
@@ -134,7 +158,7 @@ def intervals_of(values: Mapping[str, float], state: Resampled, choices: Bootstr
     wanted = [name for name in values if name in found and name not in refused]
     methods = {name: choices.method or default_method(state.family_of(name), choices.target) for name in wanted}
     half = collected(state, replace(draws, kind="half")) if any(m.startswith("half") for m in methods.values()) else {}
-    deleted = _jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
+    deleted = jackknife(state, draws) if any(method in DELETED for method in methods.values()) else {}
     wilson = {} if clusters is not None or choices.method is not None else state.proportions()
     intervals = {}
     for name in values:
@@ -238,6 +262,17 @@ def sides_of_labels(labels: NDArray[Any], classes: int, clusters: Codes | None =
     return [held, int((kinds > 0).sum()) - np.bincount(alone, minlength=classes)]
 
 
+def counts_alone(unit: str, keeps: str = "") -> InputError:
+    """Returns the error of a state whose units cannot be paired with those of another model.
+
+    Args:
+        unit: name of the units in the plural.
+        keeps: what to do for a state that keeps them; empty: nothing.
+    """
+    fix = f": {keeps}" if keeps else ", and no choice of its metric keeps them"
+    return InputError(f"a paired comparison needs the {unit} one by one but the state keeps counts alone{fix}")
+
+
 def refusing(reason: str) -> Callable[[], Resampled]:
     """Returns what a result may have as ``state`` where its numbers have no intervals: it raises the reason.
 
@@ -261,7 +296,8 @@ def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def _jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
+def jackknife(state: Resampled, draws: Draws) -> dict[str, Floats]:
+    """Computes the numbers without each of :data:`GROUPS` shares of what is drawn, or of as many as there are."""
     groups = min(GROUPS, draws.drawn)
     if not groups:
         return {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import codes_by_place
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import Resampled
+from valor_gpu.stats.means import exact_mean
+from valor_gpu.stats.resample import Resampled, Shared
+from valor_gpu.stats.units import Units
 from valor_gpu.stats.weighted_sums import weighted_sums
 
 Floats = NDArray[np.float64]
@@ -26,10 +29,27 @@ class Pooled:
     Attributes:
         counts: int64 ``[N, M]``; a row without counts has zeros.
         numbers: gives the numbers by name from the sums of M counts.
+        there: bool ``[N]``, the rows that have counts; None: all.
     """
 
     counts: Ints
     numbers: Callable[[list[int]], Mapping[str, float]]
+    there: NDArray[np.bool_] | None = None
+
+
+@frozen
+class Arrivals:
+    """Where the rows of a state came from.
+
+    Attributes:
+        places: int64 ``[N]``, the place of each among all that arrived.
+        arrived: how many arrived, among them those that could not be read.
+        truths: ``[N]``, equal where the references are; None: they are not known.
+    """
+
+    places: Ints
+    arrived: int
+    truths: NDArray[Any] | None = None
 
 
 class RowSample(Resampled):
@@ -40,6 +60,7 @@ class RowSample(Resampled):
         pooled: counts that are added up before anything is divided.
         scale: of the means.
         ranges: the least and the largest value of a number, by its name; of others nothing is known.
+        arrivals: of the rows; None: they are all that arrived, in this order.
 
     Example:
         >>> from valor_gpu.stats.intervals import Bootstrap
@@ -56,18 +77,16 @@ class RowSample(Resampled):
         pooled: Sequence[Pooled] = (),
         scale: float = 1.0,
         ranges: Mapping[str, tuple[float, float]] | None = None,
+        arrivals: Arrivals | None = None,
     ) -> None:
         columns = [*scores.values(), *(column for part in pooled for column in part.counts.T)]
         self.units = len(columns[0]) if columns else 0
+        self._given = dict(scores), tuple(pooled)
         self._order = np.lexsort(columns[::-1]) if columns else np.zeros(0, np.int64)
         self._names, self._scale, self._ranges = tuple(scores), scale, dict(ranges or {})
+        self._arrivals = Arrivals(np.arange(self.units), self.units) if arrivals is None else arrivals
         self._places = _places([column[self._order] for column in columns])
-        self._columns: Floats | None = None  # scores, then whether they are there: one draw serves both
-        if scores:
-            table = np.stack([column[self._order] for column in scores.values()], 1)
-            there = ~np.isnan(table)
-            self._columns = np.concatenate((np.where(there, table, 0.0), there[:, :1] if there.all() else there), 1)
-        self._pooled = [Pooled(np.ascontiguousarray(part.counts[self._order]), part.numbers) for part in pooled]
+        self._columns, self._pooled = _sorted_columns(scores, self._order), _sorted_counts(pooled, self._order)
         self._corpus = {name for part in pooled for name in part.numbers(part.counts.sum(0).tolist())}
 
     def family_of(self, name: str) -> str:
@@ -100,16 +119,101 @@ class RowSample(Resampled):
         Raises:
             InputError: a row has no cluster, or there are more clusters than rows.
         """
+        places, arrived = self._arrivals.places[self._order].tolist(), self._arrivals.arrived
         if isinstance(given, Mapping):
-            missing = next((row for row in range(self.units) if row not in given), None)
+            missing = next((row for row in sorted(places) if row not in given), None)
             if missing is not None:
                 raise InputError(
                     f"clusters must have one for each of the {self.units} rows but has none for row {missing}"
                 )
-            given = [given[row] for row in range(self.units)]
-        if len(given) != self.units:
-            raise InputError(f"clusters must have one for each of the {self.units} rows but has {len(given)}")
-        return codes_by_place([given[row] for row in self._order.tolist()], self._places)
+        elif len(given) != arrived:
+            raise InputError(f"clusters must have one for each of the {arrived} rows but has {len(given)}")
+        return codes_by_place([given[row] for row in places], self._places)
+
+    def identities(self) -> Units:
+        """Returns the rows by the place at which they came, with their references where these are known."""
+        arrivals = self._arrivals
+        truths = None if arrivals.truths is None else arrivals.truths[self._order]
+        ranks = np.array(self._places, np.int64)
+        return Units("rows", None, arrivals.places[self._order], arrivals.arrived, ranks, truths, "references")
+
+    def shared(self, other: Resampled) -> Shared:
+        """Returns the rows that both models could read; a number is of the rows that have it in both."""
+        if not isinstance(other, RowSample) or other._arrivals.arrived != self._arrivals.arrived:
+            return Shared(self, {}, {})
+        both, *places = np.intersect1d(
+            self._arrivals.places, other._arrivals.places, assume_unique=True, return_indices=True
+        )
+        mine, others = (side._rows(place) for side, place in zip((self, other), places))
+        masks = {name: mine[name] & others[name] for name in mine if name in others}
+        lost = {name: self._arrivals.arrived - int(mask.sum()) for name, mask in masks.items() if not mask.all()}
+        if not lost and len(both) == self.units == other.units:
+            return Shared(self, {}, {})
+        return self._only(places[0], masks, lost)
+
+    def _rows(self, places: Ints) -> dict[str, NDArray[np.bool_]]:
+        """Which of some rows have a number, by its name."""
+        scores, pooled = self._given
+        found = {name: ~np.isnan(values[places]) for name, values in scores.items()}
+        for part in pooled:
+            there = np.ones(len(places), bool) if part.there is None else part.there[places]
+            found |= dict.fromkeys(part.numbers([0] * part.counts.shape[1]), there)
+        return found
+
+    def _only(self, places: Ints, masks: Mapping[str, NDArray[np.bool_]], lost: Mapping[str, int]) -> Shared:
+        """The state of some rows, where each number is of those of its mask."""
+        values, scores, pooled = {}, {}, []
+        for name, given in self._given[0].items():
+            scores[name] = np.where(masks[name], given[places], np.nan) if name in masks else given[places]
+            kept = scores[name][~np.isnan(scores[name])]
+            if name in masks and len(kept) < np.count_nonzero(~np.isnan(given)):
+                values[name] = self._scale * exact_mean(kept.tolist()) if len(kept) else math.nan
+        for part in self._given[1]:
+            names = part.numbers([0] * part.counts.shape[1])
+            there = next((masks[name] for name in names if name in masks), np.ones(len(places), bool))
+            kept_part = Pooled(np.where(there[:, None], part.counts[places], 0), part.numbers, there)
+            pooled.append(kept_part)
+            values |= part.numbers(kept_part.counts.sum(0).tolist())
+        truths = self._arrivals.truths
+        arrivals = Arrivals(
+            self._arrivals.places[places], self._arrivals.arrived, None if truths is None else truths[places]
+        )
+        return Shared(RowSample(scores, pooled, self._scale, self._ranges, arrivals), values, lost)
+
+    def swapping(self, other: Resampled) -> RowSample | None:
+        """Returns the rows of both models; see :meth:`Resampled.swapping`."""
+        if not isinstance(other, RowSample) or self._names != other._names:
+            return None
+        found = object.__new__(RowSample)
+        vars(found).update(vars(self))
+        found.units = self.units + other.units
+        if self._columns is not None and other._columns is not None:
+            found._columns = np.concatenate([side._both_columns() for side in (self, other)])
+        found._pooled = [
+            Pooled(np.concatenate((mine.counts, its.counts)), mine.numbers)
+            for mine, its in zip(self._pooled, other._pooled)
+        ]
+        return found
+
+    def _both_columns(self) -> Floats:
+        """Scores and, a column for each, whether they are there."""
+        assert self._columns is not None
+        names = len(self._names)
+        there = np.broadcast_to(self._columns[:, names:], (self.units, names))
+        return np.concatenate((self._columns[:, :names], there), 1)
+
+
+def _sorted_columns(scores: Mapping[str, Floats], order: Ints) -> Floats | None:
+    """Scores, then whether they are there: one draw serves both."""
+    if not scores:
+        return None
+    table = np.stack([column[order] for column in scores.values()], 1)
+    there = ~np.isnan(table)
+    return np.concatenate((np.where(there, table, 0.0), there[:, :1] if there.all() else there), 1)
+
+
+def _sorted_counts(pooled: Sequence[Pooled], order: Ints) -> list[Pooled]:
+    return [Pooled(np.ascontiguousarray(part.counts[order]), part.numbers) for part in pooled]
 
 
 def _places(columns: Sequence[NDArray[Any]]) -> list[int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.stats.clusters import plain_clusters
+from valor_gpu.stats.clusters import codes_by_place, in_order, plain_clusters
 
 Ints = NDArray[np.int64]
 
@@ -28,7 +28,8 @@ class Units:
         arrived: how many arrived, among them those that are no unit, such as ignored rows.
         ranks: int64 ``[U]``, equal where the units hold the same, ascending in an order that no order of updates
             changes.
-        truths: ``[U]`` of any dtype with equality, equal where the truths are; None: they are not known.
+        truths: ``[U]`` or ``[U, T]`` of any dtype with equality, equal where the truths are; None: they are not known.
+        truth: name of what ``truths`` has, for messages.
     """
 
     unit: str
@@ -37,11 +38,12 @@ class Units:
     arrived: int
     ranks: Ints
     truths: NDArray[Any] | None = None
+    truth: str = "ground truth"
 
 
 @frozen
 class Pairing:
-    """Units of two states, paired.
+    """Units of two and more states, paired.
 
     Attributes:
         codes: for each state int64 ``[U]``: which of the drawn things each of its units belongs to, for
@@ -51,14 +53,33 @@ class Pairing:
         units: units.
     """
 
-    codes: tuple[Ints, Ints]
+    codes: tuple[Ints, ...]
     drawn: int
     unit: str
     units: int
 
 
+def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | None = None) -> Units:
+    """Returns units that are paired by their ids.
+
+    Args:
+        unit: name of the units in the plural.
+        ids: ``[U]``, in the order in which the state takes codes.
+        truths: see :class:`Units`.
+
+    Example:
+        >>> units_with_ids("images", [7, 10, 9]).ranks.tolist()
+        [0, 2, 1]
+    """
+    ranks = {each: rank for rank, each in enumerate(in_order(ids))}
+    return Units(unit, ids, None, len(ids), np.array([ranks[each] for each in ids], np.int64), truths)
+
+
 def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
     """Pairs the units of two states, so that each is drawn for both at once.
+
+    Pairs are in the order of what they hold in both states. Units of a state that hold the same are not told apart:
+    their codes ascend, whichever of them is in which pair. So the bits of every sum are those of any order of the rows.
 
     Args:
         first: of one state.
@@ -67,37 +88,98 @@ def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequen
 
     Raises:
         InputError: the units differ, in number, ids or truths, or cannot be told apart; it names the first difference.
+
+    Example:
+        >>> a = Units("rows", None, np.array([2, 0, 1]), 3, np.array([0, 1, 2]))  # the last row holds the least
+        >>> b = Units("rows", None, np.array([0, 1, 2]), 3, np.array([0, 0, 1]))
+        >>> [codes.tolist() for codes in pair_units(a, b).codes]
+        [[0, 1, 2], [1, 2, 0]]
     """
-    keys = tuple(_keys(side, other) for side, other in ((first, second), (second, first)))
-    _check_equal(first, second, keys)
-    order = _joint_order(first, second, keys)
-    place = {key: number for number, key in enumerate(order)}
+    return pair_all((first, second), clusters)
+
+
+def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
+    """Pairs the units of two and more states; see :func:`pair_units`.
+
+    Args:
+        units: of each state.
+        clusters: of the units.
+    """
+    first = units[0]
+    places = [np.arange(len(first.ranks)), *(_places_in(other, first) for other in units[1:])]
+    ids = None if any(side.ids is None for side in units) else list(first.ids or ())
+    ranks = [side.ranks[place] for side, place in zip(units, places)]
+    order = np.lexsort(ranks[::-1])
     drawn, unit = len(order), first.unit
+    codes = np.empty(drawn, np.int64)
+    codes[order] = np.arange(drawn)
     if clusters is not None:
-        named = _cluster_of(clusters, order, first)
-        codes: dict[Hashable, int] = {}
-        place = {key: codes.setdefault(named[key], len(codes)) for key in order}
-        drawn, unit = len(codes), "clusters"
-    codes_of = tuple(np.array([place[key] for key in side], np.int64) for side in keys)
-    return Pairing((codes_of[0], codes_of[1]), drawn, unit, len(order))
+        named = _cluster_of(clusters, ids, first, places[0])
+        joint = dense_ranks(np.stack(ranks, 1)[order]).tolist()
+        codes[order] = codes_by_place([named[pair] for pair in order.tolist()], joint)
+        drawn, unit = int(codes.max(initial=-1)) + 1, "clusters"
+    sides = (_in_order_of_units(codes, place, side.ranks) for place, side in zip(places, units))
+    return Pairing(tuple(sides), drawn, unit, len(order))
 
 
-def _keys(side: Units, other: Units) -> list[Hashable]:
-    """What the units are paired by."""
-    if side.ids is not None and other.ids is not None:
-        return list(side.ids)
-    if side.arrival is None or other.arrival is None:
+def _places_in(other: Units, first: Units) -> Ints:
+    """The unit of another state that each unit of the first is paired with."""
+    if first.unit != other.unit:
+        raise InputError(f"both sides must be of the same units but are of {first.unit} and of {other.unit}")
+    places, ids = _matched(first, other)
+    _check_truths(first, other, places, ids)
+    found = np.empty(len(places[0]), np.int64)
+    found[places[0]] = places[1]
+    return found
+
+
+def dense_ranks(rows: NDArray[np.integer[Any]]) -> Ints:
+    """Returns the ranks of rows that are in order: equal rows have the same.
+
+    Args:
+        rows: integers ``[U, K]``.
+
+    Example:
+        >>> dense_ranks(np.array([[1, 2], [1, 2], [3, 0]])).tolist()
+        [0, 0, 1]
+    """
+    if not len(rows):
+        return np.zeros(0, np.int64)
+    return np.concatenate(([0], np.cumsum((rows[1:] != rows[:-1]).any(1))))
+
+
+def _in_order_of_units(codes: Ints, places: Ints, ranks: Ints) -> Ints:
+    """Codes of pairs as those of the units of a state; those of units of one rank ascend."""
+    of_units, found = np.empty(len(codes), np.int64), np.empty(len(codes), np.int64)
+    of_units[places] = codes
+    found[np.argsort(ranks, kind="stable")] = of_units[np.lexsort((of_units, ranks))]
+    return found
+
+
+def _matched(first: Units, second: Units) -> tuple[tuple[Ints, Ints], list[Hashable] | None]:
+    """For each state the place of the unit of every pair, and the ids of the pairs; None: they have none."""
+    if first.ids is not None and second.ids is not None:
+        mine, other = ({key: place for place, key in enumerate(side.ids or ())} for side in (first, second))
+        _check_same(first.unit, list(mine), list(other))
+        return (np.arange(len(mine)), np.array([other[key] for key in mine], np.int64)), list(mine)
+    if first.arrival is None or second.arrival is None:
         raise InputError(
-            f"the {side.unit} of both sides must be told apart but have no ids: give every image of target an image_id"
+            f"the {first.unit} of both sides must be told apart but have no ids: give every image of target an image_id"
         )
-    return list(side.arrival.tolist())
+    if first.arrived != second.arrived:
+        raise InputError(
+            f"both sides must have the same {first.unit} but {first.arrived:,} came to the first and"
+            f" {second.arrived:,} to the second"
+        )
+    places = np.argsort(first.arrival), np.argsort(second.arrival)
+    keys = first.arrival[places[0]]
+    if not np.array_equal(keys, second.arrival[places[1]]):
+        _check_same(first.unit, keys.tolist(), second.arrival[places[1]].tolist())
+    return places, None
 
 
-def _check_equal(first: Units, second: Units, keys: tuple[list[Hashable], ...]) -> None:
-    unit = first.unit
-    if unit != second.unit:
-        raise InputError(f"both sides must be of the same units but are of {unit} and of {second.unit}")
-    for name, mine, other in (("second", keys[0], keys[1]), ("first", keys[1], keys[0])):
+def _check_same(unit: str, first: Sequence[Hashable], second: Sequence[Hashable]) -> None:
+    for name, mine, other in (("second", first, second), ("first", second, first)):
         there = set(other)
         lacking = [key for key in mine if key not in there]
         if lacking:
@@ -105,32 +187,40 @@ def _check_equal(first: Units, second: Units, keys: tuple[list[Hashable], ...]) 
                 f"both sides must have the same {unit} but {len(lacking):,} of {len(mine):,} are missing from the"
                 f" {name}, such as {lacking[0]!r}"
             )
-    if first.truths is not None and second.truths is not None:
-        truths = dict(zip(keys[1], second.truths.tolist()))
-        for key, truth in zip(keys[0], first.truths.tolist()):
-            if truths[key] != truth:
-                raise InputError(f"both sides must have the same ground truth but that of {key!r} differs")
 
 
-def _joint_order(first: Units, second: Units, keys: tuple[list[Hashable], ...]) -> list[Hashable]:
-    """Keys of the units in an order that depends on what they hold alone."""
-    if first.ids is not None and second.ids is not None:
-        return [key for _, key in sorted(zip(first.ranks.tolist(), keys[0]), key=lambda pair: pair[0])]
-    ranks = dict(zip(keys[1], second.ranks.tolist()))
-    return [key for _, _, key in sorted((rank, ranks[key], key) for rank, key in zip(first.ranks.tolist(), keys[0]))]
+def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: list[Hashable] | None) -> None:
+    if first.truths is None or second.truths is None:
+        return
+    mine, other = first.truths[places[0]], second.truths[places[1]]
+    if mine.shape != other.shape:
+        shapes = " and ".join(str(list(side.shape)) for side in (mine, other))
+        raise InputError(f"both sides must have the same {first.truth} but theirs have the shapes {shapes}")
+    differs = (mine != other).any(tuple(range(1, mine.ndim)))
+    if differs.any():
+        place = int(differs.argmax())
+        key = repr(ids[place]) if ids is not None else f"{first.unit[:-1]} {_arrival(first)[places[0][place]]}"
+        raise InputError(f"both sides must have the same {first.truth} but that of {key} differs")
+
+
+def _arrival(side: Units) -> Ints:
+    assert side.arrival is not None
+    return side.arrival
 
 
 def _cluster_of(
-    clusters: Mapping[Any, Any] | Sequence[Any], order: Sequence[Hashable], side: Units
-) -> Mapping[Any, Hashable]:
-    """Cluster by key."""
+    clusters: Mapping[Any, Any] | Sequence[Any], ids: list[Hashable] | None, side: Units, places: Ints
+) -> list[Hashable]:
+    """Cluster of each pair."""
     plain = plain_clusters(clusters)
+    keys: list[Any] = _arrival(side)[places].tolist() if ids is None else ids
     if isinstance(plain, Mapping):
-        lacking = [key for key in order if key not in plain]
+        lacking = [key for key in keys if key not in plain]
         if lacking:
-            raise InputError(f"clusters must name every one of the {side.unit} but lack {lacking[0]!r}")
-        return plain
-    expected = len(order) if side.ids is not None else side.arrived
+            raise InputError(f"clusters must name every one of the {side.unit} but lack {in_order(lacking)[0]!r}")
+        return [plain[key] for key in keys]
+    expected = side.arrived if ids is None else len(keys)
     if len(plain) != expected:
         raise InputError(f"clusters must be one for each of {expected:,} {side.unit} but are {len(plain):,}")
-    return dict(zip(sorted(order, key=str) if side.ids is not None else range(expected), plain))
+    named = plain if ids is None else dict(zip(in_order(keys), plain))
+    return [named[key] for key in keys]

@@ -16,6 +16,7 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store.records import StoredRow, StoredScore
+from valor_gpu.store.states import content_of, keep_state, too_large
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -71,6 +72,8 @@ class SavedRun:
         settings: what else says how the images were counted.
         images: each image; none where the result does not know them.
         notes: what a reader must know.
+        state: content of the state file of the result, from which :func:`valor_gpu.stats.compare` computes its numbers
+            again; empty: it has none.
     """
 
     kind: str
@@ -88,6 +91,7 @@ class SavedRun:
     settings: Json = field(default_factory=dict)
     images: Sequence[SavedImage] = ()
     notes: Sequence[str] = ()
+    state: bytes = b""
 
     def __repr__(self) -> str:
         counts = {name: self.counts[name] for name in ("images", "samples", "datums") if name in self.counts}
@@ -153,6 +157,7 @@ def save(
     tags: Mapping[str, Any] | None,
     data: Json,
     saved_by: str,
+    state: str | os.PathLike[str] | None,
     options: Mapping[str, Any],
 ) -> Run:
     """See :meth:`valor_gpu.store.Store.save`."""
@@ -163,6 +168,9 @@ def save(
         raise InputError(f"images must be a folder but {os.fspath(images)} {got}")
     found = result.to_run(**options)
     check_choice("kind", found.kind, VISION)
+    found = found if state is None else replace(found, state=content_of(state))
+    if reason := too_large(len(found.state)):
+        found = replace(found, state=b"", notes=(*found.notes, f"{reason[0].upper()}{reason[1:]}."))
     folder = None if images is None else os.path.abspath(images)
     run = store.create_run(name, found.config(name, data, folder, saved_by), tags, str(data.get("hash", "")))
     try:
@@ -170,6 +178,9 @@ def save(
             for rows, scores in _portions(found.images):
                 run.add_rows(rows)
                 run.add_scores(scores)
+            if found.state:
+                with run._write() as connection:
+                    keep_state(connection, run._number, found.state)
             run.finish("finished", found.summary())
     except BaseException:
         run.delete()

@@ -61,7 +61,12 @@ CREATE TABLE views (
     ) WITHOUT ROWID;
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST,)
+# The state file of a run, which a comparison computes its numbers from again.
+_STATES = """
+CREATE TABLE states (run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, content BLOB NOT NULL);
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _STATES)
 """Statements that lead from version i to i + 1; never changed once published."""
 
 

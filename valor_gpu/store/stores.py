@@ -18,6 +18,7 @@ from valor_gpu.store.evaluators import EvaluatorLibrary
 from valor_gpu.store.leases import owner
 from valor_gpu.store.records import LARGEST, check_count
 from valor_gpu.store.runs import RUN_STATES, Run
+from valor_gpu.store.states import state_of
 from valor_gpu.store.values import packed, packed_json
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class Store:
         tags: Mapping[str, Any] | None = None,
         data: Mapping[str, str] | None = None,
         saved_by: str = "Store.save",
+        state: str | os.PathLike[str] | None = None,
         **options: Any,
     ) -> Run:
         """Keeps a finished result of detection, segmentation or classification as a run.
@@ -132,6 +134,8 @@ class Store:
             tags: JSON, for people.
             data: what was evaluated: ``source``, for people, and ``hash``, by which comparisons know equal data.
             saved_by: what saves it, for people.
+            state: path of the state file that ``save_state`` of a metric wrote, with which
+                :func:`valor_gpu.stats.compare` takes the run; an evaluation knows its own.
             options: of the result's ``to_run``.
 
         Returns:
@@ -139,7 +143,7 @@ class Store:
 
         Raises:
             InputTypeError: it is no such result.
-            InputError: an option is wrong, or ``images`` is no folder.
+            InputError: an option is wrong, ``images`` is no folder, or ``state`` no state file.
 
         Example:
             >>> import tempfile
@@ -152,7 +156,7 @@ class Store:
         """
         from valor_gpu.store.saved import save
 
-        return save(self, result, name, images, tags, data or {}, saved_by, options)
+        return save(self, result, name, images, tags, data or {}, saved_by, state, options)
 
     def run(self, id_or_name: str) -> Run:
         """Returns the run of an id, else the newest run of a name that is not deleted.
@@ -255,6 +259,18 @@ class Store:
         if free:
             self._database.checkpoint()
         return len(free)
+
+    def state_file(self, run: Run) -> bytes | None:
+        """Returns what the numbers of a saved result came from, as ``--save-state`` writes it to a file.
+
+        Args:
+            run: of this store; :func:`valor_gpu.stats.compare` also takes the run itself.
+
+        Returns:
+            The content of the file; None of a run of answers, of one that an older version saved, and of a result that
+            does not know its state.
+        """
+        return state_of(run)
 
     def close(self) -> None:
         """Closes the file for good."""

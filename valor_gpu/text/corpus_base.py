@@ -178,9 +178,6 @@ class CorpusMetric(Metric[CorpusCounts]):
         Raises:
             InputError: ``intervals`` is given to a metric that keeps no rows.
         """
-        if intervals is not None and not self.keep_rows:
-            name = type(self).__name__
-            raise InputError(f"intervals need the counts of every row: make the metric with {name}(keep_rows=True)")
         with self.synced_state() as state:
             result = self._result_of(state)
         return result if intervals is None else result.with_intervals(intervals)
@@ -190,14 +187,18 @@ class CorpusMetric(Metric[CorpusCounts]):
         reasons = {name: "its divisor is 0" if rows else NO_ROWS for name, value in values.items() if value != value}
         choices = {name: choice for name, choice in self._choices.items() if name != "keep_rows"}
         signature = Signature({"metric": type(self).__name__, **choices})
-        sample = None
-        if isinstance(state, RowCounts):
-            pooled = Pooled(state.row_counts.cpu().numpy(), self._values)
+        return Result(values, signature, {"rows": rows}, reasons, state=lambda: self._sample(state))
 
-            def sample() -> RowSample:
-                return RowSample({}, [pooled])
+    def _sample(self, state: CorpusCounts) -> RowSample:
+        """What the numbers are resampled from.
 
-        return Result(values, signature, {"rows": rows}, reasons, state=sample)
+        Raises:
+            InputError: the metric keeps no rows.
+        """
+        if not isinstance(state, RowCounts):
+            made = f"{type(self).__name__}(keep_rows=True)"
+            raise InputError(f"intervals and comparisons need the counts of every row: make the metric with {made}")
+        return RowSample({}, [Pooled(state.row_counts.cpu().numpy(), self._values)])
 
 
 class CorpusNumbers(CorpusMetric):

@@ -72,7 +72,7 @@ class Errands:
             under_way = sum(not each.is_done for each in self._all.values())
             if under_way >= MOST:
                 raise InputError(
-                    f"{under_way} trials wait for their judges, which is the most: wait until one has ended"
+                    f"{under_way} trials or comparisons are under way, which is the most: wait until one has ended"
                 )
             done = [name for name, each in self._all.items() if each.is_done]
             for name in done[: max(len(self._all) - _KEPT + 1, 0)]:

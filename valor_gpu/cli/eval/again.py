@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from valor_gpu.cli.eval.gates import add_gate_option, parsed_gates
+from valor_gpu.cli.eval.gates import add_summary_gate_option
 from valor_gpu.cli.eval.options import (
     add_judge_options,
     add_run_argument,
@@ -28,7 +28,7 @@ def add_again_options(command: argparse.ArgumentParser) -> None:
     add_store_option(command)
     add_judge_options(command)
     add_spending_options(command)
-    add_gate_option(command)
+    add_summary_gate_option(command)
     add_report_options(command)
 
 
@@ -41,7 +41,6 @@ def go_on(options: argparse.Namespace, function: str, arguments: dict[str, Any])
         arguments: of it beside those of the judge; None is left out.
     """
     check_files(options)
-    gates = parsed_gates(options)
     spending = {"cache": options.cache, "max_cost": options.max_cost}
     given = {
         **arguments,
@@ -59,4 +58,4 @@ def go_on(options: argparse.Namespace, function: str, arguments: dict[str, Any])
             known = {name: value for name, value in given.items() if value is not None}
             return getattr(resume, function)(store, run_id, **known, **more)
 
-        return evaluated(options, start, gates)
+        return evaluated(options, start)

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from valor_gpu.cli.eval.gates import add_gate_option, gate_status, parsed_gates
+from valor_gpu.cli.eval.gates import unfinished
 from valor_gpu.cli.eval.options import add_store_option, check_files, existing_store, found_run, write_document
 from valor_gpu.cli.eval.outcome import described_run
+from valor_gpu.cli.gates import (
+    add_gate_option,
+    add_summary_options,
+    decisions_of,
+    is_standard_output_of,
+    say_failed,
+    summary_outputs,
+    write_summaries,
+)
 from valor_gpu.cli.options import add_report_options, integer, names, reports
+
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.results.comparison import Comparison
+    from valor_gpu.gates.decisions import Decision
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -20,9 +36,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="id or name of the run that it is compared with: differences are RUN minus it",
     )
     add("--metrics", type=names, metavar="NAME[,NAME...]", help="only these; default: all that both runs have")
+    add("--cluster-column", metavar="COLUMN",
+        help="column of the data, such as a document: rows of one value are drawn and swapped together")  # fmt: skip
     add("--seed", type=integer, metavar="N", help="of the bootstrap and the permutations")
     add_store_option(command)
-    add_gate_option(command, "of RUN, or a difference (delta_mean_f1_score),")
+    whose = "a number of the summary of RUN, a difference (delta_mean_f1_score) or its p-value"
+    add_gate_option(command, whose, "delta_mean_f1_score<-0.02 and p_mean_f1_score<0.05")
+    add_summary_options(command)
     add_report_options(command)
     command.set_defaults(run=run)
 
@@ -30,21 +50,57 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
     from valor_gpu.evaluation.results.comparison import compare_runs
+    from valor_gpu.evaluation.results.gates import comparison_gates
     from valor_gpu.report.evaluation import run_summary_of
-    from valor_gpu.report.text import printable_lines
 
-    check_files(options)
-    gates = parsed_gates(options)
+    start = time.monotonic()
+    check_files(options, ("--json", options.json), *summary_outputs(options))
     with existing_store(options) as store:
         compared, baseline = found_run(store, options.run_id), found_run(store, options.baseline)
         more = {} if options.seed is None else {"seed": options.seed}
-        comparison = compare_runs(compared, baseline, metrics=options.metrics, **more)
+        comparison = compare_runs(
+            compared, baseline, metrics=options.metrics, cluster_column=options.cluster_column, **more
+        )
         summary = run_summary_of(compared)
-        deltas = {f"delta_{each.summary_name}": each.difference for each in comparison.metrics.values()}
-        status = gate_status(options, gates, [{**summary, "metrics": {**summary["metrics"], **deltas}}])
+        numbers, reason = comparison_gates(comparison, summary)
+        decisions = decisions_of(options, numbers, reason)
+        gates = [each.to_dict() for each in decisions]
         runs = {"run": described_run(compared), "baseline": described_run(baseline)}
-        write_document(options, "eval compare", {**runs, "comparison": comparison.to_dict(), "summary": summary})
-        if reports(options):
-            wrote = [f"\nwrote {options.json}"] if options.json is not None else []
-            print("\n".join([printable_lines(str(comparison)), *wrote]))
-    return status
+        found = {**runs, "comparison": comparison.to_dict(), "summary": summary, "gates": gates}
+        write_document(options, "eval compare", found)
+        seconds = time.monotonic() - start
+        wrote = write_summaries(options, decisions, numbers, seconds, lambda: _markdown(comparison, decisions))
+        _print_report(options, comparison, wrote)
+    failed: list[object] = [each for each in decisions if each.failed]
+    return say_failed(options, failed + (unfinished([summary]) if options.fail_if else []))
+
+
+def _print_report(options: argparse.Namespace, comparison: Comparison, wrote: list[str]) -> None:
+    from valor_gpu.report.text import printable_lines
+
+    if reports(options) and not is_standard_output_of(options, "markdown"):
+        files = [] if options.json is None else [str(options.json)]
+        lines = [f"wrote {path}" for path in files + wrote]
+        print("\n".join([printable_lines(str(comparison)), *(["", *lines] if lines else [])]))
+
+
+_HEADER = ("metric", "run", "baseline", "difference", "interval", "p", "verdict")
+
+
+def _markdown(comparison: Comparison, decisions: Sequence[Decision]) -> str:
+    """The numbers of both runs as Markdown."""
+    from valor_gpu.gates.markdown import markdown_summary
+
+    rows = []
+    for each in comparison.metrics.values():
+        numbers = [_shown(value) for value in (each.run, each.baseline)]
+        bounds = "" if each.interval is None else " to ".join(_shown(end, "+") for end in each.interval)
+        tests = [_shown(each.difference, "+"), bounds, _shown(each.p_adjusted), each.verdict]
+        rows.append([each.summary_name, *numbers, *tests])
+    title = f"{comparison.run.name} and {comparison.baseline.name}"
+    rows_of = f"{comparison.n:,} rows in both; p-values are adjusted over the metrics (Holm)"
+    return markdown_summary(title, decisions, _HEADER, rows, [rows_of, *comparison.warnings], noun="metrics")
+
+
+def _shown(value: float | None, sign: str = "") -> str:
+    return "-" if value is None else f"{value:{sign}.4g}"

@@ -12,6 +12,8 @@ from valor_gpu.cli.options import add_param_option, check_outputs, count, input_
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from valor_gpu.store import Run, Store
 
 KEY_REASON = (
@@ -170,15 +172,16 @@ _FILES = {
 """Files that a command reads, or goes on with."""
 
 
-def check_files(options: argparse.Namespace, *outputs: str) -> None:
+def check_files(options: argparse.Namespace, *outputs: str | tuple[str, Path | None]) -> None:
     """Raises where an output cannot be written, or would replace a file that the command needs.
 
     Args:
         options: of the command line.
-        outputs: names of options without dashes; by default ``json``.
+        outputs: names of options without dashes, or options and their files; by default ``json``.
     """
     needed = paths_of([(option, getattr(options, name, None)) for option, name in _FILES.items()])
-    check_outputs([(f"--{name}", getattr(options, name)) for name in outputs or ("json",)], needed)
+    files = [(f"--{each}", getattr(options, each)) if isinstance(each, str) else each for each in outputs or ("json",)]
+    check_outputs(files, needed)
 
 
 def write_document(options: argparse.Namespace, command: str, found: Mapping[str, Any]) -> bool:

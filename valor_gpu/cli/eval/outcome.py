@@ -7,7 +7,7 @@ import contextlib
 import gc
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +38,12 @@ def run_document(run: Run, summary: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "errors": [asdict(each) for each in common_errors(run)]}
 
 
-def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Sequence[Any]) -> int:
+def evaluated(options: argparse.Namespace, start: Callable[..., Any]) -> int:
     """Evaluates, reports and returns the exit status.
 
     Args:
         options: of the command line.
         start: evaluates; takes ``progress``.
-        gates: conditions of ``--fail-if``.
     """
     from valor_gpu.cli import BAD_INPUT, FAILURE, INTERRUPTED
     from valor_gpu.report.evaluation import failed_line, grid_table, run_summary_of, run_text
@@ -78,7 +77,7 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any], gates: Seq
     for run, summary in zip(runs, summaries):
         if failed := failed_line(summary):
             _say(options, f"warning: {failed}: valor-gpu eval show {run.id}{_store(options)} --failures")
-    status = gate_status(options, gates, summaries)
+    status = gate_status(options, summaries)
     for result, summary in zip(results, summaries):
         if summary.get("stopped"):  # evaluate() warns of it
             _say_how_to_go_on(options, result)

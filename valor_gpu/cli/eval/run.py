@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from valor_gpu.cli.eval.gates import add_gate_option, parsed_gates
+from valor_gpu.cli.eval.gates import add_summary_gate_option
 from valor_gpu.cli.eval.options import (
     add_judge_options,
     add_metric_settings,
@@ -71,7 +71,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true",
         help="check everything and show what the run would do: mapping, metrics, what is left out and why, rows and"
         " requests; nothing is asked or stored")  # fmt: skip
-    add_gate_option(command)
+    add_summary_gate_option(command)
     add_report_options(command)
     command.set_defaults(run=run)
 
@@ -166,7 +166,6 @@ def _embedding(options: argparse.Namespace, configured: Any) -> Any:
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
     check_files(options)
-    gates = parsed_gates(options)
     arguments = arguments_of(options)
 
     def start(**more: Any) -> Any:
@@ -176,7 +175,7 @@ def run(options: argparse.Namespace) -> int:
 
     try:
         if not options.dry_run:
-            return evaluated(options, start, gates)
+            return evaluated(options, start)
         from valor_gpu.cli.eval.dry_run import show_plan
 
         return show_plan(options, arguments)

@@ -6,7 +6,7 @@ import argparse
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.eval.gates import add_gate_option, gate_status, parsed_gates
+from valor_gpu.cli.eval.gates import add_summary_gate_option, gate_status
 from valor_gpu.cli.eval.options import (
     add_run_argument,
     add_store_option,
@@ -32,7 +32,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--failures", type=count, nargs="?", const=20, metavar="N",
         help="also list rows that failed or have a metric without a score, and why; at most N: default 20")  # fmt: skip
     add_threshold_option(command, "in place of those of the run: ")
-    add_gate_option(command)
+    add_summary_gate_option(command)
     add_report_options(command)
     command.set_defaults(run=run)
 
@@ -42,11 +42,10 @@ def run(options: argparse.Namespace) -> int:
     from valor_gpu.report.evaluation import failure_table, run_summary_of, run_text
 
     check_files(options)
-    gates = parsed_gates(options)
     with existing_store(options) as store:
         shown = _run(store, options.run_id)
         summary = run_summary_of(shown, settings_of("--threshold", options.threshold) or None)
-        status = gate_status(options, gates, [summary])
+        status = gate_status(options, [summary])
         failures = _failures(shown, options.failures)
         more = {} if failures is None else {"failures": failures}
         write_document(options, "eval show", {**run_document(shown, summary), **more})

@@ -4,37 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short
+from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
 from valor_gpu.evaluation.report.rows import row_title
 from valor_gpu.evaluation.results.comparison import Comparison
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
-from valor_gpu.pages import charts, numbers
-from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages import numbers
+from valor_gpu.pages.comparison_table import comparison_table
 from valor_gpu.pages.texts import Html
 from valor_gpu.store import StoredRow
 
 MOST_ROWS = 20
 MOST_CHANGES = 8
-_KINDS = {"better": "better", "worse": "worse"}
-
-
-@dataclass(frozen=True)
-class Line:
-    """A metric in both runs, ready to be shown."""
-
-    name: str
-    baseline: str
-    run: str
-    difference: str
-    between: str
-    chart: Html | None
-    p: str
-    verdict: str
-    rows: str
-    note: str
 
 
 def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -54,7 +37,7 @@ def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) 
         "baseline_id": found.baseline.id,
         "joined": f"{found.n:,} shared rows, {changed:,} differ; {found.n_run_only:,} only in this run, "
         f"{found.n_baseline_only:,} only in the baseline",
-        "lines": [_line(each, facts, _reach(shown, facts, each)) for each in shown],
+        "table": _table(shown, facts, found.confidence),
         "more": len(metrics) - len(shown),
         "warnings": [short(text, CLIP) for text in found.warnings[:NOTES]],
         "settings": [_setting(each) for each in found.differences[:NOTES]],
@@ -70,49 +53,19 @@ def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) 
     }
 
 
-def _width(each: MetricComparison, facts: Mapping[str, Mapping[str, Any]]) -> tuple[Any, Any]:
-    known = facts.get(each.name, {})
-    return known.get("low"), known.get("high")
-
-
-def _reach(metrics: Sequence[MetricComparison], facts: Mapping[str, Mapping[str, Any]], one: MetricComparison) -> float:
-    """How far from 0 the axis goes: one for all metrics of the same scale."""
-    ends = [
-        abs(end)
-        for each in metrics
-        if _width(each, facts) == _width(one, facts)
-        for end in (*(each.interval or ()), each.difference or 0.0)
-    ]
-    return max(ends, default=0.0) or 1.0
-
-
-def _line(each: MetricComparison, facts: Mapping[str, Mapping[str, Any]], reach: float) -> Line:
-    decimals = numbers.decimals_of(*_width(each, facts))
-    between = ""
-    chart = None
-    if each.difference is not None and each.interval is not None:
-        low, high = each.interval
-        between = f"{numbers.difference(low, decimals)} to {numbers.difference(high, decimals)}"
-        label = (
-            f"{short(each.name)}: difference {numbers.difference(each.difference, decimals)}, 95% interval {between}"
-        )
-        kind = _KINDS.get(each.verdict, "unclear")
-        chart = charts.interval(Estimate(each.difference, low, high), (-reach, reach), label, kind)
-    notes = [short(text, CLIP) for text in (each.warning, each.reason) if text]
-    if each.run_rate is not None:
-        rates = f"{numbers.percent(each.baseline_rate)} to {numbers.percent(each.run_rate)}"
-        notes.append(f"pass {rates}: {each.broken:,} rows broken, {each.fixed:,} fixed")
-    return Line(
-        short(each.summary_name),
-        numbers.number(each.baseline, decimals),
-        numbers.number(each.run, decimals),
-        numbers.difference(each.difference, decimals),
-        between or numbers.NOTHING,
-        chart,
-        numbers.p_value(each.p_adjusted),
-        each.verdict,
-        f"{each.n:,}: {each.n_higher:,} higher, {each.n_equal:,} equal, {each.n_lower:,} lower",
-        "; ".join(notes),
+def _table(
+    metrics: Sequence[MetricComparison], facts: Mapping[str, Mapping[str, Any]], confidence: float
+) -> Html | None:
+    if not metrics:
+        return None
+    return comparison_table(
+        compared_metrics(metrics, lambda each: each.summary_name, scales_of(facts)),
+        "Differences from the baseline",
+        names=("baseline", "this run"),
+        heading="metric",
+        p_name="p, Holm",
+        confidence=confidence,
+        most=DIFFERENCES,
     )
 
 

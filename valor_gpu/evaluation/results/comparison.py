@@ -27,12 +27,12 @@ import numpy as np
 from valor_gpu._headline import headline
 from valor_gpu.checks import check_choice, check_int, near_names
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.results.comparison_lines import comparison_lines
 from valor_gpu.evaluation.results.config_difference import config_differences, general_warnings, metric_warning
 from valor_gpu.evaluation.results.jailbreak import jailbreak_json, jailbreak_rate
 from valor_gpu.evaluation.results.joined_rows import Side, join_rows
-from valor_gpu.evaluation.results.metric_comparison import MetricComparison, Pair
+from valor_gpu.evaluation.results.metric_comparison import Pair
 from valor_gpu.evaluation.results.metric_summary import CONFIDENCE, number
-from valor_gpu.evaluation.results.result_text import aligned, percent, shown
 from valor_gpu.evaluation.results.row_values import Floats, Ints, Mask
 from valor_gpu.evaluation.results.summary import evaluator_infos, pool_of
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
@@ -64,6 +64,7 @@ class Comparison:
         jailbreak: fraction of shared rows that are more severe than in the baseline by any severity that both have,
             or None where there is none.
         confidence: of the intervals.
+        cluster_column: column of the data whose rows of one value were drawn as a whole, or None.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class Comparison:
         pairs: Sequence[Pair],
         only_in: dict[str, list[str]],
         adjusted: Sequence[float] | None = None,
+        cluster_column: str | None = None,
     ) -> None:
+        self.cluster_column = cluster_column
         self._sides, self._pairs = sides, {each.info["name"]: each for each in pairs}
         run, baseline = sides
         self.run, self.baseline = run.run, baseline.run
@@ -125,13 +128,17 @@ class Comparison:
         return int(self._different(metric).sum())
 
     def numbers(self) -> dict[str, float | None]:
-        """Flat names to numbers, for gates: ``delta_<name>``, ``p_<name>`` of every metric, ``jailbreak_defect_rate``.
+        """Returns flat names and numbers, for gates.
 
-        The names are those of the summary: ``delta_mean_f1_score``. The p-values are adjusted.
+        Every metric has ``delta_<name>``, the ends of its interval ``delta_<name>_low`` and ``delta_<name>_high``, and
+        ``p_<name>``, which is adjusted. The names are those of the summary: ``delta_mean_f1_score``. Severities add
+        ``jailbreak_defect_rate``.
         """
         found: dict[str, float | None] = {}
         for each in self.metrics.values():
             found[f"delta_{each.summary_name}"] = each.difference
+            low, high = each.interval or (None, None)
+            found |= {f"delta_{each.summary_name}_low": low, f"delta_{each.summary_name}_high": high}
             found[f"p_{each.summary_name}"] = each.p_adjusted
         if self.jailbreak is not None:
             found["jailbreak_defect_rate"] = number(self.jailbreak.rate)
@@ -152,6 +159,7 @@ class Comparison:
             "differences": self.differences,
             "warnings": self.warnings,
             "confidence": self.confidence,
+            "cluster_column": self.cluster_column,
         }
 
     def __repr__(self) -> str:
@@ -159,7 +167,7 @@ class Comparison:
         return headline("Comparison", "differences", changes, {"rows": self.n})
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(comparison_lines(self))
 
     def _chosen(self, metric: str | None) -> list[Pair]:
         if metric is None:
@@ -203,6 +211,7 @@ def compare_runs(
     baseline: Run | EvaluationResult,
     *,
     metrics: Collection[str] | None = None,
+    cluster_column: str | None = None,
     confidence: float = CONFIDENCE,
     resamples: int = 10_000,
     seed: int = 0,
@@ -211,23 +220,26 @@ def compare_runs(
 
     Rows are joined by their keys; repeats are averaged first, then the epochs of a row. Every metric that both runs
     have is compared over the rows with a number in both: mean difference with its BCa bootstrap interval, sign-flip
-    permutation p-value, adjusted over all metrics (Holm). Pooled metrics are compared by their own number: rows
-    are drawn, and swapped, with their counts.
+    p-value (exact for few rows), adjusted over all metrics (Holm). Pooled metrics are compared by their own number:
+    rows are drawn, and swapped, with their counts.
 
     Args:
         run: of any store, or the result of a run.
         baseline: likewise.
         metrics: only these evaluators.
+        cluster_column: column of the data of the run, such as a document or a patient: rows with one value are drawn,
+            and swapped, as a whole. None: each row stands alone.
         confidence: of the intervals.
         resamples: of bootstrap and permutations.
         seed: of their random numbers.
 
     Raises:
         InputTypeError: something else than a run.
-        InputError: the runs share no row, or a metric is not in both.
+        InputError: the runs share no row, a metric is not in both, or a row has no value in ``cluster_column``.
     """
-    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
-    return Comparison(*_joined(_run_of("run", run), _run_of("baseline", baseline), metrics, options))
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed, "clusters": cluster_column}
+    joined = _joined(_run_of("run", run), _run_of("baseline", baseline), metrics, options)
+    return Comparison(*joined, cluster_column=cluster_column)
 
 
 def compare_group(
@@ -235,6 +247,7 @@ def compare_group(
     baseline: Run | EvaluationResult | None = None,
     *,
     metrics: Collection[str] | None = None,
+    cluster_column: str | None = None,
     confidence: float = CONFIDENCE,
     resamples: int = 10_000,
     seed: int = 0,
@@ -247,6 +260,8 @@ def compare_group(
         runs: of any store, or the results of runs, such as the list that :func:`~valor_gpu.evaluate` returns.
         baseline: likewise; None for the first of ``runs``, which is then compared with the others.
         metrics: only these evaluators.
+        cluster_column: column of the data of the run, such as a document or a patient: rows with one value are drawn,
+            and swapped, as a whole. None: each row stands alone.
         confidence: of the intervals.
         resamples: of bootstrap and permutations.
         seed: of their random numbers.
@@ -257,17 +272,20 @@ def compare_group(
     Raises:
         InputTypeError: something else than runs.
         InputError: fewer than one run beside the baseline; a run that shares no row with it; a metric that is not in
-            both.
+            both; a row without a value in ``cluster_column``.
     """
     given = [_run_of("runs", run) for run in runs]
     other = _run_of("baseline", baseline) if baseline is not None else next(iter(given), None)
     compared = [run for run in given if other is None or run.id != other.id]
     if other is None or not compared:
         raise InputError(f"runs must hold at least one run beside the baseline but hold {len(compared)}")
-    options = {"confidence": confidence, "resamples": resamples, "seed": seed}
+    options = {"confidence": confidence, "resamples": resamples, "seed": seed, "clusters": cluster_column}
     joined = [_joined(run, other, metrics, options) for run in compared]
     adjusted = iter(adjust_holm([each.difference.p_value for _, pairs, _ in joined for each in pairs]))
-    return [Comparison(sides, pairs, only_in, [next(adjusted) for _ in pairs]) for sides, pairs, only_in in joined]
+    return [
+        Comparison(sides, pairs, only_in, [next(adjusted) for _ in pairs], cluster_column)
+        for sides, pairs, only_in in joined
+    ]
 
 
 def _run_of(name: str, given: Any) -> Run:
@@ -282,6 +300,8 @@ def _joined(
 ) -> tuple[tuple[Side, Side], list[Pair], dict[str, list[str]]]:
     """The shared rows, the numbers of the metrics that both have, and the names of the others."""
     sides = join_rows(run, baseline)
+    if options["clusters"] is not None:
+        options = {**options, "clusters": sides[0].cells(options["clusters"])}
     infos = [{each["name"]: each for each in evaluator_infos(one)} for one in (run, baseline)]
     shared = [name for name in infos[0] if name in infos[1]]
     for name in metrics or ():
@@ -343,6 +363,8 @@ def _pooled(
         return math.nan if value is None else float(value)
 
     run, baseline = (statistic(each.sum(0).tolist()) if len(each) else math.nan for each in tables)
+    if options["clusters"] is not None:
+        options = {**options, "clusters": [options["clusters"][place] for place in np.flatnonzero(both)]}
     return compare_pooled(tables[1], tables[0], statistic, **options), (run, baseline)
 
 
@@ -353,37 +375,3 @@ def _weighted(sums: Sequence[Floats], epochs: Sequence[Ints]) -> list[Ints]:
         return tables
     common = math.lcm(*np.unique(np.concatenate(epochs)).tolist())
     return [table * (common // times)[:, None] for table, times in zip(tables, epochs)]
-
-
-def _lines(found: Comparison) -> list[str]:
-    """A comparison as lines of text."""
-    lines = [
-        f"{found.run.name} ({found.run.id}) against {found.baseline.name} ({found.baseline.id})",
-        f"{found.n} shared rows, {found.n_different()} differ; {found.n_run_only} only in the run, "
-        f"{found.n_baseline_only} only in the baseline",
-        "",
-    ]
-    header = (
-        "metric",
-        "run",
-        "baseline",
-        "difference",
-        f"{100 * found.confidence:g}% interval",
-        "p",
-        "adjusted",
-        "n",
-        "",
-    )
-    lines += aligned([header, *(_cells(each) for each in found.metrics.values())])
-    if found.jailbreak is not None:
-        lines.append(f"jailbreak defect rate {percent(number(found.jailbreak.rate))} of {found.jailbreak.n} rows")
-    lines += [f"warning: {text}" for text in found.warnings]
-    lines += [f"{each.name}: {each.reason}" for each in found.metrics.values() if each.reason]
-    lines += [f"only in the {side}: {', '.join(names)}" for side, names in found.only_in.items() if names]
-    return lines
-
-
-def _cells(each: MetricComparison) -> list[str]:
-    ends = "-" if each.interval is None else f"{shown(each.interval[0])} to {shown(each.interval[1])}"
-    numbers = (shown(value) for value in (each.run, each.baseline, each.difference))
-    return [each.summary_name, *numbers, ends, shown(each.p_value), shown(each.p_adjusted), str(each.n), each.verdict]

@@ -8,135 +8,34 @@ Example:
 
 from __future__ import annotations
 
-import math
-import operator
-import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from valor_gpu.checks import check_type, near_names
-from valor_gpu.errors import InputError
+from valor_gpu.gates.decisions import Decision, failing
+from valor_gpu.gates.grammar import Gate, parse_gate
 
-_OPERATORS: Mapping[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-}
-_GATE = re.compile(
-    r"\s*(?P<name>[^<>=!]*[^<>=!\s])\s*(?P<sign>>=|<=|==|!=|>|<)\s*(?P<limit>[^<>=!\s%]+)\s*(?P<percent>%?)\s*"
-)
-_SHOWN = 12
+if TYPE_CHECKING:
+    from valor_gpu.evaluation.results.comparison import Comparison
+
+__all__ = ["Decision", "Gate", "comparison_gates", "failing_gates", "gate_numbers", "gate_reason", "parse_gate"]
 
 
-@dataclass(frozen=True)
-class Gate:
-    """A condition on one number.
+def failing_gates(summary: Mapping[str, Any], gates: Iterable[str | Gate], *, fail_if: bool = False) -> list[Decision]:
+    """Returns the gates that a run fails.
 
-    Attributes:
-        name: of the number.
-        sign: ``>=``, ``<=``, ``==``, ``!=``, ``>`` or ``<``.
-        limit: that it is compared with.
-    """
-
-    name: str
-    sign: str
-    limit: float
-
-    def holds(self, value: float) -> bool:
-        """Whether a number meets the condition."""
-        return _OPERATORS[self.sign](value, self.limit)
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.sign} {self.limit:.12g}"
-
-
-@dataclass(frozen=True)
-class FailedGate:
-    """A gate that failed.
-
-    Attributes:
-        gate: the condition.
-        value: the number; None where there is none.
-        reason: why there is none.
-        fail_if: the condition names what must not be.
-    """
-
-    gate: Gate
-    value: float | None
-    reason: str = ""
-    fail_if: bool = False
-
-    def __str__(self) -> str:
-        if self.value is None:
-            return f"{self.gate} cannot be decided: there is no number{f', {self.reason}' if self.reason else ''}"
-        return f"{self.gate} {'holds' if self.fail_if else 'does not hold'}: it is {self.value:.12g}"
-
-
-def parse_gate(text: str) -> Gate:
-    """Reads a gate: a name, one of ``>= <= == != > <``, a number, perhaps with ``%``.
-
-    Raises:
-        InputError: it is something else.
-
-    Example:
-        >>> parse_gate("violence_defect_rate <= 5%")
-        Gate(name='violence_defect_rate', sign='<=', limit=0.05)
-    """
-    check_type("gate", text, str)
-    found = _GATE.fullmatch(text)
-    try:
-        limit = float(found["limit"]) if found else math.nan
-    except ValueError:
-        limit = math.nan
-    if found is None or not math.isfinite(limit):
-        raise InputError(f"gate must be like 'mean_gpt_groundedness >= 4' but is {text!r}")
-    return Gate(found["name"], found["sign"], limit / 100 if found["percent"] else limit)
-
-
-def failing_gates(
-    summary: Mapping[str, Any], gates: Iterable[str | Gate], *, fail_if: bool = False
-) -> list[FailedGate]:
-    """Returns the gates that a run fails. A number that does not exist fails every gate.
+    A number that does not exist fails its gate, unless another condition of the gate already decides it.
 
     Args:
         summary: as of :func:`~valor_gpu.evaluation.results.summary.run_summary`. Names are those of ``metrics``;
             ``rows.n``, ``rows.ok``, ``rows.failed``, ``cost``, ``seconds``, ``tokens``; and ``<evaluator>.<number>``
             for what ``evaluators`` has, such as ``gpt_fluency.n_without_score``.
-        gates: conditions.
-        fail_if: the conditions say what must not be, instead of what must.
+        gates: in the grammar of :mod:`valor_gpu.gates.grammar`: conditions, perhaps several joined by ``and``.
+        fail_if: the gates say what must not be, instead of what must.
 
     Raises:
         InputError: a gate that cannot be read, or that names no number of the run.
     """
-    return failing(gate_numbers(summary), gates, lambda name: _reason(summary, name), fail_if=fail_if)
-
-
-def failing(
-    numbers: Mapping[str, float | None],
-    gates: Iterable[str | Gate],
-    reason: Callable[[str], str],
-    *,
-    fail_if: bool = False,
-) -> list[FailedGate]:
-    """:func:`failing_gates` of any numbers; ``reason`` says why one is None or NaN."""
-    check_type("gates", gates, Iterable)
-    parsed = [
-        each if isinstance(each, Gate) else parse_gate(each) for each in ([gates] if isinstance(gates, str) else gates)
-    ]
-    failed = []
-    for gate in parsed:
-        if gate.name not in numbers:
-            raise InputError(f"gate must name a number of the run but {gate.name!r} is none{_hint(gate.name, numbers)}")
-        value = numbers[gate.name]
-        if value is None or math.isnan(value):
-            failed.append(FailedGate(gate, None, reason(gate.name), fail_if))
-        elif gate.holds(value) is fail_if:
-            failed.append(FailedGate(gate, value, "", fail_if))
-    return failed
+    return failing(gate_numbers(summary), gates, lambda name: gate_reason(summary, name), fail_if=fail_if)
 
 
 def gate_numbers(summary: Mapping[str, Any]) -> dict[str, float | None]:
@@ -155,13 +54,8 @@ def gate_numbers(summary: Mapping[str, Any]) -> dict[str, float | None]:
     return found
 
 
-def _hint(name: str, numbers: Mapping[str, Any]) -> str:
-    metrics = [each for each in numbers if "." not in each][:_SHOWN]
-    return near_names(name, numbers) or f"; there are {', '.join(metrics)}"
-
-
-def _reason(summary: Mapping[str, Any], name: str) -> str:
-    """Why a number does not exist."""
+def gate_reason(summary: Mapping[str, Any], name: str) -> str:
+    """Returns why the number of a name does not exist; empty where that is not known."""
     for evaluator, each in summary["evaluators"].items():
         names: dict[Any, tuple[str, ...]] = {each.get("summary_name"): ("mean", "value")}
         names |= {f"{evaluator}_{rate}": (rate,) for rate in ("pass_rate", "defect_rate")}
@@ -169,3 +63,29 @@ def _reason(summary: Mapping[str, Any], name: str) -> str:
             if what in each.get("reasons", {}):
                 return str(each["reasons"][what])
     return ""
+
+
+def comparison_gates(
+    comparison: Comparison, summary: Mapping[str, Any] | None = None
+) -> tuple[dict[str, float | None], Callable[[str], str]]:
+    """Returns the numbers that gates of two runs can name, and a function that gives why one does not exist.
+
+    Args:
+        comparison: of the run with a baseline, whose differences are ``delta_mean_f1_score`` and so on.
+        summary: of the run, whose own numbers have their bare names; None: the one that it ended with.
+    """
+    if summary is None:
+        from valor_gpu.evaluation.results.summary import run_summary
+
+        kept = comparison.run.finished_summary
+        summary = kept if kept is not None and "metrics" in kept else run_summary(comparison.run)
+    own = summary
+    compared = comparison.numbers()
+    reasons = {}
+    for each in comparison.metrics.values():
+        why = each.reason or "no row has a score in both runs"
+        reasons |= {f"{kind}_{each.summary_name}{end}": why for kind, end in _COMPARED}
+    return {**gate_numbers(own), **compared}, lambda name: reasons.get(name) or gate_reason(own, name)
+
+
+_COMPARED = (("delta", ""), ("delta", "_low"), ("delta", "_high"), ("p", ""))

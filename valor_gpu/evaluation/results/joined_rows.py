@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.row_table import question_numbers
 from valor_gpu.evaluation.results.row_values import Floats, Ints, RowValues, group_means, read_counts, read_row_values
@@ -45,6 +47,26 @@ class Side:
         means = group_means(found.values, starts, times)
         aligned, _ = self._aligned((questions - 1) * self.epochs + 1, means[:, None])
         return aligned[:, 0]
+
+    def cells(self, column: str) -> list[Any]:
+        """The value of a column of the data of each shared row, of its first epoch.
+
+        Raises:
+            InputError: a shared row has no such value.
+        """
+        first = {(question - 1) * self.epochs + 1: place for place, question in enumerate(self.questions.tolist())}
+        found: list[Any] = [None] * len(first)
+        for row in Columns(self.run).rows(inputs=True):
+            place = first.get(row.number)
+            if place is None:
+                continue
+            found[place] = row.inputs.get(column)
+            if found[place] is None:
+                raise InputError(
+                    f"cluster_column must be a column that every row of {_named(self.run)} has a value in, but row"
+                    f" {row.key!r} has none in {column!r}{near_names(column, row.inputs)}"
+                )
+        return found
 
     def counts(self, evaluator: str) -> tuple[Floats, Ints]:
         """The counts ``[rows, places]`` of each shared row, added up over its epochs, and the number of these.

@@ -37,6 +37,8 @@ class MetricComparison:
             ``not shown``; ``not comparable`` where there is a warning.
         threshold: of the run, or None; with it ``run_rate`` and ``baseline_rate``, the fractions of these rows that
             pass, and how many are ``broken`` (pass in the baseline alone) or ``fixed``.
+        n_clusters: clusters of these rows, which were drawn as a whole; without clusters ``n``.
+        exact: whether ``p_value`` is of all assignments of signs; else it is of random ones.
         reason: why numbers are None.
         warning: why scores are not comparable.
     """
@@ -61,6 +63,8 @@ class MetricComparison:
     baseline_rate: float | None = None
     broken: int | None = None
     fixed: int | None = None
+    n_clusters: int = 0
+    exact: bool = False
     reason: str = ""
     warning: str = ""
 
@@ -135,6 +139,8 @@ class Pair:
             n_equal=int((run == baseline).sum()),
             n_lower=int((run < baseline).sum()),
             verdict=self._verdict(adjusted),
+            n_clusters=found.n_clusters,
+            exact=found.exact,
             reason=found.reason,
             warning=self.warning,
             **self._rates(),

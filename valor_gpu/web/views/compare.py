@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -10,13 +9,14 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
 from valor_gpu.evaluation.report.rows import shown_text
 from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
 from valor_gpu.evaluation.results.config_difference import config_leaves
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.evaluation.rows.fields import ANSWER, QUESTION
-from valor_gpu.pages import charts, numbers
-from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages import numbers
+from valor_gpu.pages.comparison_table import comparison_table
 from valor_gpu.pages.diff import word_diff
 from valor_gpu.store import Run, StoredRow
 from valor_gpu.web.book import Entry
@@ -24,14 +24,13 @@ from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
 from valor_gpu.web.vision_compare import vision_numbers
+from valor_gpu.web.vision_tests import vision_tests
 
 MOST = 6
 ROWS = 20
-_TOGETHER = 2
-"""Runs that stand in one table beside the baseline; more have a table each."""
 _KEPT = 24
+_METRICS = 100
 _LETTERS = "ABCDEF"
-_WORDS = {"better": "better", "worse": "worse", "not comparable": "not comparable"}
 
 
 def compare(ask: Ask) -> Response:
@@ -75,28 +74,29 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     letters = dict(zip([run.id for run in runs], _LETTERS))
     shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
     whole = vision_numbers(runs)
+    marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
+    tests = [] if whole is None else vision_tests(ask.studio, runs, letters, marks)
     everything = "all" in ask.query
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
-        return page(ask, "compare_numbers.html", runs=shown, whole=whole, why=why,
+        return page(ask, "compare_numbers.html", runs=shown, whole=whole, tests=tests, why=why,
                     settings=_settings(runs, (), everything))  # fmt: skip
     found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
     metric = ask.query.get("metric") or None
     shared = list(dict.fromkeys(name for each in found for name in each.metrics))
     if metric not in shared:
         metric = None
-    step = _TOGETHER if len(found) <= _TOGETHER else 1
-    groups = [found[i : i + step] for i in range(0, len(found), step)]
     return page(
         ask,
         "compare.html",
         runs=shown,
         whole=whole,
+        tests=tests,
         what=_what(runs[0]) if whole is not None else "rows",
         settings=_settings(
             runs, {name for each in found for names in each.only_in.values() for name in names}, everything
         ),
-        groups=[_group(each, letters, everything) for each in groups],
+        tables=[_table(each, letters, everything) for each in found],
         rows=_rows(found, metric, everything, letters),
         found=[{"letter": letters[each.run.id], "n": each.n, "differ": each.n_different(metric)} for each in found],
         jailbreak=[(letters[each.run.id], each.jailbreak) for each in found if each.jailbreak is not None],
@@ -158,66 +158,32 @@ def _setting(value: Any) -> str:
     return numbers.NOTHING if value is None else short(value)
 
 
-def _group(found: Sequence[Comparison], letters: dict[str, str], everything: bool) -> dict[str, Any]:
-    """A table of metrics: those in which some run has another number, others counted."""
-    names = list(dict.fromkeys(name for each in found for name in each.metrics))
-    shown = [name for name in names if everything or any(_differs(each.metrics.get(name)) for each in found)]
-    lines = []
-    for name in shown:
-        cells = [each.metrics.get(name) for each in found]
-        scale = _scale(cells)
-        first = next(cell for cell in cells if cell is not None)
-        decimals = 3 if _is_small(first) else 2
-        views = [None if cell is None else _cell(cell, scale, decimals) for cell in cells]
-        lines.append((name, _baselines(found, name, decimals, letters), views))
-    return {"letters": [letters[each.run.id] for each in found], "lines": lines, "hidden": len(names) - len(shown)}
+def _table(found: Comparison, letters: dict[str, str], everything: bool) -> dict[str, Any]:
+    """The metrics in which a run differs from the baseline, others counted."""
+    metrics = list(found.metrics.values())
+    shown = [each for each in metrics if everything or _differs(each)]
+    infos = {each["name"]: each for each in found.run.config.get("evaluators") or ()}
+    letter, base = letters[found.run.id], letters[found.baseline.id]
+    rows = compared_metrics(shown, lambda each: each.name, scales_of(infos))
+    label = f"Differences of {letter} from {base}"
+    table = comparison_table(
+        rows,
+        label,
+        names=(base, letter),
+        heading="metric",
+        p_name="p, Holm",
+        confidence=found.confidence,
+        most=_METRICS,
+    )
+    return {"letter": letter, "table": table if rows else None, "hidden": len(metrics) - len(shown)}
 
 
-def _baselines(found: Sequence[Comparison], name: str, decimals: int, letters: dict[str, str]) -> str:
-    """The baseline's number, which is over the rows that it shares with a run: one for each where they differ."""
-    have = {letters[each.run.id]: each.metrics[name].baseline for each in found if name in each.metrics}
-    shown = {letter: numbers.number(value, decimals) for letter, value in have.items()}
-    if len(set(have.values())) == 1:
-        return next(iter(shown.values()))
-    return ", ".join(f"{value} with {letter}" for letter, value in shown.items())
-
-
-def _differs(found: MetricComparison | None) -> bool:
-    return found is not None and (found.n_higher + found.n_lower > 0 or found.n_missing > 0 or found.n == 0)
+def _differs(found: MetricComparison) -> bool:
+    return found.n_higher + found.n_lower > 0 or found.n_missing > 0 or found.n == 0
 
 
 def _is_small(found: MetricComparison) -> bool:
     return max(abs(found.run or 0), abs(found.baseline or 0)) <= 1
-
-
-def _scale(cells: Sequence[MetricComparison | None]) -> tuple[float, float]:
-    """One axis for a line: from minus to plus the largest end."""
-    ends = [abs(end) for cell in cells if cell is not None for end in (*(cell.interval or ()), cell.difference or 0.0)]
-    most = max(ends, default=0.0)
-    return (-most, most) if most > 0 and math.isfinite(most) else (-1.0, 1.0)
-
-
-def _cell(found: MetricComparison, scale: tuple[float, float], decimals: int) -> dict[str, Any]:
-    word = _WORDS.get(found.verdict, "unclear" if found.verdict == "not shown" else found.verdict)
-    if word == "unclear" and found.n and not found.n_higher + found.n_lower:
-        word = "equal"
-    difference = None if found.difference is None else numbers.difference(found.difference, decimals)
-    between, chart = None, ""
-    if found.difference is not None and found.interval is not None:
-        between = " to ".join(numbers.difference(end, decimals) for end in found.interval)
-        label = f"{found.name}: difference {difference}, 95% interval {between}, {word}"
-        kind = word if word in ("better", "worse") else "unclear"
-        chart = charts.interval(Estimate(found.difference, *found.interval), scale, label, kind)
-    return {
-        "difference": difference,
-        "between": between,
-        "chart": chart,
-        "p": numbers.p_value(found.p_adjusted),
-        "word": word,
-        "n": found.n,
-        "missing": found.n_missing,
-        "reason": found.warning or found.reason,
-    }
 
 
 def _rows(

@@ -1,0 +1,217 @@
+"""Comparisons as text, Markdown, markup, one HTML file and a picture."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.comparison.made import FEW, UNTESTED, Number, coco_comparison, comparison
+from tests.html_pages import Page
+from valor_gpu.comparison.comparison_markdown import markdown
+from valor_gpu.comparison.comparison_text import answer
+from valor_gpu.comparison.forest_plot import forest_plot
+from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.gates.decisions import Decision, decide
+from valor_gpu.report.comparison_html import comparison_report, write_comparison
+
+NAN = math.nan
+CLASSES = {
+    "cat": Number(0.05, p=0.004),
+    "dog": Number(-0.04, p=0.0002),
+    "a|b <b>x</b>": Number(0.001, p=0.9),
+    "bat": UNTESTED,
+    "bee": UNTESTED,
+}
+ODD = ["<script>alert(1)</script>", "חתול\u202eevil", "[x](javascript:y) @team #12", "a\x00b", "$\\frac$"]
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+def test_the_first_line_is_the_answer() -> None:
+    result = coco_comparison(CLASSES)
+    line = "map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes differ"
+    assert str(result).splitlines()[0] == line == answer(result)
+    assert repr(result) == f"ComparisonResult({line})"
+
+
+def test_text_of_coco_is_short_and_says_all() -> None:
+    result = coco_comparison(CLASSES, permutations=1000, adjust="max_t", power=0.8, notes=["version: 1.0 and 1.1"])
+    lines = str(result).splitlines()
+    assert len(lines) <= 25
+    assert lines[2].split() == ["first", "second", "difference", "interval", "p", "permutation", "p", "detectable"]
+    assert lines[3].split() == ["map", "0.340", "0.346", "+0.006", "0.001", "to", "0.011", "0.021", "0.030", "0.007"]
+    assert all(len(line) == len(lines[2]) for line in lines[3:15])
+    assert lines[16] == (
+        "map_per_class: 2 of 3 classes differ: dog -0.040 (-0.045 to -0.035), p < 0.001; cat +0.050 (0.045 to 0.055),"
+        " p 0.0040; 2 not tested: too few images; p adjusted by maxT"
+    )
+    assert lines[17:] == [
+        "these data show a difference of map from 0.007 on, with power 0.8",
+        "5,000 images, 1,000 replicates, 1,000 permutations (smallest p 0.001), 95% intervals, seed 0",
+        "p: bootstrap; null hypothesis: both models have the same expected number",
+        "permutation p: null hypothesis: for each unit it does not matter which model a prediction is of",
+        "note: version: 1.0 and 1.1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "line"),
+    [
+        ({}, "no number can be compared"),
+        ({"f1": Number(-0.006, p=0.021)}, "f1 -0.006 (-0.011 to -0.001), p 0.021"),
+        ({"f1": Number(0.0, NAN, NAN)}, f"f1 0.000, no interval: {FEW}"),
+        ({"f1": Number(0.0003, 0.0001, 0.2)}, "f1 +0.00030 (0.00010 to 0.00050), p 0.20"),
+        ({"f1": Number(NAN, NAN, NAN)}, f"f1: no difference: {FEW}"),
+        ({"f1": Number(2.0, 0.5, 1e-9)}, "f1 +2.000 (1.000 to 3.000), p < 0.001"),
+        ({"f1": Number(0.1), "f1_per_class/0": Number(0.1, p=0.01)}, "f1 +0.100 (0.095 to 0.105), p 0.50; "
+         "1 of 1 class differs"),
+        ({"f1_per_class/0": UNTESTED}, "no number can be compared"),
+    ],
+)  # fmt: skip
+def test_answers(numbers: dict[str, Number], line: str) -> None:
+    assert answer(comparison(numbers)) == line
+    assert str(comparison(numbers)).splitlines()[0] == line
+
+
+def test_different_tests_are_named_with_their_numbers() -> None:
+    tests = {"auroc": "delong: both AUROCs are equal", "accuracy": "mcnemar: both err alike"}
+    text = str(comparison({"auroc": Number(0.1), "accuracy": Number(0.1)}, tests=tests))
+    assert "p of auroc: delong; null hypothesis: both AUROCs are equal" in text
+    assert "p of accuracy: mcnemar; null hypothesis: both err alike" in text
+
+
+def test_many_numbers_and_classes_are_counted() -> None:
+    numbers = {f"n{i}": Number(0.1) for i in range(20)}
+    classes = {f"n0_per_class/{i}": Number(0.1, p=0.001) for i in range(30)}
+    text = str(comparison(numbers | classes))
+    assert "and 6 more, which table() has" in text and "; and 25 more" in text
+    assert len(text.splitlines()) < 25
+
+
+def test_names_of_others_steer_no_terminal() -> None:
+    text = str(coco_comparison({name: Number(0.1, p=0.001) for name in ODD}))
+    assert "[U+202E]" in text and "␀" in text and "\u202e" not in text
+
+
+# ------------------------------------------------------------------------------------------------------------ Markdown
+
+
+def decided(result: Any, gates: list[str]) -> list[Decision]:
+    return decide(result.gate_numbers(), gates, lambda name: "", fail_if=True)
+
+
+def test_markdown_has_the_verdict_first() -> None:
+    result = coco_comparison(CLASSES, names=["old", "new"])
+    lines = markdown(result).splitlines()
+    assert lines[0] == "### map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes differ"
+    row = "| <code>map</code> | 0.340 | 0.346 | +0.006 | +0.001 to +0.011 | 0.021 | 0.030 | 0.007 | higher |"
+    assert row in lines and any(line.startswith("| number | old | new | difference | 95% ") for line in lines)
+    gates = decided(result, ["delta_map < -0.003 and p_map < 0.05", "map < 0.4"])
+    lines = markdown(result, gates).splitlines()
+    assert lines[0] == "### new against old: ❌ 1 of 2 gates failed" and row in lines
+    assert answer(result) in lines
+    assert any(line.startswith("| ❌ <code>map &#60; 0.4</code> |") for line in lines)
+
+
+def test_markdown_tables_have_as_many_cells_as_heads() -> None:
+    text = markdown(coco_comparison(CLASSES | {name: Number(0.1, p=0.001) for name in ODD}))
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert {row.count("|") for row in rows[:14]} == {10} and {row.count("|") for row in rows[14:]} == {8}
+    assert len(rows) == 14 + 2 + len(CLASSES) + len(ODD)
+    assert "<script" not in text and "[x](" not in text and "\u202e" not in text and "\x00" not in text
+
+
+def test_markdown_counts_what_it_leaves_out() -> None:
+    result = coco_comparison({f"class {i}": Number(0.01) for i in range(1203)})
+    whole = markdown(result)
+    assert whole.count("<code>class ") == 1203 and "more classes" not in whole
+    short = markdown(result, limit=20_000)
+    shown = short.count("<code>class ")
+    assert 0 < shown < 1203 and f"\n\nand {1203 - shown:,} more classes\n\n</details>" in short
+    assert len(short.encode()) <= 20_000 < len(short.encode()) + 100
+
+
+# --------------------------------------------------------------------------------------------------------------- pages
+
+
+@pytest.mark.parametrize("classes", [0, 3, 80, 1203])
+def test_a_report_has_every_class(classes: int) -> None:
+    found = {f"class {i}": Number(0.02 * math.sin(i), p=0.001 if i == 2 else 0.6) for i in range(classes)}
+    page = comparison_report(coco_comparison(found), "new against old")
+    parsed = Page(page)
+    assert len(page) < 2_000_000 and "<script" not in page and "http:" not in page and "https:" not in page
+    assert "map +0.006 (0.001 to 0.011), p 0.021" in parsed.text and "new against old" in parsed.text
+    assert len(parsed.of("svg")) - 1 == 12 + classes  # and the mark of the brand
+    assert all(each.get("aria-label") for each in parsed.of("svg")[1:])
+    assert ("1 of" in parsed.text) == (classes > 0)
+    if classes > 22:
+        assert f"{classes - 20:,} more classes" in parsed.text
+    assert comparison_report(coco_comparison(found), "new against old") == page
+
+
+def test_a_report_says_why_and_what_was_tested(tmp_path: Path) -> None:
+    result = coco_comparison(CLASSES, notes=["version: 1.0 and 1.1"], names=["old", "new"])
+    write_comparison(tmp_path / "page.html", result)
+    text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).text
+    assert "new against old" in text and "version: 1.0 and 1.1" in text
+    assert f"bat {FEW}" in text
+    assert "null hypothesis: both models have the same expected number" in text
+    assert "class old new difference 95% interval" in text
+    assert "Clearest: dog -0.040" in text
+
+
+def test_texts_of_others_are_escaped_in_pages() -> None:
+    result = coco_comparison({name: Number(0.1, p=0.001) for name in ODD})
+    for markup in (comparison_report(result, "</title><script>x()</script>"), result._repr_html_()):
+        parsed = Page(markup)
+        assert "<script" not in markup and "\u202e" not in markup and "\x00" not in markup
+        assert "<script>alert(1)</script>" in parsed.text and "[U+202E]" in parsed.text
+
+
+def test_a_notebook_shows_the_same_table() -> None:
+    parsed = Page(coco_comparison(CLASSES)._repr_html_())
+    assert "map 0.340 0.346 +0.006 +0.001 to +0.011 0.021 0.030 0.007 higher" in parsed.text
+    assert "map_per_class: 2 of 3 classes differ" in parsed.text
+
+
+def test_a_report_of_nothing_and_of_another_type() -> None:
+    assert "have no number in common" in Page(comparison_report(comparison({}))).text
+    with pytest.raises(InputTypeError, match="result must be ComparisonResult but got int"):
+        comparison_report(3)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------------------------------- picture
+
+
+def drawn(result: Any, **options: Any) -> Any:
+    figure = pytest.importorskip("matplotlib.figure", reason="matplotlib is not installed").Figure()
+    return result.plot(figure.subplots(), **options)
+
+
+def test_a_picture_has_a_line_for_each_interval() -> None:
+    ax = drawn(coco_comparison(CLASSES))
+    assert [label.get_text() for label in ax.get_yticklabels()][:2] == ["map", "map_50"]
+    whiskers = [line.get_xdata() for line in ax.lines[:24:2]]
+    assert whiskers[0] == pytest.approx([0.001, 0.011])
+    colors = [line.get_color() for line in ax.lines[:24:2]]
+    assert colors == ["black"] + ["0.72"] * 11
+    assert ax.get_title(loc="left") == "map +0.006 (0.001 to 0.011), p 0.021"
+    assert ax.get_xlabel() == "second less first"
+
+
+def test_a_picture_of_classes() -> None:
+    ax = drawn(coco_comparison(CLASSES), of="map_per_class", most=2)
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["cat", "dog"]
+    with pytest.raises(InputError, match="of must be a number of classes of this comparison but is 'x'; it has map_p"):
+        forest_plot(coco_comparison(CLASSES), of="x")
+    with pytest.raises(InputError, match="most must be at least 1 but got 0"):
+        forest_plot(coco_comparison(CLASSES), most=0)
+
+
+def test_a_picture_without_intervals_says_so() -> None:
+    ax = drawn(comparison({"f1": UNTESTED}))
+    assert "no difference has an interval" in [text.get_text() for text in ax.texts]

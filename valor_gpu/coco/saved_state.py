@@ -1,0 +1,223 @@
+"""State files of evaluations: their records and what accumulation took of them. No torch import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from valor_gpu.coco.engine import NumpyEngine, engine_on
+from valor_gpu.coco.match_layout import EvaluationRecords
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
+from valor_gpu.coco.selection import Selection
+from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
+from valor_gpu.errors import InputError
+from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
+from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
+from valor_gpu.result import Result
+from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
+
+if TYPE_CHECKING:
+    from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.coco.lvis_eval import LVISEval
+
+KIND, LVIS_KIND = "coco", "lvis"
+"""Kinds of the state files of evaluations."""
+
+Groups = Mapping[str, Any]
+
+
+def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFile:
+    """Returns what a state file holds of an evaluation.
+
+    Args:
+        evaluation: that was accumulated.
+        result: of it.
+
+    Raises:
+        InputError: see :meth:`valor_gpu.coco.saving.SavesState.save_state`.
+    """
+    from valor_gpu.coco.lvis_eval import LVISEval
+
+    if isinstance(evaluation, LVISEval):
+        from valor_gpu.coco.lvis_result import chosen_and_groups as lvis_parts
+
+        return _file(LVIS_KIND, *lvis_parts(evaluation), result)
+    from valor_gpu.coco.resampled_evaluation import chosen_and_groups
+
+    return _file(KIND, *chosen_and_groups(evaluation), result)
+
+
+def state_content(evaluation: COCOeval, result: Result) -> bytes:
+    """Returns the content of the state file of an evaluation; empty where :func:`evaluation_state` raises."""
+    try:
+        return state_bytes(evaluation_state(evaluation, result))
+    except InputError:  # the numbers are kept without it, and a comparison says that they have none
+        return b""
+
+
+def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
+    records, selection = chosen.records, chosen.selection
+    check_ascending(selection.categories)
+    choices = {
+        "shape": list(records.shape),
+        "classes": records.classes,
+        "doubts": dict(records.doubts),
+        "categories": list(map(int, selection.categories)),
+        "areas": list(map(int, selection.areas)),
+        "images": None if selection.images is None else list(map(int, selection.images)),
+        "selected_limits": list(map(int, selection.limits)),
+        "evaluated": list(map(int, selection.evaluated)),
+        "limits": list(map(int, chosen.limits)),
+        "thresholds": chosen.thresholds,
+        "picks": {name: [p.array, p.area, p.limit, list(map(int, p.thresholds))] for name, p in chosen.picks.items()},
+        "names": list(chosen.names),
+        "ids": [each.item() if isinstance(each, np.generic) else each for each in chosen.ids],
+        "strict": chosen.strict,
+        "groups": {name: np.asarray(group).astype(np.int64).tolist() for name, group in (groups or {}).items()},
+    }
+    arrays = {
+        "detections": on_host(records.detections),
+        "ground_truths": on_host(records.ground_truths),
+        "image_positions": records.image_positions,
+        "lengths": records.lengths,
+        "recalls": chosen.recalls,
+    }
+    if records.gt_hashes is not None:
+        arrays["gt_hashes"] = records.gt_hashes()
+    return StateFile(kind, choices, arrays, document_of(result))
+
+
+def result_of(file: StateFile) -> Result:
+    """Computes the numbers of an evaluation again, as far as its records give them.
+
+    Raises:
+        InputError: the file holds other arrays or choices than an evaluation writes.
+    """
+    try:
+        chosen, groups = _chosen(file), file.choices["groups"]
+        _check(chosen)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error)
+        raise InputError(f"the state file of an evaluation must hold its records but has {what}") from None
+    resampled = _resampled(file.kind, groups)
+    signature = file.result().signature
+    analysis = StateAnalysis(chosen, resampled, signature)
+    state = resampled(chosen)
+    return replaced(file.result(state, analysis), numbers_of_state(state))
+
+
+def _resampled(kind: str, groups: Groups) -> Callable[[Chosen], ResampledDetection]:
+    """Returns what makes the images of records, to be drawn anew."""
+    if kind == LVIS_KIND:
+        from valor_gpu.coco.lvis_result import resampled_of as lvis_state
+
+        return partial(lvis_state, groups=groups)
+    from valor_gpu.coco.resampled_evaluation import resampled_of
+
+    return partial(resampled_of, groups={name: np.array(group, bool) for name, group in groups.items()})
+
+
+def _chosen(file: StateFile) -> Chosen:
+    choices, arrays = file.choices, file.arrays
+    selection = Selection(
+        _integers(choices["categories"]),
+        _integers(choices["areas"]),
+        None if choices["images"] is None else _integers(choices["images"]),
+        _integers(choices["selected_limits"]),
+        (int(choices["evaluated"][0]), int(choices["evaluated"][1])),
+    )
+    picks = {
+        name: Pick(array, int(area), int(limit), _integers(thresholds))
+        for name, (array, area, limit, thresholds) in choices["picks"].items()
+    }
+    return Chosen(
+        _records(choices, arrays),
+        selection,
+        _integers(choices["limits"]),
+        arrays["recalls"],
+        int(choices["thresholds"]),
+        picks,
+        list(map(str, choices["names"])),
+        list(choices["ids"]),
+        bool(choices["strict"]),
+    )
+
+
+def _records(choices: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> EvaluationRecords:
+    engine = engine_on()
+    shape = RecordShape(*map(int, choices["shape"]))
+    rows: list[Any] = [arrays[name] for name in ("detections", "ground_truths")]
+    shape.check_tables(rows[0], rows[1], np.zeros((0, len(IMAGE_COLUMNS)), np.int64))
+    if not isinstance(engine, NumpyEngine):
+        import torch
+
+        rows = [torch.from_numpy(table) for table in rows]
+    return EvaluationRecords(
+        engine,
+        rows[0],
+        rows[1],
+        arrays["image_positions"],
+        arrays["lengths"],
+        int(choices["classes"]),
+        shape,
+        choices["doubts"],
+        None if (hashes := arrays.get("gt_hashes")) is None else lambda: hashes,
+    )
+
+
+def _integers(values: Sequence[Any]) -> list[int]:
+    return [int(value) for value in values]
+
+
+def _check(chosen: Chosen) -> None:
+    """Raises ValueError for what kernels would index out of their tables by."""
+    records, shape, selection = chosen.records, chosen.records.shape, chosen.selection
+    detections, ground_truths = on_host(records.detections), on_host(records.ground_truths)
+    lengths, places, images = records.lengths, records.image_positions, len(records.image_positions)
+    rows = len(detections), len(ground_truths)
+    good = {
+        "shape": min(shape) > 0,
+        "lengths": lengths.dtype == np.int64
+        and lengths.ndim == 2
+        and lengths.min(initial=0) >= 0
+        and lengths.sum(1).tolist() == list(rows),
+        "image_positions": places.dtype == np.int64
+        and lengths.shape == (2, images)
+        and np.array_equal(np.sort(places), np.arange(images)),
+        "ids": len(chosen.ids) == images,
+        "gt_hashes": records.gt_hashes is None or _are_hashes(records.gt_hashes(), images),
+        "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
+        "ground_truths": _labels_within(ground_truths, 0, records.classes),
+        "categories": _within(selection.categories, records.classes),
+        "areas": _within(selection.areas, shape.areas),
+        "images": _within(selection.images or [], images),
+        "limits": _within(chosen.limits, shape.limits),
+        "recalls": chosen.recalls.dtype == np.float64 and chosen.recalls.ndim == 1,
+        "picks": all(p.array in CURVE_ARRAYS and min(p.area, *p.thresholds, 0) >= 0 for p in chosen.picks.values()),
+    }
+    wrong = next((name for name, fits in good.items() if not fits), None)
+    if wrong is not None:
+        raise ValueError(f"{wrong} that no evaluation has")
+
+
+def _are_hashes(hashes: NDArray[Any], images: int) -> bool:
+    return hashes.shape == (images,) and hashes.dtype == np.int64
+
+
+def _within(values: Sequence[int], size: int) -> bool:
+    return all(0 <= value < size for value in values)
+
+
+def _labels_within(rows: NDArray[np.uint8], start: int, classes: int) -> bool:
+    labels = np.ascontiguousarray(rows[:, start : start + 4]).view("<i4")
+    return bool(labels.min(initial=0) >= 0 and labels.max(initial=0) < max(classes, 1))
+
+
+def _buckets_within(rows: NDArray[np.uint8], limits: int) -> bool:
+    """Whether no detection is beyond a limit that is not there."""
+    return bool(rows[:, 12].max(initial=0) <= limits)
