@@ -1,4 +1,4 @@
-"""The provenance of results: device, version of the package, kind of kernel of each op. Imports no torch itself."""
+"""The provenance of results: data, device, versions, kind of kernel of each op. Imports no torch itself."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import functools
 import importlib
 import importlib.util
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from valor_gpu import native
 from valor_gpu._version import __version__
+from valor_gpu.errors import InputError
 from valor_gpu.ops._switches import NAMES
 
 if TYPE_CHECKING:
     import torch
+
+    from valor_gpu.digests import DataHashes
 
 _PACKAGE = "valor_gpu"
 HOST = "host"
@@ -26,7 +29,64 @@ HOST = "host"
 def host_provenance() -> dict[str, Any]:
     """The provenance of numbers that no op had a part in."""
     kernels = {HOST: "C++" if native.available("valor_cpu") else "Python"}
-    return {"device": "cpu", "version": __version__, "kernels": kernels}
+    return {
+        "device": "cpu", "version": __version__, "versions": {"numpy": _installed("numpy")}, "kernels": kernels,
+    }  # fmt: skip
+
+
+@functools.cache
+def _installed(package: str) -> str | None:
+    """The version of a package, whether or not this process has imported it."""
+    from importlib import metadata  # fifty modules, which a run without --json spares
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def provenance_of(
+    served: Callable[[], Mapping[str, Any]],
+    hashes: Callable[[], DataHashes],
+    dtype: str | None,
+    deviations: Callable[[], Iterable[str]] = tuple,
+    world_size: int = 1,
+) -> dict[str, Any]:
+    """Returns the mapping of :attr:`valor_gpu.result.Result.provenance`.
+
+    Args:
+        served: gives device, versions and kernels.
+        hashes: gives the hashes of the data; data that cannot be read any more have none, and the reason says why.
+        dtype: what the numbers were reduced from.
+        deviations: gives what differs from the defaults of the protocol.
+        world_size: ranks whose states were joined.
+    """
+    from valor_gpu.digests import DataHashes
+
+    try:
+        found = hashes()
+    except (InputError, OSError) as error:
+        found = DataHashes.none(str(error))
+    return {
+        **served(),
+        "dtype": dtype,
+        "world_size": world_size,
+        "deviations": list(deviations()),
+        "hashed": found.hashed,
+        "ground_truth": found.ground_truth,
+        "predictions": found.predictions,
+        "reasons": dict(found.reasons),
+    }
+
+
+def differences(used: Mapping[str, Any], usual: Mapping[str, Any]) -> list[str]:
+    """Returns what differs from the defaults of a protocol.
+
+    Example:
+        >>> differences({"maxDets": [1, 10, 300], "useCats": 1}, {"maxDets": [1, 10, 100], "useCats": 1})
+        ['maxDets is [1, 10, 300] instead of [1, 10, 100]']
+    """
+    return [f"{name} is {used[name]} instead of {usual[name]}" for name in usual if used[name] != usual[name]]
 
 
 def op_provenance(device: torch.device, *modules: str) -> dict[str, Any]:
@@ -52,7 +112,7 @@ def op_provenance(device: torch.device, *modules: str) -> dict[str, Any]:
         if op.name in reached:
             served = {"cpu": op.cpu, "cuda": op.cuda}.get(device.type)
             found["kernels"][op.name] = "reference" if served is None else served.kind
-    return {**found, "device": name}
+    return {**found, "device": name, "versions": {**found["versions"], "torch": _installed("torch")}}
 
 
 @functools.cache
@@ -126,20 +186,84 @@ class Served:
         if isinstance(own := vars(cls).get("result"), FunctionType):
             cls.result = _noting(own)  # type: ignore[attr-defined]
 
+    _usual: ClassVar[Mapping[str, Any]] = {}
+    """Choices of the signature as the protocol has them by default."""
+
+    @classmethod
+    def _deviations(cls, signature: Mapping[str, Any]) -> list[str]:
+        """What the signature of a result tells of choices that are not the defaults of the protocol."""
+        return differences({name: signature.get(name) for name in cls._usual}, cls._usual)
+
 
 def _noting(result: Callable[..., Any]) -> Callable[..., Any]:
-    """``result`` of a metric, which leaves device and class in the result that it returns, in half a microsecond."""
+    """``result`` of a metric, which leaves in the result that it returns what its provenance is found from."""
 
     @functools.wraps(result)
     def noting(self: Any, *args: Any, **kwargs: Any) -> Any:
         found = result(self, *args, **kwargs)
         own = getattr(found, "__dict__", {})
         if own.get("_provenance", own) is None:
-            own["_provenance"] = functools.partial(_metric_provenance, self.error.device, type(self))
+            own["_provenance"] = functools.partial(
+                _metric_provenance, self.error.device, type(self), found.signature, self._fields, _data_of(self)
+            )
         return found
 
     return noting
 
 
-def _metric_provenance(device: torch.device, kind: type) -> Mapping[str, Any]:
-    return op_provenance(device, *(base.__module__ for base in kind.__mro__))
+class _Data(NamedTuple):
+    """The data of a result, which no later update of its metric changes: tensors are never changed in place.
+
+    Attributes:
+        world_size: ranks whose states were joined.
+        kind: class of the state; None: it cannot tell which data it is of.
+        tensors: by field, or lists of their parts; None: nobody kept those of all ranks.
+    """
+
+    world_size: int
+    kind: Any
+    tensors: Mapping[str, Any] | None
+
+
+def _data_of(metric: Any) -> _Data:
+    """The data that the result which a metric has just made is of; takes microseconds and no collective."""
+    size = 1
+    if metric.sync_on_compute and metric.distributed_available_fn():
+        import torch
+
+        joined = torch.distributed.is_available() and torch.distributed.is_initialized()
+        size = torch.distributed.get_world_size(metric.process_group) if joined else 1
+    if metric._kind.hashed is None:
+        return _Data(size, None, None)
+    if size > 1 and not metric._is_synced:
+        return _Data(size, metric._kind, None if metric._merged is None else metric._merged.tensors)
+    state = {spec.name: metric.__dict__[spec.name] for spec in metric._fields}
+    return _Data(size, metric._kind, {name: list(now) if type(now) is list else now for name, now in state.items()})
+
+
+def _metric_provenance(
+    device: torch.device, kind: Any, signature: Mapping[str, Any], fields: Sequence[Any], data: _Data
+) -> Mapping[str, Any]:
+    dtypes = sorted({str(spec.dtype).removeprefix("torch.") for spec in fields})
+    return provenance_of(
+        lambda: op_provenance(device, *(base.__module__ for base in kind.__mro__)),
+        lambda: _hashes_of(data, fields),
+        ", ".join(dtypes),
+        lambda: kind._deviations(signature),
+        data.world_size,
+    )
+
+
+def _hashes_of(data: _Data, fields: Sequence[Any]) -> DataHashes:
+    import torch
+
+    from valor_gpu.digests import COUNTS_ALONE, DataHashes
+
+    if data.kind is None:
+        return DataHashes.none(COUNTS_ALONE)
+    if data.tensors is None:
+        return DataHashes.none("compute_with_cache=False keeps no state of all ranks")
+    tensors = data.tensors
+    whole = {spec.name: spec.whole(tensors[spec.name], torch.device("cpu")) for spec in fields}
+    found: DataHashes = data.kind(**whole).hashes()
+    return found

@@ -129,19 +129,18 @@ class Result(Analysed):
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Device and kernels that served the numbers; found at the first access.
+        """Data, protocol, device and kernels of the numbers; found at the first access, a new plain dict at each.
 
-        Every access gives a new plain dict, which ``json.dumps`` takes: to change it changes nothing in the result.
-
-        It is no part of the signature: numbers of any device can be compared. It is that of the process that made the
-        result, and says nothing of other ranks or of states that were merged.
+        It is no part of the signature: numbers of any device can be compared. ``docs/guides/results.md`` says for each
+        metric what is hashed.
 
         Returns:
-            ``device``: ``cpu``, the name of the CUDA device, or another device; ``version`` of this package;
-            ``kernels``: of each op that the metric may have called, ``C++``, ``CUDA``, ``Triton`` or ``reference``
-            (plain torch), as ``valor-gpu doctor`` says it; ``host`` stands for functions of the CPU beside the ops:
-            ``C++``, or ``Python`` without the C++ library. Empty where unknown: of a result that an older version
-            saved, or that was made from values alone.
+            ``ground_truth`` and ``predictions``: SHA-256 of the data, free of the order of updates, batches and ranks;
+            None where ``reasons`` says why. ``hashed``: of what: ``annotations``, ``images``, ``rows``, ``texts`` or
+            ``files``. ``deviations``: what is no default of the protocol. ``dtype`` and ``world_size``: of the state,
+            and how many ranks it is of. ``version``, ``versions``: of this package, of others. ``device``: ``cpu``, the
+            name of the CUDA device, or another. ``kernels``: of each op that may have had a part ``C++``, ``CUDA``,
+            ``Triton`` or ``reference`` (torch); ``host``, beside the ops: ``C++`` or ``Python``. Empty where unknown.
 
         Example:
             >>> from valor_gpu.segmentation import PanopticQuality

@@ -7,16 +7,19 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu.digests import COUNTS_ALONE, DataHashes
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.row_digests import multiset_hash
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from typing_extensions import Self
 
 ROUNDING = 1e-6
@@ -69,6 +72,13 @@ def plain(tensor: Tensor) -> Tensor:
     if kind is Tensor or kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:  # one without memory of its own
         return tensor
     return tensor.as_subclass(Tensor)
+
+
+def array_of(tensor: Tensor) -> NDArray[Any]:
+    """The array of a tensor on any device; of bfloat16, which numpy lacks, its bits."""
+    there = tensor.detach().cpu()
+    found: NDArray[Any] = (there.view(torch.int16) if there.dtype == torch.bfloat16 else there).numpy()
+    return found
 
 
 @dataclass(frozen=True)
@@ -162,6 +172,26 @@ class State:
         >>> a.merge(a.empty()).score.tolist() == a.empty().merge(a).score.tolist() == a.score.tolist()
         True
     """
+
+    hashed: ClassVar[str | None] = None
+    """What :meth:`hashes` are of, ``rows`` or ``images``; None: the state cannot tell which data it is of."""
+    row_fields: ClassVar[tuple[str, ...]] = ()
+    """Joined fields with one row for each row of the data, in the same order; a field without rows was not given."""
+    truth_fields: ClassVar[tuple[str, ...]] = ()
+    """Those among them that hold what is true."""
+
+    def hashes(self) -> DataHashes:
+        """Returns hashes of the data, which no order of updates, batches or ranks changes."""
+        if self.hashed is None:
+            return DataHashes.none(COUNTS_ALONE)
+        columns = {name: array_of(getattr(self, name)) for name in self.row_fields}
+        columns = {name: column for name, column in columns.items() if len(column)}
+        rows = multiset_hash(f"{type(self).__name__} predictions", columns)
+        if not self.truth_fields:
+            reason = f"the state keeps what came out of the {self.hashed}, not their truths"
+            return DataHashes(self.hashed, None, rows, {"ground_truth": reason})
+        truths = {name: columns[name] for name in self.truth_fields if name in columns}
+        return DataHashes(self.hashed, multiset_hash(f"{type(self).__name__} truths", truths), rows)
 
     def tensors(self) -> dict[str, Tensor]:
         """The fields by name, in the order of declaration."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -63,6 +64,8 @@ class SampleCounts(ClassCounts):
     """
 
     counts: Tensor = joined()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("counts",)
 
 
 def check_seen(seen: Tensor, task: Task) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -71,6 +71,8 @@ class SampleMatches(MatchCounts):
     """
 
     sums: Tensor = joined()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("sums",)
 
 
 class ExactMatch(TaskMetric[MatchCounts]):

@@ -64,6 +64,9 @@ class ScoreRecords(State):
     target: Tensor = joined()
     weight: Tensor = joined()
     score_types: Tensor = least()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("scores", "target", "weight")
+    truth_fields: ClassVar[tuple[str, ...]] = ("target",)
 
     def check(self, rule: Task) -> None:
         """Raises :class:`InputError` unless the rows are such as ``update`` takes."""

@@ -30,6 +30,7 @@ _COMMANDS = {
     "panoptic": "panoptic, segmentation and recognition quality, from COCO panoptic files",
     "compare": "whether a model is better than another: intervals and tests of differences, gates for CI",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
+    "verify": "recompute the numbers of a JSON or saved result from its inputs; name the first difference",
     "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",
     "offline": "evaluate data in many files: a pool, torchrun or Ray; stops and goes on, the same bits",
     "studio": "evaluations in a browser, served on this machine",
@@ -91,7 +92,10 @@ def _complain(command: str, error: object, status: int) -> int:
 
 
 def _parsed(argv: list[str]) -> argparse.Namespace:
-    """The options, by the parser of the command alone where that understands them all: the whole one takes longer."""
+    """Returns the options of a command line; with ``--json``, ``given`` has those that decide the numbers.
+
+    The parser of the command alone reads them where it understands them all: the whole one takes longer.
+    """
     if argv and argv[0] in _COMMANDS:
         command = argparse.ArgumentParser(f"valor-gpu {argv[0]}", allow_abbrev=False, **_described(argv[0]))
         module = _add_options(argv[0], command)
@@ -99,6 +103,10 @@ def _parsed(argv: list[str]) -> argparse.Namespace:
             module.check_arguments(command, argv[1:])
         options, unknown = command.parse_known_args(argv[1:])
         if not unknown:
+            if getattr(options, "json", None) is not None:
+                from valor_gpu.cli.given import given_options
+
+                options.given = given_options(command, argv[0], argv[1:])
             options.command = " ".join([argv[0], *(vars(options).get(name) or "" for name in _NESTED)]).rstrip()
             return options
         _reject(command, options, unknown)

@@ -104,8 +104,8 @@ def run(options: argparse.Namespace) -> int:
             evaluated = with_intervals(evaluated, predictions, bootstrap)
         progress.step("writing")
         if inputs is not None:
-            classes = list(evaluated.names)
-            write_json(options.json, document("classify", evaluated.result, inputs, options.device, classes=classes))
+            more = {"options": options.given, "classes": list(evaluated.names)}
+            write_json(options.json, document("classify", evaluated.result, inputs, options.device, **more))
         for path, picture in pictures.items():
             matrix = {"normalize": options.normalize} if picture == "confusion" else {}
             drawn = {"names": evaluated.names, "source": os.path.basename(options.data), **matrix}

@@ -320,7 +320,7 @@ def _write(
         from valor_gpu.report.files import write_json
 
         more = {"categories": evaluated.category_ids(), **found.documents}
-        write_json(options.json, document("detect", result, inputs, options.device, **more))
+        write_json(options.json, document("detect", result, inputs, options.device, options=options.given, **more))
     if options.plot is not None:
         from valor_gpu.report.files import draw_picture
 

@@ -153,7 +153,8 @@ def _write(
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        more = {"folders": evaluated.folders(folders), "categories": evaluated.names(), **documents}
+        named = {"folders": evaluated.folders(folders), "categories": evaluated.names()}
+        more = {"options": options.given, **named, **documents}
         write_json(options.json, document("panoptic", result, inputs, "cpu", **more))
     if options.per_image is not None:
         from valor_gpu.report.files import write_file

@@ -262,6 +262,7 @@ def _write_json(
 
     inputs = FolderInputs({"ground_truths": options.gt, "predictions": options.pred}, totals)
     more = {
+        "options": options.given,
         "classes": list(totals.names),
         "failed": [{"image": image.pair.name, "error": image.error} for image in totals.failed],
         "without_prediction": pairing.without_prediction,

@@ -106,7 +106,7 @@ def run(options: argparse.Namespace) -> int:
         from valor_gpu.report.document import document
         from valor_gpu.report.files import write_json
 
-        write_json(options.json, document("text", result, hashes, "cpu", **_more(scores)))
+        write_json(options.json, document("text", result, hashes, "cpu", options=options.given, **_more(scores)))
     saved = save_state(options, partial(_state_of, scores, result))
     _warn(options, scores.unreadable)
     if reports(options):

@@ -63,9 +63,8 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
         "rec_thresholds": grid_choice(params.recThrs),
     }
     layout, places = rows_of_part(evaluation, part)
-    counts, records = _counts(evaluation, part, layout, places), evaluation._records
-    assert records is not None
-    served, analysis = records.engine.provenance, _analysis_of(evaluation, part.accumulated, choices)
+    counts = _counts(evaluation, part, layout, places)
+    served, analysis = _provenance(evaluation, part, layout), _analysis_of(evaluation, part.accumulated, choices)
     if not with_values:
         return Result({}, Signature(choices), counts, provenance=served, state=_no_values, analysis=analysis)
     from valor_gpu.coco.resampled_evaluation import resampled_evaluation
@@ -75,6 +74,27 @@ def coco_result(evaluation: COCOeval, with_values: bool = True) -> Result:
     state = resampled_evaluation(evaluation)
     reasons = absent_reasons(values)
     return Result(values, Signature(choices), counts, reasons, plot, served, state=state, analysis=analysis)
+
+
+def _provenance(evaluation: COCOeval, part: Part, layout: Layout) -> Callable[[], dict[str, Any]]:
+    """Returns what finds the provenance, of the rows as they are now."""
+    records, params, truth = evaluation._records, part.params, evaluation.cocoGt
+    assert records is not None
+    known, images = (len(truth.getImgIds()), len(truth.getCatIds())), list(params.imgIds)
+    engine, convention = records.engine, evaluation.convention
+
+    def found() -> dict[str, Any]:
+        from valor_gpu.coco.data_hashes import annotation_hashes, coco_deviations
+        from valor_gpu.provenance import provenance_of
+
+        return provenance_of(
+            engine.provenance,
+            lambda: annotation_hashes(layout, params.iouType, images),
+            "float64",
+            lambda: coco_deviations(params, convention, known),
+        )
+
+    return found
 
 
 def _analysis_of(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, Any]) -> Callable[[], Any]:

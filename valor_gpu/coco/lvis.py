@@ -190,6 +190,7 @@ class LVISResults(LVIS):
             the first; negative: all. The official value is 300.
 
     Attributes:
+        max_dets: as given.
         dropped: how many results are beyond that limit.
 
     Raises:
@@ -223,7 +224,7 @@ class LVISResults(LVIS):
         rows.require("score", "image_id")
         head, rows = on_dataset(truth.columns, rows)
         kept = best_of_images(rows.image_id, rows.score, max_dets)
-        self.dropped = len(rows) - len(kept)
+        self.max_dets, self.dropped = int(max_dets), len(rows) - len(kept)
         taken = rows.take(kept)
         kind = kind_of_results(taken)
         annotations = annotations_of_results(kind, taken, head.annotations.images)

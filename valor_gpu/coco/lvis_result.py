@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from valor_gpu.result import Result, Signature, grid_choice
 
 if TYPE_CHECKING:
     from valor_gpu.coco.lvis_eval import LVISEval
+    from valor_gpu.coco.lvis_records import FederatedRecords
 
 _GROUPS = {"map_rare": "APr", "map_common": "APc", "map_frequent": "APf"}
 
@@ -48,7 +49,7 @@ def lvis_result(evaluation: LVISEval) -> Result:
     }
     values, records = _values(evaluation), evaluation._records
     assert records is not None
-    served = records.records.engine.provenance
+    served = _provenance(evaluation, records)
     state = partial(resampled_of, *chosen_and_groups(evaluation))
     kept = copy.copy(evaluation)
     kept.params = copy.copy(p)  # users go on with their own
@@ -56,6 +57,26 @@ def lvis_result(evaluation: LVISEval) -> Result:
     return Result(
         values, Signature(choices), _counts(evaluation), reasons, plot, served, state=state, analysis=analysis
     )
+
+
+def _provenance(evaluation: LVISEval, records: FederatedRecords) -> Callable[[], dict[str, Any]]:
+    """Returns what finds the provenance, of the rows as they are now."""
+    truth, limit, convention = evaluation.lvis_gt.columns, evaluation.lvis_dt.max_dets, evaluation.convention
+    known = len(set(evaluation.lvis_gt.get_img_ids())), len(set(evaluation.lvis_gt.get_cat_ids()))
+
+    def found() -> dict[str, Any]:
+        from valor_gpu.coco.data_hashes import annotation_hashes, federated_hash, lvis_deviations
+        from valor_gpu.provenance import provenance_of
+
+        p = records.params
+        return provenance_of(
+            records.records.engine.provenance,
+            lambda: annotation_hashes(records.rows.layout, p.iou_type, p.img_ids, federated_hash(truth, p.img_ids)),
+            "float64",
+            lambda: lvis_deviations(p, convention, limit, known),
+        )
+
+    return found
 
 
 def _analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> Any:

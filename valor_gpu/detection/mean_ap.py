@@ -38,7 +38,7 @@ from valor_gpu.detection.geometry import (
     plain_code,
     read_all,
 )
-from valor_gpu.detection.mean_ap_choices import MeanApChoices, describe_error
+from valor_gpu.detection.mean_ap_choices import MeanApChoices, describe_error, mean_ap_deviations
 from valor_gpu.detection.mean_ap_dict import torchmetrics_dict
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords
@@ -352,6 +352,10 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             error = self.error if self.error.is_cuda else None
             result = mean_ap_result(self._choices(), self._parts(state), tie_interval, error)
         return result if intervals is None else result.with_intervals(intervals)
+
+    @classmethod
+    def _deviations(cls, signature: Mapping[str, Any]) -> list[str]:
+        return mean_ap_deviations(signature)
 
     def _describe_error(self, code: int) -> str:
         return describe_error(code)

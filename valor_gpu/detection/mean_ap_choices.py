@@ -11,9 +11,11 @@ from torch import Tensor
 from valor_gpu._frozen import frozen
 from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.records import DetectionRecords
+from valor_gpu.ops._coco_sigmas import COCO_SIGMAS
 from valor_gpu.ops.accumulate import accumulate
 from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
+from valor_gpu.provenance import differences
 from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
 from valor_gpu.result import grid_choice
 
@@ -21,6 +23,20 @@ from valor_gpu.result import grid_choice
 def describe_error(code: int) -> str:
     """The message of the error code of an update."""
     return f"{describe_box(code)} (the image is counted within its batch)"
+
+
+def mean_ap_deviations(signature: Mapping[str, Any]) -> list[str]:
+    """Returns what the signature of a result has that is not COCO's: grids, limits, mean, sigmas, order of ties."""
+    keypoints = signature.get("iou_type") == "keypoints"
+    usual = {
+        "iou_thresholds": grid_choice(np.linspace(0.5, 0.95, 10)),
+        "rec_thresholds": grid_choice(np.linspace(0.0, 1.0, 101)),
+        "max_detection_thresholds": [20] if keypoints else [1, 10, 100],
+        "average": "macro",
+        "tie_order": "image",
+        **({"sigmas": list(COCO_SIGMAS)} if keypoints else {}),
+    }
+    return differences({name: signature[name] for name in usual}, usual)
 
 
 @frozen

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -140,6 +140,8 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         none = DetectionRecords.none(self._rule).tensors()
         empty = OpenImagesRecords(**none, given=torch.empty((0, len(GIVEN)), dtype=torch.int64))
         super().__init__(empty, self._config(), **kwargs)
+
+    _usual: ClassVar[Mapping[str, Any]] = {"iou_thresholds": [0.5], "group_weight": 1, "expand_detections": False}
 
     def _config(self) -> dict[str, Any]:
         """What ``update`` depends on."""

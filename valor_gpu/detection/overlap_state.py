@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
 
+from valor_gpu.detection.data_hashes import overlap_hashes
+from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, pack_box, raise_error
@@ -48,6 +50,11 @@ class OverlapRecords(State):
     ious: Tensor = joined()
     gt_labels: Tensor = joined()
     images: Tensor = joined()
+    hashed: ClassVar[str | None] = "images"
+
+    def hashes(self) -> DataHashes:
+        """Returns the hashes of :func:`overlap_hashes`."""
+        return overlap_hashes(self)
 
     @classmethod
     def none(cls) -> OverlapRecords:

@@ -6,11 +6,14 @@ Row layouts: docs/design/001-detection-records.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from valor_gpu.detection.data_hashes import images_hashes
 from valor_gpu.detection.record_checks import RecordChoices, check_detections, check_ground_truths, check_images
+from valor_gpu.digests import DataHashes
 from valor_gpu.ops.accumulate_types import Totals
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
@@ -30,6 +33,11 @@ class DetectionRecords(State):
     detections: Tensor = joined()
     ground_truths: Tensor = joined()
     images: Tensor = joined()
+    hashed: ClassVar[str | None] = "images"
+
+    def hashes(self) -> DataHashes:
+        """Returns the hashes of :func:`images_hashes`."""
+        return images_hashes(self.images)
 
     def check(self, rule: RecordChoices) -> None:
         """Raises :class:`InputError` unless the tables are such as matching by ``rule`` leaves."""

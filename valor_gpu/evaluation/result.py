@@ -85,6 +85,29 @@ class EvaluationResult:
         return self.metrics_summary
 
     @property
+    def provenance(self) -> dict[str, Any]:
+        """Data and version of the run, by the names of :attr:`valor_gpu.result.Result.provenance`.
+
+        Returns:
+            ``version`` of the package that made the run; ``hashed``: ``data``; ``ground_truth``: SHA-256 of the data
+            set, of the bytes of a file, unpacked, or of rows as JSON in their order; ``predictions``: the same where
+            the data set holds the answers, None where a target gave them; ``reasons``: why a hash is None.
+        """
+        config = self.run.config
+        found = (config.get("data") or {}).get("hash")
+        reasons = {} if found else dict.fromkeys(("ground_truth", "predictions"), "the run keeps no hash of its data")
+        answers = found if config.get("target") is None else None
+        if found and answers is None:
+            reasons["predictions"] = "a target gave the answers"
+        return {
+            "version": config.get("valor_gpu"),
+            "hashed": "data" if found else None,
+            "ground_truth": found,
+            "predictions": answers,
+            "reasons": reasons,
+        }
+
+    @property
     def rows(self) -> Iterator[dict[str, Any]]:
         """The rows, one at a time; :mod:`valor_gpu.evaluation.results.result_rows` explains their keys."""
         return result_rows(self.run, self._thresholds)

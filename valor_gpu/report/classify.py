@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.exports.intervals import interval_lines, interval_note
 from valor_gpu.inputs.predictions import IGNORED, Predictions
-from valor_gpu.provenance import host_provenance
+from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.text import number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
+    from valor_gpu.digests import DataHashes
     from valor_gpu.metric import Metric
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
@@ -243,9 +245,34 @@ def _whole(
     of_parts = next(iter(parts.values()))
     return Result(
         *(values, Signature({"metric": "classify", **choices}), counts, reasons),
-        provenance=lambda: of_parts.provenance or host_provenance(),  # parts by arrays have none of their own
+        provenance=lambda: _provenance(predictions, of_parts),
         state=state,
     )
+
+
+def _provenance(predictions: Predictions, of_parts: Result) -> dict[str, Any]:
+    """That of a part, which has none of its own where arrays served it, with the hashes of the whole table."""
+    served = {name: of_parts.provenance[name] for name in _SERVED} if of_parts.provenance else host_provenance()
+    given = predictions.labels if predictions.scores is None else predictions.scores
+    assert given is not None
+    return provenance_of(lambda: served, lambda: _hashes(predictions), str(given.dtype))
+
+
+_SERVED = ("device", "version", "versions", "kernels")
+
+
+def _hashes(predictions: Predictions) -> DataHashes:
+    """Hashes of the rows in any order, targets and predicted classes as their places among the names."""
+    from valor_gpu.digests import DataHashes
+    from valor_gpu.row_digests import multiset_hash
+
+    truths: dict[str, NDArray[Any]] = {"target": predictions.target}
+    if predictions.weight is not None:
+        truths["weight"] = predictions.weight
+    given = {"scores": predictions.scores, "labels": predictions.labels}
+    rows = {**truths, **{name: column for name, column in given.items() if column is not None}}
+    names = predictions.names
+    return DataHashes("rows", multiset_hash("truths", truths, names), multiset_hash("predictions", rows, names))
 
 
 def summary(evaluated: Evaluated) -> str:

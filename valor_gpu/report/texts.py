@@ -14,11 +14,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from valor_gpu.checks import near_names
+from valor_gpu.digests import DataHashes, TextRows
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
 from valor_gpu.exports.intervals import interval_note
-from valor_gpu.provenance import host_provenance
+from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
 
@@ -106,6 +107,7 @@ class TextScores:
         self._values = {each.name: array("d") for each in evaluators}
         self._counts: dict[str, list[int]] = {}
         self._pooled = {each.name for each in evaluators if each.pooled}
+        self._texts, self._restored = TextRows(), False
 
     def add_all(self, rows: Iterable[SourceRow]) -> Iterator[tuple[SourceRow, dict[str, Outcome]]]:
         """Scores all rows, in portions; yields each with the outcome of every evaluator, none for an unreadable row."""
@@ -125,6 +127,7 @@ class TextScores:
             self.unreadable.append(row.error)
             return
         self.several += isinstance(row.values[GROUND_TRUTH], list)
+        self._texts.add(row.values.get(ANSWER), row.values[GROUND_TRUTH])
         if self._kept is not None:
             self._places.append(self.rows - 1)
             self._marks.append(_mark(row.values[GROUND_TRUTH]))
@@ -158,8 +161,13 @@ class TextScores:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
         counts["unreadable_rows"] = len(self.unreadable)
-        state = None if self._kept is None else self._sample
-        return Result(values, Signature(self._choices()), counts, reasons, provenance=host_provenance, state=state)
+        state, hashes = None if self._kept is None else self._sample, self._hashes()
+        served = partial(provenance_of, host_provenance, lambda: hashes, "float64")
+        return Result(values, Signature(self._choices()), counts, reasons, provenance=served, state=state)
+
+    def _hashes(self) -> DataHashes:
+        """The hashes of all texts, which rows of a state file are without."""
+        return DataHashes.none("the state keeps scores, not their texts") if self._restored else self._texts.hashes()
 
     @property
     def kept(self) -> KeptRows:
@@ -181,7 +189,7 @@ class TextScores:
             marks: likewise.
             choices: ``rows``, ``several`` and ``unreadable``, which are counts, and ``reasons``.
         """
-        self._kept, self._places, self._marks = rows, places, marks
+        self._kept, self._places, self._marks, self._restored = rows, places, marks, True
         self.rows, self.several, self.reasons = choices["rows"], choices["several"], dict(choices["reasons"])
         self.unreadable = [""] * choices["unreadable"]
         for name, kept in rows.items():

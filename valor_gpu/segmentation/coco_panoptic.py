@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu._headline import headline
+from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.exports.texts import value_text
 from valor_gpu.inputs.panoptic_files import Annotation, PanopticFile, Picture, read_ids
 from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, FALSE_NEGATIVES, ROWS, TRUE, Segments, count_image
-from valor_gpu.provenance import host_provenance
+from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.reduce.panoptic import (
     category_scores,
     mean_scores,
@@ -115,10 +116,27 @@ class PanopticEvaluation:
         result = image_result(
             values, signature, counts, reasons, resampled, NO_SEGMENTS,
             [annotation.file_name for annotation in self.ground_truth.annotations.values()], self._photos(),
-            provenance=host_provenance,
+            provenance=partial(provenance_of, host_provenance, self._hashes, "int64"),
         )  # fmt: skip
         result = answers_lrp(result, lambda: (tables, list(self.ground_truth.annotations)), things, names)
         return result if intervals is None else result.with_intervals(intervals)
+
+    def _hashes(self) -> DataHashes:
+        """Hashes of the images in any order.
+
+        An image counts with its id and the bytes of its PNG; of the ground truth also with its segments, of predictions
+        with the counts that they came to, which stand for the categories of their segments.
+        """
+        sides: tuple[list[str], list[str]] = ([], [])
+        for annotation, image in zip(self.ground_truth.annotations.values(), self.images):
+            columns = (annotation.ids, annotation.categories, annotation.crowd.astype(np.int64))
+            content = np.stack(columns)[:, annotation.ids.argsort()].tolist(), image.table.tolist()
+            for lines, part, picture in zip(sides, content, image.pictures[::-1]):
+                lines.append(repr((annotation.image_id, picture.digest.hex(), part)))
+        classes = [(category.id, category.is_thing) for category in self.ground_truth.categories]
+        texts = ("\n".join([repr(sorted(classes)), *sorted(lines)]) for lines in sides)
+        truths, predictions = (hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest() for text in texts)
+        return DataHashes("images", truths, predictions)
 
     def _photos(self) -> list[str] | None:
         """File names of the images in the JSON, None unless each has one."""

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu._frozen import frozen
+from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import sha256_of
 from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.inputs.label_map_pairs import Pair
 from valor_gpu.ops._pixel_counts_cpu import check_choices, count_logits, count_pixels
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES
-from valor_gpu.provenance import host_provenance
+from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
 from valor_gpu.result import Result, Signature
@@ -344,7 +345,11 @@ class Totals:
         tables = {"true_pixels": self.counts[2], "predicted_pixels": self.counts[1], "images": self.images_per_class}
         values |= {f"{name}_per_class": self._named(table) for name, table in tables.items()}
         counts = self._counts(len(gone), more_counts)
-        more: dict[str, Any] = {"provenance": host_provenance, "state": no_images, "analysis": UnknownImages("segment")}
+        more: dict[str, Any] = {
+            "provenance": self._provenance(),
+            "state": no_images,
+            "analysis": UnknownImages("segment"),
+        }
         if self.keep_images:
             names, kept = list(self.names), tuple(self._kept)
             more["state"] = partial(resampled_label_maps, names, kept, NUMBERS, RATIOS)
@@ -353,6 +358,13 @@ class Totals:
             )
         result = Result(values, self._signature(), counts, reasons, **more)
         return result if intervals is None else result.with_intervals(intervals)
+
+    def _provenance(self) -> Callable[[], dict[str, Any]]:
+        (_, truths), (_, predictions) = self.digests()
+        hashes = DataHashes("files", truths, predictions)
+        if not self.task.hashed:
+            hashes = DataHashes.none("the files are hashed with --json or --store alone")
+        return partial(provenance_of, host_provenance, lambda: hashes, "int64")
 
     def doubts(self) -> list[str]:
         """Says where ``--ignore`` may have left out what should count."""

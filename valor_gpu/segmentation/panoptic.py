@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -98,6 +98,8 @@ class ImageSegments(State):
     """
 
     counts: Tensor = joined()
+    hashed: ClassVar[str | None] = "images"
+    row_fields: ClassVar[tuple[str, ...]] = ("counts",)
 
     def table(self) -> NDArray[np.int64]:
         """The counts of all images, int64 ``[8, C]``."""

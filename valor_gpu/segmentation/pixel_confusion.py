@@ -79,6 +79,8 @@ class ImagePairs(PixelPairs):
 
     matrix: Tensor = joined()
     seen: Tensor = summed()
+    hashed: ClassVar[str | None] = "images"
+    row_fields: ClassVar[tuple[str, ...]] = ("matrix",)
 
     def check(self, rule: PixelTask) -> None:
         """Raises :class:`InputError` unless all are counts, of the images and pixels that were seen."""

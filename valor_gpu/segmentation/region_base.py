@@ -99,6 +99,8 @@ class ImageRegions(Regions):
 
     counts: Tensor = joined()
     seen: Tensor = summed()
+    hashed: ClassVar[str | None] = "images"
+    row_fields: ClassVar[tuple[str, ...]] = ("counts",)
 
     def check(self, rule: PixelTask) -> None:
         """Raises :class:`InputError` unless the counts can be such, of as many images as were seen."""

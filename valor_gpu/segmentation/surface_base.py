@@ -50,6 +50,8 @@ class ImageScores(State):
     """
 
     scores: Tensor = joined()
+    hashed: ClassVar[str | None] = "images"
+    row_fields: ClassVar[tuple[str, ...]] = ("scores",)
 
     def check(self, rule: Any) -> None:
         """Raises :class:`InputError` unless no number is negative."""

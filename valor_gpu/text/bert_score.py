@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -79,6 +79,8 @@ class TokenScores(State):
 
     scores: Tensor = joined()
     without_tokens: Tensor = summed()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("scores",)
 
     def check(self, rule: None) -> None:
         """Raises :class:`InputError` unless every score is finite, and no more rows are empty than there are."""

@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -41,6 +41,8 @@ class RowScores(State):
     """
 
     scores: Tensor = joined()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("scores",)
 
     def check(self, rule: None) -> None:
         """Raises :class:`InputError` unless every score lies between 0 and 1."""
