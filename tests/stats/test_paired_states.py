@@ -48,13 +48,26 @@ def test_each_replicate_draws_the_same_rows_of_both(method: str, seed: int) -> N
             copies = [rows[row] for row in range(40) for _ in range(weights[row, column])]
             means.append(sum(copies) / len(copies))
     values = np.array(kinds["half" if method.startswith("half") else "multinomial"])
-    sample = Replicates(values, values, np.array(kinds["delete"]))
+    sample = Replicates(values, values, np.array(kinds["delete"]), freedom=1 / (1 / 39 + 1 / 59))
     expected = interval_by(method, found.difference, sample, 0.95, "rows")
     assert found.difference == pytest.approx(rows.mean())
     assert (found.interval.low, found.interval.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert found.spread == pytest.approx(values.std(ddof=1)) and found.null == BOOTSTRAP_NULL
     assert found.deviations == pytest.approx((values - values.mean()) / values.std(ddof=1), abs=1e-9)
     assert (found.p_value < 0.05) == (found.interval.low > 0 or found.interval.high < 0)
+
+
+@pytest.mark.parametrize(("support", "units"), [(None, 40), (25, 25)])
+def test_the_test_of_few_units_is_that_of_student(support: int | None, units: int) -> None:
+    first, second = models(3, supports={} if support is None else {"m": support})
+    found = paired(first, second, method="normal")["m"]
+    freedom = 1 / (1 / (units - 1) + 1 / 59)
+    assert found.p_value == pytest.approx(2 * scipy.stats.t.sf(abs(found.difference) / found.spread, freedom), rel=1e-9)
+    assert found.statistic == pytest.approx(
+        math.copysign(scipy.stats.norm.isf(found.p_value / 2), found.difference), rel=1e-9
+    )
+    reach = scipy.stats.t.ppf(0.975, freedom) * found.spread
+    assert found.interval.high - found.difference == pytest.approx(reach, rel=1e-9)
 
 
 def test_exchanged_models_have_the_opposite_difference_and_the_same_test() -> None:

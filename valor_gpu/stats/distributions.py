@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from statistics import NormalDist
@@ -10,7 +11,8 @@ _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 /
 _LARGE = 15.0  # from which on Stirling's series has all digits
 _TINY = 1e-300
 _NORMAL = 1e6  # degrees of freedom from which on Student's distribution is taken for the normal one
-_FARTHEST = 1e10  # quantile of Student's distribution that is looked for
+_STEEP = 0.1  # confidence from which on Newton's method finds the quantile
+_STEPS, _CLOSE = 60, 1e-13
 
 
 def incomplete_beta(x: float, a: float, b: float, rest: float | None = None) -> float:
@@ -150,6 +152,7 @@ def t_beyond(t: float, freedom: float) -> float:
     return incomplete_beta(freedom / whole, freedom / 2, 0.5, square / whole)
 
 
+@functools.cache
 def t_quantile(confidence: float, freedom: float) -> float:
     """Computes within which distance of 0 a variable of Student's distribution lies with this probability.
 
@@ -163,7 +166,16 @@ def t_quantile(confidence: float, freedom: float) -> float:
     """
     if freedom >= _NORMAL:
         return NormalDist().inv_cdf(0.5 + confidence / 2)
-    top = 2.0
-    while t_beyond(top, freedom) > 1 - confidence and top < _FARTHEST:
-        top *= 2
-    return _crossing(lambda t: 1 - confidence - t_beyond(t, freedom), top)
+    if confidence < _STEEP:
+        return _crossing(lambda t: 1 - confidence - t_beyond(t, freedom), 1.0)
+    # Newton's method for log P over log t, which is nearly straight in the tail.
+    scale = 2 * math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    t = NormalDist().inv_cdf(0.5 + confidence / 2)
+    for _ in range(_STEPS):
+        beyond = t_beyond(t, freedom)
+        slope = t * scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2) / beyond
+        step = math.log(beyond / (1 - confidence)) / slope
+        t *= math.exp(min(step, 1.0))
+        if abs(step) < _CLOSE:
+            break
+    return t

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
+from valor_gpu.stats.distributions import t_beyond
 from valor_gpu.stats.methods import METHODS, Replicates, skewness_of, usable_deleted, used_replicates
 
 Floats = NDArray[np.float64]
@@ -27,7 +28,8 @@ class Inverted:
         p_value: for every error rate from ``smallest`` on, it is below the rate exactly when the interval of that rate
             leaves out 0.
         smallest: the smallest value that so many replicates can give; 0 where the method takes none.
-        statistic: the difference in standard errors, less the bias where the method takes it out.
+        statistic: the difference in standard errors, less the bias where the method takes it out; of a method that
+            takes quantiles of a distribution, the distance at which the normal distribution has this p-value.
         deviations: float64 ``[B]``, replicates less their mean, in standard errors; NaN where one is lost.
         spread: standard error of the difference.
     """
@@ -76,6 +78,7 @@ def inverted(method: str, difference: float, sample: Replicates) -> Inverted:
     deleted = usable_deleted(sample)
     smallest = 2 / (len(kept) + 1)
     centre = difference - _shift(method) * (mean - difference)
+    statistic = centre / error
     if method in ("percentile", "basic", "half_basic"):
         point = 0.0 if method == "percentile" else 2 * difference
         p_value = 2 * min(_share_up_to(kept, point), _share_up_to(-kept, -point))
@@ -83,10 +86,22 @@ def inverted(method: str, difference: float, sample: Replicates) -> Inverted:
         p_value = _bca(difference, kept, deleted - deleted.mean())
     else:
         skew = skewness_of(deleted) if method.endswith("skewed") else 0.0
-        ratio, smallest = centre / error, 0.0
-        p_value = 2 * _NORMAL.cdf(-abs(ratio + skew * ratio**2 / 3 + skew**2 * ratio**3 / 27 + skew / 6))
+        ratio, smallest = statistic, 0.0
+        unskewed = ratio + skew * ratio**2 / 3 + skew**2 * ratio**3 / 27 + skew / 6
+        p_value = t_beyond(abs(unskewed), sample.freedom)
+        statistic = math.copysign(normal_deviate(p_value), unskewed)
     p_value = min(1.0, max(p_value, smallest))
-    return Inverted(p_value, smallest, centre / error, (values - mean) / error, error)
+    return Inverted(p_value, smallest, statistic, (values - mean) / error, error)
+
+
+def normal_deviate(p_value: float) -> float:
+    """Returns the distance from 0 that a normal variable reaches with this probability; infinite of 0.
+
+    Example:
+        >>> round(normal_deviate(0.05), 4)
+        1.96
+    """
+    return -_NORMAL.inv_cdf(p_value / 2) if p_value > 0 else math.inf
 
 
 def _shift(method: str) -> float:

@@ -58,12 +58,14 @@ class Replicates:
         half: the same of samples of half of the units, or None.
         deleted: the same without each share of the units, or None.
         support: units that hold a truth of the number; None: it needs none.
+        freedom: degrees of freedom of the spread, for Student's quantiles; infinite: those of the normal distribution.
     """
 
     values: Floats
     half: Floats | None = None
     deleted: Floats | None = None
     support: int | None = None
+    freedom: float = math.inf
 
 
 @frozen
@@ -190,7 +192,7 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
     if method in ("percentile", "basic", "half_basic"):
         low, high = np.quantile(kept, [(1 - confidence) / 2, (1 + confidence) / 2]).tolist()
         return (low, high) if method == "percentile" else (2 * estimate - high, 2 * estimate - low)
-    z, error = normal_quantile(confidence), float(kept.std(ddof=1))
+    z, error = _reach(confidence, sample.freedom), float(kept.std(ddof=1))
     if "logit" in method and 0 < estimate < 1 and kept.min() >= 0 and kept.max() <= 1:
         return logit_ends(estimate, z * error)
     if method.endswith("skewed"):
@@ -198,6 +200,15 @@ def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confid
     shift = {"normal_bias": 1.0, "half_bias": 1.0, "half_root": 1 / (math.sqrt(2) - 1)}.get(method, 0.0)
     centre = estimate - shift * (float(kept.mean()) - estimate)
     return centre - z * error, centre + z * error
+
+
+def _reach(confidence: float, freedom: float) -> float:
+    """How many standard errors an end lies from the centre."""
+    if math.isinf(freedom):
+        return normal_quantile(confidence)
+    from valor_gpu.stats.distributions import t_quantile
+
+    return t_quantile(confidence, freedom)
 
 
 def used_replicates(method: str, sample: Replicates) -> Floats:

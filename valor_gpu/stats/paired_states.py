@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.intervals import Bootstrap, Interval
-from valor_gpu.stats.inversion import Inverted, check_paired_method, inverted
+from valor_gpu.stats.inversion import Inverted, check_paired_method, inverted, normal_deviate
 from valor_gpu.stats.methods import (
     DELETED,
     EQUAL,
@@ -163,7 +162,8 @@ def paired_numbers(
             made[name] = _without(pair, reason)
             continue
         half = whole if method.startswith("half") else None
-        sample = Replicates(whole, half, found.get("delete", {}).get(name), supports.get(name))
+        deleted, support = found.get("delete", {}).get(name), supports.get(name)
+        sample = Replicates(whole, half, deleted, support, _freedom(support or pairing.drawn, choices.replicates))
         number = _paired(pair, method, sample, choices.confidence, pairing.unit)
         number = _tested(number, tests.get(name))
         made[name] = replace(number, interval=_within(number.interval, states[0].range_of(name), lost.get(name)))
@@ -177,13 +177,13 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
     interval = number.interval
     if not math.isnan(test.low):
         interval = replace(interval, low=test.low, high=test.high, standard_error=test.standard_error, reason="")
-    statistic = math.copysign(_deviate(test.p_value), number.difference)
+    statistic = math.copysign(normal_deviate(test.p_value), number.difference)
     return replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null, statistic=statistic)
 
 
-def _deviate(p_value: float) -> float:
-    """The standard errors that have this p-value under the normal distribution."""
-    return -NormalDist().inv_cdf(p_value / 2) if p_value > 0 else math.inf
+def _freedom(units: int, replicates: int) -> float:
+    """Degrees of freedom of a spread that so many replicates show of so many units."""
+    return 1 / (1 / (units - 1) + 1 / (replicates - 1)) if min(units, replicates) > 1 else 1.0
 
 
 def _without(pair: tuple[float, float], reason: str) -> PairedNumber:
