@@ -114,6 +114,14 @@ def test_average_precision_and_weights_keep_the_bootstrap() -> None:
     assert compared(*weighted).signature["tests"]["AUROC"].startswith("bootstrap")
 
 
+def test_counts_of_rows_are_not_compared() -> None:
+    first, second, _ = pair(AUROC, targets(ROWS))
+    found = compared(first, second)
+    assert list(found.values["difference"]) == ["AUROC"]
+    note = "not compared, since the metric gives no replicates of them: positives, negatives"
+    assert found.signature["notes"] == [note] and note in str(found)
+
+
 @pytest.mark.parametrize("clusters", [None, CLUSTERS])
 def test_accuracy_is_tested_by_mcnemar(clusters: Any) -> None:
     target = targets(ROWS, most=CLASSES)
