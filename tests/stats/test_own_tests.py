@@ -244,3 +244,25 @@ def test_clopper_pearson_has_no_effective_number() -> None:
         pass_rate(3, 5, effective=4, method="clopper_pearson")
     with pytest.raises(InputError, match="method must be"):
         pass_rate(3, 5, method="wald")
+
+
+@pytest.mark.parametrize("kind", [AUROC, Accuracy])
+def test_detectable_difference_is_of_the_error_that_the_test_took(kind: Any) -> None:
+    choices = {} if kind is AUROC else {"keep_rows": True}
+    first, second, scores = pair(kind, targets(ROWS), **choices)
+    found = compared(first, second, smallest_difference=0.01)
+    right = [(each > 0.5) == targets(ROWS) for each in scores]
+    test = compare_auroc(*scores, targets(ROWS)) if kind is AUROC else compare_accuracy(*right)
+    detectable = found.values["detectable"][kind.__name__]
+    assert detectable == pytest.approx((1.959964 + 0.841621) * test.standard_error, rel=1e-6)
+    assert found.values["units_needed"][kind.__name__] == math.ceil(ROWS * (detectable / 0.01) ** 2)
+
+
+def test_maxima_over_other_tests_are_noted() -> None:
+    target = targets(ROWS, most=CLASSES)
+    first, second, _ = pair(AUROC, target, num_classes=CLASSES)
+    note = "p_adjusted of delong: their normal deviates against maxima of the bootstrap"
+    assert note in compared(first, second).signature["notes"]
+    assert note not in compared(first, second, adjust="holm").signature["notes"]
+    for name, p_value in compared(first, second).values["p"]["per_class"].items():
+        assert compared(first, second).values["p_adjusted"]["per_class"][name] >= p_value
