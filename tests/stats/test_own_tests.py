@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from valor_gpu.classification import AUROC, Accuracy, AveragePrecision, HammingDistance, Precision, Recall
+from valor_gpu.classification import AUROC, Accuracy, AveragePrecision, ExactMatch, HammingDistance, Precision, Recall
 from valor_gpu.comparison import ComparisonResult
 from valor_gpu.errors import InputError
 from valor_gpu.stats import Bootstrap, compare, compare_accuracy, compare_auroc, delong, pass_rate
 from valor_gpu.text import SQuAD
 
 ROWS, CLASSES = 240, 3
+SAMPLEWISE: dict[str, Any] = {"multidim_average": "samplewise"}
 CLUSTERS = (np.arange(ROWS) // 4).tolist()
 
 
@@ -266,3 +267,17 @@ def test_maxima_over_other_tests_are_noted() -> None:
     assert note not in compared(first, second, adjust="holm").signature["notes"]
     for name, p_value in compared(first, second).values["p"]["per_class"].items():
         assert compared(first, second).values["p_adjusted"]["per_class"][name] >= p_value
+
+
+def test_exact_matches_are_compared_by_their_samples() -> None:
+    target = targets(ROWS, 3)
+    scores = [scores_of(seed, gap, target) for seed, gap in ((1, 0.8), (2, 1.4))]
+    whole, parts = ([ExactMatch(num_labels=3, **choices) for _ in range(2)] for choices in ({}, SAMPLEWISE))
+    for metrics in (whole, parts):
+        for metric, each in zip(metrics, scores):
+            metric.update(each, target)
+    with pytest.raises(InputError, match="compare_accuracy takes what multidim_average='samplewise' computes"):
+        compare(*whole)
+    found = compare_accuracy(*(metric.compute().numpy() for metric in parts))
+    assert found.difference == pytest.approx(float(whole[1].compute() - whole[0].compute()))
+    assert found.p_value < 1
