@@ -213,13 +213,52 @@ def test_runs_of_a_store(states: dict[str, str], tmp_path: Path, capsys: pytest.
     assert f"MODEL must be a run of {store} or a state file but 'worst model' is neither; did you mean" in said
 
 
-def test_evaluations_of_texts_have_a_command_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Store(tmp_path / "runs.sqlite") as store:
-        for name in ("new", "old"):
+def test_runs_of_texts(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, draw = f"{tmp_path}/runs.sqlite", np.random.default_rng(3)
+    with Store(path) as store:
+        for name, gain in (("old", 0.0), ("new", 0.2), ("best", 0.3)):
+            rows = make_rows(40, document=[f"d{row // 4}" for row in range(40)])
+            make_run(store, ["f1_score"], rows, make_scores("f1_score", (draw.random(40) + gain).tolist()), name)
+        runs = {run.name: run for run in store.runs(10)}
+        for column, options in ((None, []), ("document", ["--cluster-column", "document"])):
+            files = ["--report", f"{tmp_path}/page.html", "--markdown", f"{tmp_path}/page.md", "--json", "-"]
+            assert main(["compare", "old", "new", *FAST, "--store", path, *options, *files]) == OK
+            found = strict(capsys.readouterr().out)
+            chosen: dict[str, Any] = {"clusters": column, "replicates": 50, "permutations": 10}
+            expected = compare({"old": runs["old"], "new": runs["new"]}, **chosen)
+            assert isinstance(expected, ComparisonResult)
+            assert found["values"] == json.loads(expected.to_json())["values"]
+            assert found["values"]["difference"]["mean_f1_score"] > 0.1
+            assert found["counts"].get("clusters") == (10 if column else None)
+            assert "mean_f1_score" in (tmp_path / "page.md").read_text() and (tmp_path / "page.html").exists()
+        gate = ["--fail-if", "delta_mean_f1_score < 0 and p_mean_f1_score < 0.05", "--quiet"]
+        assert main(["compare", "old", "new", *FAST, "--store", path, *gate]) == OK
+        assert main(["compare", "new", "old", *FAST, "--store", path, *gate]) == FAILURE
+        assert "delta_mean_f1_score is -0." in capsys.readouterr().err
+        assert main(["compare", "old", "new", "best", *FAST, "--store", path, "--json", "-"]) == OK
+        assert list(strict(capsys.readouterr().out)["comparisons"]) == ["new vs old", "best vs old", "best vs new"]
+    mixed = ["compare", states["old"], "new", *FAST, "--store", path, "--quiet"]
+    assert main(mixed) == BAD_INPUT
+    assert "old must be a run of texts, as another model is, or its result but is Result" in capsys.readouterr().err
+
+
+def test_clusters_are_given_in_the_way_of_the_models(
+    states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clusters = f"{tmp_path}/runs.sqlite", tmp_path / "clusters.csv"
+    clusters.write_text("cluster\na\nb\nc\n")
+    with Store(path) as store:
+        for name in ("old", "new"):
             make_run(store, ["f1_score"], make_rows(3), make_scores("f1_score", (1, 0.5, 0)), name)
-    assert main(["compare", "old", "new", *FAST, "--store", f"{tmp_path}/runs.sqlite", "--quiet"]) == BAD_INPUT
-    said = capsys.readouterr().err
-    assert "but old is an evaluation of texts: valor-gpu eval compare RUN BASELINE compares two of these" in said
+    assert main(["compare", "old", "new", "--store", path, "--quiet", "--cluster-file", str(clusters)]) == BAD_INPUT
+    said = "--cluster-file must be left out with runs of texts: --cluster-column names their column"
+    assert said in capsys.readouterr().err
+    assert main([*pair(states, "old", "near"), "--quiet", "--cluster-column", "document"]) == BAD_INPUT
+    said = "--cluster-column must be left out with models of images and rows: use --cluster-file"
+    assert said in capsys.readouterr().err
+    both = ["--cluster-column", "document", "--cluster-file", str(clusters)]
+    assert main([*pair(states, "old", "near"), "--quiet", *both]) == BAD_INPUT
+    assert "--cluster-column and --cluster-file must not both be given" in capsys.readouterr().err
 
 
 def test_slices(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,6 +33,10 @@ def same(evaluation: Any, path: Path) -> Result:
     evaluation.save_state(path)
     loaded, result = load_state_file(path), evaluation.result()
     assert loaded.notes == () and document_of(loaded.result) == document_of(result)
+    found = loaded.result.provenance  # of the data: records of a state cannot be hashed as annotations
+    assert dict(found) == dict(result.provenance)
+    hashes = [found["ground_truth"], found["predictions"]]
+    assert all(len(each) == 64 for each in hashes if each) and (None not in hashes or found["reasons"])
     drawn, expected = (each.with_intervals(10).to_dict()["intervals"] for each in (loaded.result, result))
     assert drawn == expected
     return loaded.result

@@ -330,3 +330,12 @@ def test_a_write_that_fails_leaves_the_old_file(data: bytes, tmp_path: Path, mon
 
 def test_its_name_is_public() -> None:
     assert valor_gpu.load_metric is load_metric and "save_state" in dir(detection.MeanAveragePrecision)
+
+
+def test_provenance_of_counts_says_why_it_has_no_hashes(tmp_path: Path) -> None:
+    metric = classification.Accuracy()
+    metric.update(torch.tensor([0.2, 0.9]), torch.tensor([0, 0]))
+    metric.save_state(tmp_path / "old.state")
+    loaded = load_state_file(tmp_path / "old.state").result.provenance
+    assert dict(loaded) == dict(metric.result().provenance)
+    assert loaded["ground_truth"] is None and "counts alone" in loaded["reasons"]["ground_truth"]

@@ -10,13 +10,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from valor_gpu.classification import AUROC, Accuracy, AveragePrecision, HammingDistance, Precision, Recall
+from valor_gpu.classification import AUROC, Accuracy, AveragePrecision, ExactMatch, HammingDistance, Precision, Recall
 from valor_gpu.comparison import ComparisonResult
 from valor_gpu.errors import InputError
 from valor_gpu.stats import Bootstrap, compare, compare_accuracy, compare_auroc, delong, pass_rate
 from valor_gpu.text import SQuAD
 
 ROWS, CLASSES = 240, 3
+SAMPLEWISE: dict[str, Any] = {"multidim_average": "samplewise"}
 CLUSTERS = (np.arange(ROWS) // 4).tolist()
 
 
@@ -112,6 +113,14 @@ def test_average_precision_and_weights_keep_the_bootstrap() -> None:
     for metric, each in zip(weighted, scores):
         metric.update(each, target, torch.linspace(1, 2, ROWS))
     assert compared(*weighted).signature["tests"]["AUROC"].startswith("bootstrap")
+
+
+def test_counts_of_rows_are_not_compared() -> None:
+    first, second, _ = pair(AUROC, targets(ROWS))
+    found = compared(first, second)
+    assert list(found.values["difference"]) == ["AUROC"]
+    note = "not compared, since the metric gives no replicates of them: positives, negatives"
+    assert found.signature["notes"] == [note] and note in str(found)
 
 
 @pytest.mark.parametrize("clusters", [None, CLUSTERS])
@@ -236,3 +245,39 @@ def test_clopper_pearson_has_no_effective_number() -> None:
         pass_rate(3, 5, effective=4, method="clopper_pearson")
     with pytest.raises(InputError, match="method must be"):
         pass_rate(3, 5, method="wald")
+
+
+@pytest.mark.parametrize("kind", [AUROC, Accuracy])
+def test_detectable_difference_is_of_the_error_that_the_test_took(kind: Any) -> None:
+    choices = {} if kind is AUROC else {"keep_rows": True}
+    first, second, scores = pair(kind, targets(ROWS), **choices)
+    found = compared(first, second, smallest_difference=0.01)
+    right = [(each > 0.5) == targets(ROWS) for each in scores]
+    test = compare_auroc(*scores, targets(ROWS)) if kind is AUROC else compare_accuracy(*right)
+    detectable = found.values["detectable"][kind.__name__]
+    assert detectable == pytest.approx((1.959964 + 0.841621) * test.standard_error, rel=1e-6)
+    assert found.values["units_needed"][kind.__name__] == math.ceil(ROWS * (detectable / 0.01) ** 2)
+
+
+def test_maxima_over_other_tests_are_noted() -> None:
+    target = targets(ROWS, most=CLASSES)
+    first, second, _ = pair(AUROC, target, num_classes=CLASSES)
+    note = "p_adjusted of delong: their normal deviates against maxima of the bootstrap"
+    assert note in compared(first, second).signature["notes"]
+    assert note not in compared(first, second, adjust="holm").signature["notes"]
+    for name, p_value in compared(first, second).values["p"]["per_class"].items():
+        assert compared(first, second).values["p_adjusted"]["per_class"][name] >= p_value
+
+
+def test_exact_matches_are_compared_by_their_samples() -> None:
+    target = targets(ROWS, 3)
+    scores = [scores_of(seed, gap, target) for seed, gap in ((1, 0.8), (2, 1.4))]
+    whole, parts = ([ExactMatch(num_labels=3, **choices) for _ in range(2)] for choices in ({}, SAMPLEWISE))
+    for metrics in (whole, parts):
+        for metric, each in zip(metrics, scores):
+            metric.update(each, target)
+    with pytest.raises(InputError, match="compare_accuracy takes what multidim_average='samplewise' computes"):
+        compare(*whole)
+    found = compare_accuracy(*(metric.compute().numpy() for metric in parts))
+    assert found.difference == pytest.approx(float(whole[1].compute() - whole[0].compute()))
+    assert found.p_value < 1

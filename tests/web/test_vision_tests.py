@@ -11,7 +11,7 @@ import pytest
 
 from tests.comparison.made import Number, coco_comparison
 from tests.web.pages import client, text_of
-from valor_gpu.comparison import compare as comparisons
+from valor_gpu.comparison import comparing
 from valor_gpu.errors import InputError
 from valor_gpu.store import SavedRun, Store
 from valor_gpu.web import errands
@@ -56,7 +56,7 @@ def test_tests_stand_on_the_page_and_are_kept(tmp_path: Path, ids: list[str], mo
         asked.append((first.id, second.id))
         return coco_comparison(CLASSES, notes=["version: 1.0 and 1.1"])
 
-    monkeypatch.setattr(comparisons, "compare", compare)
+    monkeypatch.setattr(comparing, "compare", compare)
     site = client(tmp_path / "s.sqlite")
     found = waited(site, address(ids[:2]))
     words = text_of(found)
@@ -75,7 +75,7 @@ def test_a_page_does_not_wait_for_tests(tmp_path: Path, ids: list[str], monkeypa
         assert go.wait(30)
         return coco_comparison(CLASSES)
 
-    monkeypatch.setattr(comparisons, "compare", compare)
+    monkeypatch.setattr(comparing, "compare", compare)
     monkeypatch.setattr(errands, "PATIENCE", 0.02)
     site = client(tmp_path / "s.sqlite")
     found = site.get(address(ids))
@@ -93,7 +93,7 @@ def test_a_page_says_why_there_is_no_test(tmp_path: Path, ids: list[str], monkey
     def compare(first: Any, second: Any) -> Any:
         raise InputError("this run keeps no state: save it again with --store")
 
-    monkeypatch.setattr(comparisons, "compare", compare)
+    monkeypatch.setattr(comparing, "compare", compare)
     words = text_of(waited(client(tmp_path / "s.sqlite"), address(ids[:3])))
     assert "No test of B, C: this run keeps no state: save it again with --store." in words
     assert "AP 0.500 0.600 +0.100" in words
@@ -103,5 +103,5 @@ def test_another_error_is_one_of_the_server(tmp_path: Path, ids: list[str], monk
     def compare(first: Any, second: Any) -> Any:
         raise ZeroDivisionError("a fault")
 
-    monkeypatch.setattr(comparisons, "compare", compare)
+    monkeypatch.setattr(comparing, "compare", compare)
     assert client(tmp_path / "s.sqlite").get(address(ids[:2])).status_code == 500

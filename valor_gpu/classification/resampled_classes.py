@@ -27,6 +27,7 @@ SAMPLEWISE = (
 )
 NO_PAIRS = "counts of classes do not say which class was taken for which: keep_rows=True keeps that"
 NO_LABELS = "counts of labels do not say which labels are of one row: keep_rows=True keeps that"
+SAMPLES = "compare_accuracy takes what multidim_average='samplewise' computes of both models"
 
 NO_LABELS_OF_PAIRS = (
     "counts of labels do not say which labels are of one row: it takes a metric for each label, of one column"
@@ -182,7 +183,7 @@ def resampled_matches(state: MatchCounts) -> ResampledCounts:
         value = float(cells[0, 0] / rows) if rows else math.nan
         return {"ExactMatch": value, "matched": float(cells[0, 0])}
 
-    return ResampledCounts(table, numbers, proportions={"ExactMatch": (hits, rows)})
+    return ResampledCounts(table, numbers, proportions={"ExactMatch": (hits, rows)}, keeps=SAMPLES)
 
 
 def refused_sums(name: str) -> ResampledCounts:

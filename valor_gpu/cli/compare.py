@@ -7,7 +7,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.compare_options import add_choice_options, check_options, choices_of
@@ -29,14 +29,14 @@ from valor_gpu.cli.options import (
     paths_of,
     reports,
 )
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.comparison import ComparisonResult
     from valor_gpu.comparison.comparisons import Comparisons
     from valor_gpu.comparison.sides import Side
     from valor_gpu.gates.decisions import Decision
-    from valor_gpu.store import Store
+    from valor_gpu.store import Run, Store
 
 
 def add_options(compare: argparse.ArgumentParser) -> None:
@@ -75,15 +75,15 @@ def run(options: argparse.Namespace) -> int:
         from valor_gpu.stats import compare
 
         progress.step("reading the models")
-        sides = dict(_sides(options, stack))
+        models = dict(_models(options, stack))
         progress.step("comparing")
-        found = compare(sides, **choices_of(options, list(sides.values())))
+        found = compare(models, **choices_of(options, list(models.values())))
         numbers, reason = subject_of(found)
         decisions = decisions_of(options, numbers, reason)
         progress.step("writing")
         seconds = time.monotonic() - start
         wrote = write_summaries(options, decisions, numbers, seconds, lambda: _markdown(found, decisions))
-        wrote += _write(options, sides, found, decisions)
+        wrote += _write(options, list(models), found, decisions)
     if reports(options) and not is_standard_output_of(options, "markdown"):
         print(_text(found), *(f"wrote {path}" for path in wrote), sep="\n")
     return say_failed(options, [each for each in decisions if each.failed])
@@ -113,8 +113,8 @@ def _files(options: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
     yield "--store", options.store
 
 
-def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[tuple[str, Side]]:
-    """Names of the models and what they are.
+def _models(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[tuple[str, Side | Run]]:
+    """Names of the models and what they are: runs of texts, or sides.
 
     Raises:
         InputError: a name comes twice, or a model is neither a file nor a run.
@@ -122,23 +122,10 @@ def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator
     store = None if options.store is None else stack.enter_context(_opened(options.store))
     given = [_given(store, model) for model in options.models]
     names = [name for name, _ in given] if options.names is None else _names(options)
+    from valor_gpu.comparison.sides import side_of, text_run
+
     for name, (_, each) in zip(_distinct(names, options.models), given):
-        yield name, _side(name, each)
-
-
-def _side(name: str, given: Any) -> Side:
-    from valor_gpu.comparison.sides import side_of
-    from valor_gpu.store import Run
-
-    try:
-        return side_of(given, name)
-    except InputTypeError:
-        if not isinstance(given, Run):
-            raise
-    raise InputError(
-        f"MODEL must be a run of detection, segmentation or classification but {name} is an evaluation of texts:"
-        " valor-gpu eval compare RUN BASELINE compares two of these"
-    )
+        yield name, text_run(each) or side_of(each, name)
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -192,7 +179,7 @@ def _given(store: Store | None, model: str) -> tuple[str, Any]:
 
 def _write(
     options: argparse.Namespace,
-    sides: Mapping[str, Side],
+    names: Sequence[str],
     found: ComparisonResult | Comparisons,
     decisions: Sequence[Decision],
 ) -> list[str]:
@@ -206,14 +193,14 @@ def _write(
     if options.json is not None:
         from valor_gpu.report.files import write_json
 
-        write_json(options.json, _document(options, sides, found, decisions))
+        write_json(options.json, _document(options, names, found, decisions))
         written.append(str(options.json))
     return written
 
 
 def _document(
     options: argparse.Namespace,
-    sides: Mapping[str, Side],
+    names: Sequence[str],
     found: ComparisonResult | Comparisons,
     decisions: Sequence[Decision],
 ) -> dict[str, Any]:
@@ -222,7 +209,7 @@ def _document(
     from valor_gpu.result import Result
 
     models = []
-    for name, model in zip(sides, options.models):
+    for name, model in zip(names, options.models):
         size, digest = sha256_of(model) if os.path.isfile(model) else (None, None)
         models.append({"name": name, "given": model, "bytes": size, "sha256": digest})
     gates = [each.to_dict() for each in decisions]

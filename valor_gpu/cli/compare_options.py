@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.cli.clusters import check_cluster_file, of_ids
 from valor_gpu.cli.options import input_path, integer, replicates, score
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, edges_by_column
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.comparison.sides import Side
+    from valor_gpu.store import Run
 
 _GIVEN = (
     "replicates", "permutations", "confidence", "seed", "adjust", "smallest_difference", "power", "baseline",
@@ -38,6 +40,9 @@ def add_choice_options(compare: argparse.ArgumentParser) -> None:
     add("--cluster-file", type=input_path, metavar="FILE",
         help="CSV with the columns image and cluster, one line per image, or of rows the column cluster, one line per"
         " row in their order: those of a cluster, such as a video or a patient, are drawn as a whole")  # fmt: skip
+    add("--cluster-column", metavar="COLUMN",
+        help="of runs of texts: column of their data, such as a document, whose rows of one value are drawn and swapped"
+        " together")  # fmt: skip
     add_slice_options(compare)
 
 
@@ -50,24 +55,48 @@ def _permutations(text: str) -> int:
 def check_options(options: argparse.Namespace) -> None:
     """Raises for options that do not go together, and for files that are none, before any work."""
     check_slice_options(options)
+    if options.cluster_column is not None and options.cluster_file is not None:
+        raise InputError("--cluster-column and --cluster-file must not both be given")
     check_cluster_file(options.cluster_file)
 
 
-def choices_of(options: argparse.Namespace, sides: Sequence[Side]) -> dict[str, Any]:
+def choices_of(options: argparse.Namespace, models: Sequence[Side | Run]) -> dict[str, Any]:
     """Returns the arguments of ``compare`` that the options give.
 
     Args:
         options: of the command.
-        sides: the models, whose ids name the clusters.
+        models: runs of texts, or sides, whose ids name the clusters.
+
+    Raises:
+        InputError: clusters are given in a way that is not of such models.
     """
     found = {name: getattr(options, name) for name in _GIVEN if getattr(options, name) is not None}
     if options.observed_power:
         found["observed_power"] = True
     if options.cluster_file is not None:
-        found["clusters"] = _clusters(options.cluster_file, sides[0].state.identities().ids)
+        found["clusters"] = _clusters(options.cluster_file, _side_of(models).state.identities().ids)
+    if options.cluster_column is not None:
+        _check_texts(models)
+        found["clusters"] = options.cluster_column
     if options.by is not None:
         found |= {"by": edges_by_column(options), "table": options.images_table}
     return found
+
+
+def _side_of(models: Sequence[Side | Run]) -> Side:
+    from valor_gpu.comparison.sides import Side
+
+    found = models[0]
+    if not isinstance(found, Side):
+        raise InputError("--cluster-file must be left out with runs of texts: --cluster-column names their column")
+    return found
+
+
+def _check_texts(models: Sequence[Side | Run]) -> None:
+    from valor_gpu.comparison.sides import Side
+
+    if isinstance(models[0], Side):
+        raise InputError("--cluster-column must be left out with models of images and rows: use --cluster-file")
 
 
 def _clusters(path: str, ids: Sequence[Any] | None) -> Mapping[Any, str] | Sequence[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.compare import compare
+    from valor_gpu.comparison.comparing import compare
     from valor_gpu.comparison.comparison_result import ComparisonResult
     from valor_gpu.comparison.comparisons import Comparisons
 
@@ -18,6 +18,6 @@ __getattr__, __dir__ = lazy_names(
     {
         "ComparisonResult": "valor_gpu.comparison.comparison_result",
         "Comparisons": "valor_gpu.comparison.comparisons",
-        "compare": "valor_gpu.comparison.compare",
+        "compare": "valor_gpu.comparison.comparing",
     },
 )

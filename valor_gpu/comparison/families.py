@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 
@@ -71,6 +72,22 @@ def adjusted(pairs: Sequence[Numbers], adjust: str) -> list[dict[Path, float]]:
         for (place, path), p_value in zip(members, p_values):
             found[place][path] = p_value
     return found
+
+
+def other_tests(pairs: Sequence[Numbers]) -> list[str]:
+    """Returns the names of the tests, beside the bootstrap, of numbers that are tested together with others.
+
+    Args:
+        pairs: numbers of each pair.
+    """
+    sizes = Counter(family_of(path) for numbers in pairs for path in numbers)
+    found = {
+        each.test: None
+        for numbers in pairs
+        for path, each in numbers.items()
+        if sizes[family_of(path)] > 1 and each.test != "bootstrap"
+    }
+    return list(found)
 
 
 def adjust_p_values(p_values: Sequence[float], adjust: str) -> list[float]:

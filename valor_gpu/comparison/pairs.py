@@ -79,19 +79,22 @@ def _drawing(choices: Choices) -> Callable[[Side, Codes], Replicated]:
 
 def _pair(both: tuple[Side, Side], pairing: Pairing, choices: Choices, drawn: tuple[Replicated, ...]) -> Pair:
     single = {name for side in both for name in single_numbers(side.result.values)}
-    values = _known(both[0].values, single, drawn[0]), _known(both[1].values, single, drawn[1])
-    of = values, (both[0].state, both[1].state), pairing
+    refused = {name for side in both for name in side.state.refused()}
+    values = [_known(side.values, single, refused, each) for side, each in zip(both, drawn)]
+    of = (values[0], values[1]), (both[0].state, both[1].state), pairing
     numbers = paired_numbers(*of, choices.bootstrap, (drawn[0], drawn[1]))
     p_values = permuted(*of, numbers, choices.permutations, choices.bootstrap.seed)
     return Pair(both, pairing, {name: replace(each, p_permutation=p_values[name]) for name, each in numbers.items()})
 
 
-def _known(values: Mapping[str, float], single: Collection[str], drawn: Replicated) -> dict[str, float]:
-    """Numbers that stand alone, and those of mappings and arrays of which replicates have some."""
-    sampled = {name for kind in drawn.kinds.values() for name in kind}
+def _known(
+    values: Mapping[str, float], single: Collection[str], refused: Collection[str], drawn: Replicated
+) -> dict[str, float]:
+    """Numbers that replicates have, or refuse with a reason, and all numbers of mappings of which they have some."""
+    sampled = {name for kind in drawn.kinds.values() for name in kind}.union(refused)
     held = {name.partition("/")[0] for name in sampled if "/" in name}
     return {
         name: value
         for name, value in values.items()
-        if name in sampled or (name in single and ("/" not in name or name.partition("/")[0] in held))
+        if not sampled or name in sampled or (name in single and "/" in name and name.partition("/")[0] in held)
     }

@@ -16,8 +16,8 @@ def check_protocols(first: Signature, second: Signature) -> list[str]:
         InputError: a choice of the signatures differs.
 
     Example:
-        >>> check_protocols(Signature({"metric": "mAP", "version": "0.2.0"}), Signature({"metric": "mAP"}))
-        ['version: 0.2.0 and none']
+        >>> check_protocols(*(Signature({"metric": "mAP", "version": version}) for version in ("0.2.0", "0.3.0")))
+        ['version: 0.2.0 and 0.3.0']
     """
     notes = []
     for name in dict.fromkeys((*first, *second)):

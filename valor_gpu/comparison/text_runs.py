@@ -80,9 +80,8 @@ def compare_text_runs(
 def _run_of(name: str, model: Any) -> Run:
     run = text_run(model)
     if run is None:
-        raise InputTypeError(
-            f"{name} must be a run of texts, as another model is, or its result but is {type(model).__name__}"
-        )
+        kind = type(model.result if isinstance(model, Side) else model).__name__
+        raise InputTypeError(f"{name} must be a run of texts, as another model is, or its result but is {kind}")
     return run
 
 

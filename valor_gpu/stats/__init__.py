@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.compare import compare
+    from valor_gpu.comparison.comparing import compare
     from valor_gpu.stats.agreement import Agreement, weighted_kappa
     from valor_gpu.stats.auroc import AreaEstimate, compare_auroc, delong
     from valor_gpu.stats.comparisons import (
@@ -62,7 +62,7 @@ __getattr__, __dir__ = lazy_names(
         "adjust_benjamini_yekutieli": "valor_gpu.stats.comparisons",
         "adjust_holm": "valor_gpu.stats.comparisons",
         "adjust_max_t": "valor_gpu.stats.comparisons",
-        "compare": "valor_gpu.comparison.compare",
+        "compare": "valor_gpu.comparison.comparing",
         "compare_accuracy": "valor_gpu.stats.mcnemar",
         "compare_auroc": "valor_gpu.stats.auroc",
         "compare_paired": "valor_gpu.stats.paired",

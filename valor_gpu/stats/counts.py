@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Floats, Resampled, counts_alone
-from valor_gpu.stats.units import Units
+
+if TYPE_CHECKING:
+    from valor_gpu.stats.units import Units
 
 Counts = NDArray[np.int64]
 Proportions = Mapping[str, tuple[int, int]]

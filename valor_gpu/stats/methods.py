@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_choice
 from valor_gpu.stats.intervals import Interval
-from valor_gpu.stats.paired import bca_interval
 from valor_gpu.stats.proportions import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -186,6 +185,8 @@ def _unusable(values: Floats, what: str) -> str:
 def _ends(method: str, estimate: float, kept: Floats, sample: Replicates, confidence: float) -> tuple[float, float]:
     deleted = usable_deleted(sample)
     if method == "bca" and len(deleted):
+        from valor_gpu.stats.paired import bca_interval
+
         return bca_interval(estimate, np.sort(kept), deleted - deleted.mean(), confidence)
     values = used_replicates(method, sample)
     kept = values[~np.isnan(values)]

@@ -177,8 +177,12 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
     interval = number.interval
     if not math.isnan(test.low):
         interval = replace(interval, low=test.low, high=test.high, standard_error=test.standard_error, reason="")
+    elif test.reason and not interval.reason:
+        interval = Interval(lost=interval.lost, reason=test.reason)
     statistic = math.copysign(normal_deviate(test.p_value), number.difference)
-    return replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null, statistic=statistic)
+    spread = test.standard_error if test.standard_error > 0 else number.spread
+    named = {"test": test.test, "null": test.null}
+    return replace(number, interval=interval, p_value=test.p_value, statistic=statistic, spread=spread, **named)
 
 
 def _freedom(units: int, replicates: int) -> float:

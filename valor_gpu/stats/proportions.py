@@ -8,7 +8,6 @@ from statistics import NormalDist
 
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError
-from valor_gpu.stats.distributions import exact_ends
 
 
 @dataclass(frozen=True)
@@ -80,6 +79,8 @@ def pass_rate(
     if method == "clopper_pearson":
         if effective is not None:
             raise InputError(f"effective must be None with method 'clopper_pearson' but got {effective}")
+        from valor_gpu.stats.distributions import exact_ends
+
         return Proportion(successes / n, *exact_ends(successes, n, confidence), successes, n, confidence)
     trials = float(n)
     if effective is not None:

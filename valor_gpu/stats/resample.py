@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.forecast import Forecast
 from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
 from valor_gpu.stats.methods import (
     ANALYTIC,
@@ -28,9 +27,11 @@ from valor_gpu.stats.methods import (
     interval_by,
     too_few_units,
 )
-from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.proportions import pass_rate
-from valor_gpu.stats.units import Pairing, Units
+
+if TYPE_CHECKING:
+    from valor_gpu.stats.paired_test import PairedTest
+    from valor_gpu.stats.units import Pairing, Units
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -365,6 +366,8 @@ def refusing(reason: str) -> Callable[[], Resampled]:
 
 def collected(state: Resampled, draws: Draws) -> dict[str, Floats]:
     """Computes the numbers of all replicates, portion by portion; says how long it takes if that is long."""
+    from valor_gpu.stats.forecast import Forecast
+
     forecast, parts = Forecast(draws.kind, draws.count, f"{state.units:,} {state.unit}"), []
     forecast.memory(state.portion_bytes())
     for part in _portions(draws, state.chunk):

@@ -17,6 +17,7 @@ from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.resample import Resampled, Shared
+from valor_gpu.stats.sign_flips import MOST_UNITS, sign_flips, units_of
 from valor_gpu.stats.trials import Trials, tests_of_trials
 from valor_gpu.stats.units import Pairing, Units
 from valor_gpu.stats.weighted_sums import weighted_sums
@@ -200,11 +201,28 @@ class RowSample(Resampled):
         return found
 
     def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> dict[str, PairedTest]:
-        """Returns the tests of McNemar of means of rows whose scores are all 0 or 1."""
+        """Returns the tests of McNemar of means of scores that are all 0 or 1, and of sign flips of other means.
+
+        Signs are flipped of few rows, or clusters, see :data:`valor_gpu.stats.sign_flips.MOST_UNITS`.
+        """
         if not isinstance(other, RowSample):
             return {}
-        found = tests_of_trials(self._trials(), other._trials(), pairing, confidence)
+        found = self._sign_flips(other, pairing, confidence)
+        found |= tests_of_trials(self._trials(), other._trials(), pairing, confidence)
         return {name: _scaled(test, self._scale) for name, test in found.items()}
+
+    def _sign_flips(self, other: RowSample, pairing: Pairing, confidence: float) -> dict[str, PairedTest]:
+        """Tests of the means whose rows are the same in both states."""
+        found: dict[str, PairedTest] = {}
+        for name, given in self._given[0].items() if pairing.drawn <= MOST_UNITS else ():
+            if name not in other._given[0]:
+                continue
+            mine = units_of(given[self._order], pairing.codes[0], pairing.drawn)
+            its = units_of(other._given[0][name][other._order], pairing.codes[1], pairing.drawn)
+            if np.array_equal(mine.rows, its.rows):
+                test = sign_flips(its.less(mine), mine.rows, confidence)
+                found |= {} if test is None else {name: test}
+        return found
 
     def _trials(self) -> dict[str, Trials]:
         found = {}

@@ -61,7 +61,7 @@ def _errand(studio: Studio, baseline: Run, run: Run, marks: Mapping[str, Mark]) 
 
 def _work(baseline: Run, run: Run) -> Callable[[], Any]:
     def work() -> Any:
-        from valor_gpu.comparison.compare import compare
+        from valor_gpu.comparison.comparing import compare
 
         return compare(baseline, run)
 

@@ -9,7 +9,7 @@ from valor_gpu.comparison.built import built
 from valor_gpu.comparison.choices import Choices
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparisons import Comparisons
-from valor_gpu.comparison.families import SLICES, Path, adjusted, path_of
+from valor_gpu.comparison.families import SLICES, Path, adjusted, other_tests, path_of
 from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
 from valor_gpu.comparison.sides import Side, side_of, text_run
@@ -47,6 +47,10 @@ def compare(
 
     A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
     and counted as ``left_out_of_<number>``.
+
+    Some numbers have a test of their own in place of the bootstrap, with the interval of that test: areas under the ROC
+    curve that of DeLong, accuracies and other shares of rows that of McNemar, and means of at most 200 rows, or
+    clusters, the test of sign flips, which is exact up to 16 of them: the bootstrap alarms too often on few rows.
 
     Args:
         first: the model that is there: a result of this process, a metric, an evaluation, the path of a state file, or
@@ -168,8 +172,12 @@ def _results(
             drawn_of[name] = sliced_pairs[0].pairing.drawn
             for mine, pair in zip(found, sliced_pairs):
                 mine |= {(SLICES, name, number): each for number, each in pair.numbers.items() if "/" not in number}
+    others = other_tests(found) if choices.adjust == "max_t" else []
+    more = (
+        [f"p_adjusted of {', '.join(others)}: their normal deviates against maxima of the bootstrap"] if others else []
+    )
     return [
-        built(pair.sides, numbers, p_values, pair.pairing, choices, noted, drawn_of)
+        built(pair.sides, numbers, p_values, pair.pairing, choices, [*noted, *more], drawn_of)
         for pair, numbers, p_values, noted in zip(whole, found, adjusted(found, choices.adjust), notes)
     ]
 
