@@ -13,6 +13,7 @@ import pytest
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.stats import draws as module
+from valor_gpu.stats import draws
 from valor_gpu.stats.draws import KINDS, Draws, philox
 from valor_gpu.stats.weighted_sums import _weighted_defined, weighted_sums
 
@@ -204,7 +205,7 @@ def test_a_swap_draws_one_unit_of_each_pair_by_a_bit_of_the_words(pairs: int) ->
     for column in range(5):
         words: list[int] = []
         for block in range(-(-pairs // 128)):
-            words += philox(np.array([block, 0, 3 + column, KINDS.index("swap")], np.uint32), 9).tolist()
+            words += philox(np.array([block, 0, 3 + column, 4], np.uint32), 9).tolist()
         bits = [words[pair // 32] >> pair % 32 & 1 for pair in range(pairs)]
         assert found[:, column].tolist() == [1 - bit for bit in bits] + bits
 
@@ -227,3 +228,8 @@ def test_a_swap_takes_each_unit_of_a_pair_as_often() -> None:
 def test_units_to_swap_come_in_pairs() -> None:
     with pytest.raises(InputError, match="units to swap must come in pairs but there are 3"):
         Draws(3, 1, kind="swap")
+
+
+def test_streams_of_the_generator_stay_what_stored_numbers_were_drawn_with() -> None:
+    assert draws._STREAMS == {"multinomial": 0, "half": 1, "delete": 2, "swap": 4}
+    assert draws.SPLITS not in draws._STREAMS.values() and draws.SPLITS == 3

@@ -19,7 +19,7 @@ from valor_gpu.analysis.thresholds import NOTHING, Purpose
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, Signature
-from valor_gpu.stats.draws import KINDS, philox
+from valor_gpu.stats.draws import SPLITS, philox
 
 if TYPE_CHECKING:
     from valor_gpu.analysis.detection import DetectionAnalysis
@@ -85,7 +85,7 @@ def chosen_images(images: int, fraction: float, seed: int) -> NDArray[np.bool_]:
     if not 0 < number < images:
         raise InputError(f"split must leave images on both sides but {fraction} of {images} images are {number}")
     counter = np.zeros((images, 4), np.uint32)
-    counter[:, 0], counter[:, 3] = np.arange(images), len(KINDS)  # apart from the draws of replicates
+    counter[:, 0], counter[:, 3] = np.arange(images), SPLITS
     words = philox(counter, seed).astype(np.uint64)
     ranks = np.argsort(words[:, 0] << np.uint64(32) | words[:, 1], kind="stable")
     found = np.zeros(images, np.bool_)

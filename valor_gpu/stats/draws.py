@@ -23,6 +23,9 @@ from valor_gpu.stats._draws_cpu import draw_cells, draw_weights
 KINDS = ("multinomial", "half", "delete", "swap")
 """Draws with replacement; half of the units without; all units but a share (the jackknife of groups); one unit of each
 pair, where unit d of one model and unit d of another, which stand behind them, are pair d."""
+_STREAMS = {"multinomial": 0, "half": 1, "delete": 2, "swap": 4}
+SPLITS = 3
+"""Kind in the counters of draws that split units in two once, which are no replicates."""
 
 _MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -143,7 +146,7 @@ class Draws:
     def _words(self, blocks: int, replicate: int, attempt: int = 0) -> NDArray[np.uint32]:
         counter = np.empty((blocks, 4), np.uint32)
         counter[:, 0], counter[:, 1] = np.arange(blocks), attempt
-        counter[:, 2], counter[:, 3] = replicate, KINDS.index(self.kind)
+        counter[:, 2], counter[:, 3] = replicate, _STREAMS[self.kind]
         return philox(counter, self.seed).reshape(-1)
 
     def _bincounts(self) -> NDArray[np.int64]:
@@ -192,7 +195,7 @@ class Draws:
         blocks = -(-pairs // _BITS)
         counter = np.zeros((self.count, blocks, 4), np.uint32)
         counter[..., 0], counter[..., 2] = np.arange(blocks), self.first + np.arange(self.count)[:, None]
-        counter[..., 3] = KINDS.index("swap")
+        counter[..., 3] = _STREAMS["swap"]
         octets = philox(counter, self.seed).astype("<u4").reshape(self.count, 4 * blocks).view(np.uint8)
         bits = np.unpackbits(octets, axis=1, count=pairs, bitorder="little").T
         return np.concatenate((1 - bits, bits))
