@@ -145,7 +145,11 @@ def test_three_models(states: dict[str, str], tmp_path: Path, capsys: pytest.Cap
     assert found["comparisons"] == json.loads(json.dumps(expected.to_dict()))
     assert (tmp_path / "out.html").read_text().count('<section class="stack" id="pair-') == 3
     text = (tmp_path / "out.md").read_text()
-    assert text.startswith("### 3 pairs of models: ❌ 1 of 2 gates failed\n") and text.count("\n#### <code>") == 3
+    assert (
+        text.startswith("### 3 pairs of models: ❌ 1 of 2 gates failed\n")
+        and text.count("\n#### <code>") == 3
+        and text.count("\n- <code>") == 3
+    )
     assert main([*three, "--names", "a,b,c", "--baseline", "b", "--json", "-"]) == OK
     assert list(strict(capsys.readouterr().out)["comparisons"]) == ["a vs b", "c vs b"]
 
@@ -213,13 +217,47 @@ def test_runs_of_a_store(states: dict[str, str], tmp_path: Path, capsys: pytest.
     assert f"MODEL must be a run of {store} or a state file but 'worst model' is neither; did you mean" in said
 
 
-def test_evaluations_of_texts_have_a_command_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluations_of_texts(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = [f"d{row // 3}" for row in range(12)]
     with Store(tmp_path / "runs.sqlite") as store:
+        for name, gain in (("old", 0.0), ("new", 0.4), ("mid", 0.2)):
+            scores = [gain + row % 4 / 10 + row % 3 * gain / 9 for row in range(12)]
+            make_run(store, ["f1_score"], make_rows(12, document=document), make_scores("f1_score", scores), name)
+        expected = compare({"old": store.run("old"), "new": store.run("new")}, replicates=50, clusters="document")
+    two = ["compare", "old", "new", "--replicates", "50", "--store", f"{tmp_path}/runs.sqlite"]
+    page = tmp_path / "page.html"
+    assert main([*two, "--cluster-column", "document", "--report", str(page)]) == OK
+    assert capsys.readouterr().out == f"{expected}\nwrote {page}\n"
+    assert "mean_f1_score" in page.read_text(encoding="utf-8")
+    assert main([*two, "--fail-if", "delta_mean_f1_score > 0.1", "--quiet"]) == FAILURE
+    assert main(["compare", "mid", *two[1:], "--baseline", "old", "--json", "-"]) == OK
+    assert list(strict(capsys.readouterr().out)["comparisons"]) == ["mid vs old", "new vs old"]
+
+
+def test_options_of_texts_and_of_other_models(
+    states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clusters = tmp_path / "clusters.csv"
+    clusters.write_text("cluster\na\nb\nc\n")
+    store_file = f"{tmp_path}/runs.sqlite"
+    with Store(store_file) as store:
         for name in ("new", "old"):
             make_run(store, ["f1_score"], make_rows(3), make_scores("f1_score", (1, 0.5, 0)), name)
-    assert main(["compare", "old", "new", *FAST, "--store", f"{tmp_path}/runs.sqlite", "--quiet"]) == BAD_INPUT
-    said = capsys.readouterr().err
-    assert "but old is an evaluation of texts: valor-gpu eval compare RUN BASELINE compares two of these" in said
+    texts = ["compare", "old", "new", *FAST, "--store", store_file, "--quiet"]
+    vision = [*pair(states, "old", "worse"), "--quiet"]
+    for command, message in (
+        (["compare", "old", states["worse"], *FAST, "--store", store_file, "--quiet"],
+         "MODEL must be an evaluation of texts, as old is, but worse is another kind of run or file"),
+        ([*texts, "--cluster-file", str(clusters)],
+         "--cluster-file must be left out of runs of texts: --cluster-column names their clusters"),
+        ([*texts, "--cluster-column", "document"], "cluster_column must be"),
+        ([*texts, "--by", "topic"], "by must be None where runs of texts are compared"),
+        ([*vision, "--cluster-column", "video"], "--cluster-column must be left out where models are no runs of texts"),
+        ([*vision, "--cluster-column", "video", "--cluster-file", str(clusters)],
+         "--cluster-column must be without --cluster-file"),
+    ):  # fmt: skip
+        assert main(command) == BAD_INPUT
+        assert message in capsys.readouterr().err
 
 
 def test_slices(states: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,14 +29,14 @@ from valor_gpu.cli.options import (
     paths_of,
     reports,
 )
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.comparison import ComparisonResult
     from valor_gpu.comparison.comparisons import Comparisons
     from valor_gpu.comparison.sides import Side
     from valor_gpu.gates.decisions import Decision
-    from valor_gpu.store import Store
+    from valor_gpu.store import Run, Store
 
 
 def add_options(compare: argparse.ArgumentParser) -> None:
@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
         progress.step("reading the models")
         sides = dict(_sides(options, stack))
+        _check_kinds(sides)
         progress.step("comparing")
         found = compare(sides, **choices_of(options, list(sides.values())))
         numbers, reason = subject_of(found)
@@ -113,8 +114,8 @@ def _files(options: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
     yield "--store", options.store
 
 
-def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[tuple[str, Side]]:
-    """Names of the models and what they are.
+def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator[tuple[str, Side | Run]]:
+    """Names of the models and what they are: sides, or runs of texts.
 
     Raises:
         InputError: a name comes twice, or a model is neither a file nor a run.
@@ -126,19 +127,23 @@ def _sides(options: argparse.Namespace, stack: contextlib.ExitStack) -> Iterator
         yield name, _side(name, each)
 
 
-def _side(name: str, given: Any) -> Side:
-    from valor_gpu.comparison.sides import side_of
+def _side(name: str, given: Any) -> Side | Run:
+    from valor_gpu.comparison.sides import side_of, text_run
+
+    run = text_run(given)
+    return side_of(given, name) if run is None else run
+
+
+def _check_kinds(sides: Mapping[str, Side | Run]) -> None:
+    """Raises where evaluations of texts are among other models."""
     from valor_gpu.store import Run
 
-    try:
-        return side_of(given, name)
-    except InputTypeError:
-        if not isinstance(given, Run):
-            raise
-    raise InputError(
-        f"MODEL must be a run of detection, segmentation or classification but {name} is an evaluation of texts:"
-        " valor-gpu eval compare RUN BASELINE compares two of these"
-    )
+    texts = [name for name, side in sides.items() if isinstance(side, Run)]
+    others = [name for name in sides if name not in texts]
+    if texts and others:
+        raise InputError(
+            f"MODEL must be an evaluation of texts, as {texts[0]} is, but {others[0]} is another kind of run or file"
+        )
 
 
 def _names(options: argparse.Namespace) -> list[str]:
@@ -192,7 +197,7 @@ def _given(store: Store | None, model: str) -> tuple[str, Any]:
 
 def _write(
     options: argparse.Namespace,
-    sides: Mapping[str, Side],
+    sides: Mapping[str, Side | Run],
     found: ComparisonResult | Comparisons,
     decisions: Sequence[Decision],
 ) -> list[str]:
@@ -213,7 +218,7 @@ def _write(
 
 def _document(
     options: argparse.Namespace,
-    sides: Mapping[str, Side],
+    sides: Mapping[str, Side | Run],
     found: ComparisonResult | Comparisons,
     decisions: Sequence[Decision],
 ) -> dict[str, Any]:
@@ -238,20 +243,7 @@ def _text(found: ComparisonResult | Comparisons) -> str:
 
 def _markdown(found: ComparisonResult | Comparisons, decisions: Sequence[Decision]) -> str:
     """The gates and the numbers as Markdown; of several models one pair after the other."""
-    from valor_gpu.comparison.comparison_markdown import markdown
-    from valor_gpu.gates.markdown import LIMIT, markdown_summary
+    from valor_gpu.comparison.comparison_markdown import markdown, markdown_of_pairs
     from valor_gpu.result import Result
 
-    if isinstance(found, Result):
-        return markdown(found, decisions)
-    gates = markdown_summary(f"{len(found)} pairs of models", decisions)
-    left = (LIMIT - len(gates.encode())) // len(found)
-    return "\n".join([gates, *(_markdown_of_pair(name, each, left) for name, each in found.items())])
-
-
-def _markdown_of_pair(name: str, found: ComparisonResult, limit: int) -> str:
-    from valor_gpu.comparison.comparison_markdown import markdown
-    from valor_gpu.gates.markdown import markdown_code
-
-    head = f"#### {markdown_code(name)}\n\n"
-    return head + markdown(found, limit=limit - len(head.encode()) - 1)
+    return markdown(found, decisions) if isinstance(found, Result) else markdown_of_pairs(found, decisions)

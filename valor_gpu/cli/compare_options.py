@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.cli.clusters import check_cluster_file, of_ids
 from valor_gpu.cli.options import input_path, integer, replicates, score
 from valor_gpu.cli.slices import add_slice_options, check_slice_options, edges_by_column
+from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.comparison.sides import Side
+    from valor_gpu.store import Run
 
 _GIVEN = (
     "replicates", "permutations", "confidence", "seed", "adjust", "smallest_difference", "power", "baseline",
@@ -38,6 +40,9 @@ def add_choice_options(compare: argparse.ArgumentParser) -> None:
     add("--cluster-file", type=input_path, metavar="FILE",
         help="CSV with the columns image and cluster, one line per image, or of rows the column cluster, one line per"
         " row in their order: those of a cluster, such as a video or a patient, are drawn as a whole")  # fmt: skip
+    add("--cluster-column", metavar="COLUMN",
+        help="of runs of texts, in place of --cluster-file: column of their data, such as a document: rows of one value"
+        " are drawn and swapped as a whole")  # fmt: skip
     add_slice_options(compare)
 
 
@@ -51,9 +56,11 @@ def check_options(options: argparse.Namespace) -> None:
     """Raises for options that do not go together, and for files that are none, before any work."""
     check_slice_options(options)
     check_cluster_file(options.cluster_file)
+    if options.cluster_file is not None and options.cluster_column is not None:
+        raise InputError("--cluster-column must be without --cluster-file: it is of runs of texts")
 
 
-def choices_of(options: argparse.Namespace, sides: Sequence[Side]) -> dict[str, Any]:
+def choices_of(options: argparse.Namespace, sides: Sequence[Side | Run]) -> dict[str, Any]:
     """Returns the arguments of ``compare`` that the options give.
 
     Args:
@@ -63,8 +70,17 @@ def choices_of(options: argparse.Namespace, sides: Sequence[Side]) -> dict[str, 
     found = {name: getattr(options, name) for name in _GIVEN if getattr(options, name) is not None}
     if options.observed_power:
         found["observed_power"] = True
-    if options.cluster_file is not None:
-        found["clusters"] = _clusters(options.cluster_file, sides[0].state.identities().ids)
+    from valor_gpu.store import Run
+
+    side = sides[0]
+    if isinstance(side, Run):
+        if options.cluster_file is not None:
+            raise InputError("--cluster-file must be left out of runs of texts: --cluster-column names their clusters")
+        found["clusters"] = options.cluster_column
+    elif options.cluster_column is not None:
+        raise InputError("--cluster-column must be left out where models are no runs of texts: give --cluster-file")
+    elif options.cluster_file is not None:
+        found["clusters"] = _clusters(options.cluster_file, side.state.identities().ids)
     if options.by is not None:
         found |= {"by": edges_by_column(options), "table": options.images_table}
     return found
