@@ -21,7 +21,7 @@ def assert_metrics(request: pytest.FixtureRequest) -> Callable[..., None]:
     from valor_gpu import testing
     from valor_gpu.gates.grammar import parse_gate
 
-    # The list of the fixture record_property, whose warning, with the default junit_family, some projects take as error.
+    # Not by the fixture record_property: it warns with the default junit_family, which some projects take as an error.
     properties = request.node.user_properties
 
     def check(result: Result, *gates: str) -> None:
