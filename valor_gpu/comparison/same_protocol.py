@@ -23,7 +23,8 @@ def check_protocols(
         InputError: a choice of the signatures differs.
 
     Example:
-        >>> check_protocols(Signature({"metric": "mAP", "version": "0.1.0"}), Signature({"metric": "mAP", "version": "0.2.0"}))
+        >>> old, new = (Signature({"metric": "mAP", "version": version}) for version in ("0.1.0", "0.2.0"))
+        >>> check_protocols(old, new)
         ['version: 0.1.0 of the first and 0.2.0 of the second']
     """
     notes = []
