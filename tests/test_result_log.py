@@ -164,12 +164,22 @@ def test_fixture_notes_numbers_for_the_report(tmp_path: Path) -> None:
         "def test_good(assert_metrics): assert_metrics(RESULT, 'map >= 0.3', 'map < 0.5')\n"
         "def test_bad(assert_metrics): assert_metrics(RESULT, 'map >= 0.5 and map < 2')\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "valor_gpu.pytest_plugin", "--junit-xml=report.xml"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-W",
+        "error",
+        "-p",
+        "valor_gpu.pytest_plugin",
+        "--junit-xml=r.xml",
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert run.returncode == 1 and "1 failed, 1 passed" in run.stdout, run.stdout + run.stderr
     assert "AssertionError: map >= 0.5 and map < 2 does not hold: it is 0.41" in run.stdout
-    cases = {each.get("name"): each for each in ElementTree.parse(tmp_path / "report.xml").iter("testcase")}
+    cases = {each.get("name"): each for each in ElementTree.parse(tmp_path / "r.xml").iter("testcase")}
     for case in cases.values():
         [noted] = case.iter("property")
         assert (noted.get("name"), noted.get("value")) == ("map", "0.41")

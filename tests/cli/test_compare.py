@@ -145,7 +145,11 @@ def test_three_models(states: dict[str, str], tmp_path: Path, capsys: pytest.Cap
     assert found["comparisons"] == json.loads(json.dumps(expected.to_dict()))
     assert (tmp_path / "out.html").read_text().count('<section class="stack" id="pair-') == 3
     text = (tmp_path / "out.md").read_text()
-    assert text.startswith("### 3 pairs of models: ❌ 1 of 2 gates failed\n") and text.count("\n#### <code>") == 3
+    assert (
+        text.startswith("### 3 pairs of models: ❌ 1 of 2 gates failed\n")
+        and text.count("\n#### <code>") == 3
+        and text.count("\n- <code>") == 3
+    )
     assert main([*three, "--names", "a,b,c", "--baseline", "b", "--json", "-"]) == OK
     assert list(strict(capsys.readouterr().out)["comparisons"]) == ["a vs b", "c vs b"]
 

@@ -280,8 +280,8 @@ def test_numbers_of_one_model_alone_are_noted() -> None:
     first, second = result({"m": rows[0], "old": rows[1]}), result({"m": rows[1], "c/x": rows[0]}, unsampled=())
     found = compare(first, second, replicates=20)
     assert found.signature["notes"] == [
-        "1 numbers are of first alone, such as old",
-        "1 numbers are of second alone, such as c/x",
+        "1 number is of first alone, such as old",
+        "1 number is of second alone, such as c/x",
     ]
     sampled = result({"m": rows[0], "c/x": rows[1]}, unsampled=("c/x",))
     noted = compare(sampled, sampled, replicates=20)
@@ -325,3 +325,14 @@ def test_models_are_checked(given: Any, error: Any, message: str) -> None:
 def test_choices_are_checked(choices: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         compare(model(0.0), model(0.1), **choices)
+
+
+def test_messages_name_the_models() -> None:
+    old, new, other = model(0), model(0.1, seed=1), model(0.2, units=39)
+    with pytest.raises(InputError, match=r"same rows but 40 came to old and 39 to short|missing from short"):
+        compare({"old": old, "new": new, "short": other}, replicates=20)
+    with pytest.raises(InputError, match=r"to the third|missing from the third"):
+        compare(old, new, other, replicates=20)
+    cut = Result({"m": 1.0}, Signature({"metric": "Means", "thresholds": 3}), state=vars(old)["_state"])
+    with pytest.raises(InputError, match="but thresholds is none of old and 3 of odd"):
+        compare({"old": old, "odd": cut}, replicates=20)

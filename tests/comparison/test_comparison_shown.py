@@ -10,7 +10,7 @@ import pytest
 
 from tests.comparison.made import FEW, UNTESTED, Number, coco_comparison, comparison
 from tests.html_pages import Page
-from valor_gpu.comparison.comparison_markdown import markdown
+from valor_gpu.comparison.comparison_markdown import markdown, markdown_of_pairs
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparison_text import answer
 from valor_gpu.comparison.comparisons import Comparisons
@@ -35,7 +35,7 @@ ODD = ["<script>alert(1)</script>", "חתול\u202eevil", "[x](javascript:y) @te
 
 def test_the_first_line_is_the_answer() -> None:
     result = coco_comparison(CLASSES)
-    line = "map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes differ"
+    line = "map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 tested classes differ"
     assert str(result).splitlines()[0] == line == answer(result)
     assert repr(result) == f"ComparisonResult({line})"
 
@@ -48,11 +48,11 @@ def test_text_of_coco_is_short_and_says_all() -> None:
     assert lines[3].split() == ["map", "0.340", "0.346", "+0.006", "0.001", "to", "0.011", "0.021", "0.030", "0.007"]
     assert all(len(line) == len(lines[2]) for line in lines[3:15])
     assert lines[16] == (
-        "map_per_class: 2 of 3 classes differ: dog -0.040 (-0.045 to -0.035), p < 0.001; cat +0.050 (0.045 to 0.055),"
-        " p 0.0040; 2 not tested: too few images; p adjusted by maxT"
+        "map_per_class: 2 of 3 tested classes differ: dog -0.040 (-0.045 to -0.035), p < 0.001;"
+        " cat +0.050 (0.045 to 0.055), p 0.0040; 2 not tested: too few images; p adjusted by maxT"
     )
     assert lines[17:] == [
-        "these data show a difference of map from 0.007 on, with power 0.8",
+        "these data can show a difference of map of 0.007 or more, with power 0.8",
         "5,000 images, 1,000 replicates, 1,000 permutations (smallest p 0.001), 95% intervals, seed 0",
         "p: bootstrap; null hypothesis: both models have the same expected number",
         "permutation p: null hypothesis: for each unit it does not matter which model a prediction is of",
@@ -87,10 +87,10 @@ def test_large_numbers_have_fewer_decimals() -> None:
 
 
 def test_different_tests_are_named_with_their_numbers() -> None:
-    tests = {"auroc": "delong: both AUROCs are equal", "accuracy": "mcnemar: both err alike"}
+    tests = {"auroc": "delong: both AUROCs are equal", "accuracy": "mcnemar_clusters: both err alike"}
     text = str(comparison({"auroc": Number(0.1), "accuracy": Number(0.1)}, tests=tests))
     assert "p of auroc: DeLong; null hypothesis: both AUROCs are equal" in text
-    assert "p of accuracy: McNemar; null hypothesis: both err alike" in text
+    assert "p of accuracy: McNemar with clusters; null hypothesis: both err alike" in text
 
 
 def test_many_numbers_and_classes_are_counted() -> None:
@@ -101,7 +101,7 @@ def test_many_numbers_and_classes_are_counted() -> None:
     assert len(text.splitlines()) < 25
 
 
-def test_asked_power_and_left_out_rows_are_told() -> None:
+def test_asked_power_and_left_out_rows_are_told(tmp_path: Path) -> None:
     result = comparison({"f1": Number(0.006, p=0.2, detectable=0.01)}, smallest_difference=0.005)
     more = {"units_needed": {"f1": 20_000.0}, "observed_power": {"f1": 0.3456}}
     told = ComparisonResult({**result.values, **more}, result.signature, {"images": 5000, "left_out_of_f1": 3})
@@ -109,6 +109,40 @@ def test_asked_power_and_left_out_rows_are_told() -> None:
     assert "a difference of 0.005 takes 20,000 images" in lines
     assert "power for the difference that was seen: 0.35" in lines
     assert any(line.startswith("5,000 images, 3 left out of f1, 1,000 replicates") for line in lines)
+    for shown in (comparison_report(told), told._repr_html_()):
+        assert "a difference of 0.005 takes 20,000 images" in Page(shown).text.replace("A difference", "a difference")
+    several = Comparisons({"b vs a": told, "c vs a": told})
+    assert "c vs a  a difference of 0.005 takes 20,000 images" in str(several).splitlines()
+    write_comparison(tmp_path / "page.html", several)
+    assert (tmp_path / "page.html").read_text(encoding="utf-8").count("takes 20,000 images") == 2
+
+
+def test_one_number_has_a_table_too() -> None:
+    lines = str(comparison({"f1": Number(0.006, p=0.021, p_permutation=0.03)})).splitlines()
+    assert lines[3].split() == ["f1", "0.340", "0.346", "+0.006", "0.001", "to", "0.011", "0.021", "0.030"]
+
+
+def test_numbers_without_an_interval_say_why() -> None:
+    reasonless = {"f1": Number(0.0, math.nan, math.nan), "ece": Number(0.1, math.nan, math.nan), "iou": Number(0.1)}
+    lines = str(comparison(reasonless | {"mce": Number(0.1, math.nan, math.nan)})).splitlines()
+    assert f"no interval of ece, mce: {FEW}" in lines
+
+
+def test_a_count_of_1_is_singular() -> None:
+    one = comparison({"f1": Number(0.1)})
+    told = ComparisonResult(one.values, one.signature, {"clusters": 1, "images": 60})
+    assert any(line.startswith("1 cluster, 60 images, ") for line in str(told).splitlines())
+
+
+def test_classes_named_by_numbers_have_a_word() -> None:
+    text = str(comparison({"f1": Number(0.1), "f1_per_class/3": Number(0.1, p=0.001), "f1_per_class/cat": Number(0.1)}))
+    assert "differs: class 3 +0.100" in text
+
+
+def test_notes_of_every_pair_are_told() -> None:
+    pairs = {name: comparison({"f1": Number(0.1)}, notes=[f"note of {name}", "of all"]) for name in ("b", "c")}
+    lines = str(Comparisons(pairs)).splitlines()
+    assert [line for line in lines if "note" in line] == ["note: note of b", "note: of all", "note: note of c"]
 
 
 def test_slices_of_the_first_number_are_told() -> None:
@@ -119,9 +153,13 @@ def test_slices_of_the_first_number_are_told() -> None:
     values["p_adjusted"] = {**result.values["p_adjusted"], "slices": slices}
     sliced = ComparisonResult(values, result.signature, result.counts)
     lines = str(sliced).splitlines()
-    assert "f1: 1 of 2 slices differs: weather: rain +0.100, p 0.010" in lines
+    place = lines.index("f1: 1 of 2 slices differs: weather: rain +0.100, p 0.010")
+    assert [line.split()[-3] for line in lines[place + 3 : place + 5]] == ["0.010", "0.40"]
+    assert lines[place + 2].split()[:6] == ["first", "second", "difference", "interval", "adjusted", "p"]
+    assert lines[place + 3].startswith("weather: rain  ") and lines[place + 1] == lines[place + 5] == ""
     assert not any(line.startswith("iou: ") for line in lines) and "classes" not in lines[0]
-    assert "weather: rain" in Page(comparison_report(sliced)).text
+    text = Page(comparison_report(sliced)).text
+    assert "weather: rain" in text and "F1 by slice" in text and "IoU by slice" in text
 
 
 def test_several_models_have_a_line_each() -> None:
@@ -146,6 +184,24 @@ def test_p_values_of_several_models_are_adjusted_ones() -> None:
     assert str(found).splitlines()[0] == "b vs a  f1 +0.100 (0.095 to 0.105), p 0.030"
 
 
+def test_markdown_of_several_models_has_adjusted_p_values_and_the_answers_first() -> None:
+    one = comparison({"f1": Number(0.1, p=0.01)})
+    values = {**one.values, "p_adjusted": {"f1": 0.03}}
+    adjusted = ComparisonResult(values, one.signature, one.counts, intervals=one.intervals)
+    found = Comparisons({"b vs a": adjusted, "c @d vs a": adjusted})
+    lines = markdown_of_pairs(found).splitlines()
+    said = "f1 +0.100 (0.095 to 0.105), p 0.030"
+    answers = [f"- <code>b vs a</code>: {said}", f"- <code>c @d vs a</code>: {said}"]
+    assert lines[:5] == ["### 2 pairs of models", "", *answers, ""]
+    assert lines[5] == f"#### <code>b vs a</code>: {said}"
+    assert sum("| adjusted p |" in line for line in lines) == 2
+    assert not any("0.010" in line for line in lines) and sum(line.startswith("#") for line in lines) == 3
+    short = markdown_of_pairs(
+        Comparisons(dict.fromkeys("ab", coco_comparison({str(i): Number(0.01) for i in range(999)}))), (), 30_000
+    )
+    assert len(short.encode()) <= 30_000 and short.count("more classes") == 2
+
+
 def test_names_of_others_steer_no_terminal() -> None:
     text = str(coco_comparison({name: Number(0.1, p=0.001) for name in ODD}))
     assert "[U+202E]" in text and "␀" in text and "\u202e" not in text
@@ -161,7 +217,7 @@ def decided(result: Any, gates: list[str]) -> list[Decision]:
 def test_markdown_has_the_verdict_first() -> None:
     result = coco_comparison(CLASSES, names=["old", "new"])
     lines = markdown(result).splitlines()
-    assert lines[0] == "### map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes differ"
+    assert lines[0] == "### map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 tested classes differ"
     row = "| <code>map</code> | 0.340 | 0.346 | +0.006 | +0.001 to +0.011 | 0.021 | 0.030 | 0.007 | higher |"
     assert row in lines and any(line.startswith("| number | old | new | difference | 95% ") for line in lines)
     gates = decided(result, ["delta_map < -0.003 and p_map < 0.05", "map < 0.4"])
@@ -229,7 +285,7 @@ def test_texts_of_others_are_escaped_in_pages() -> None:
 def test_a_notebook_shows_the_same_table() -> None:
     parsed = Page(coco_comparison(CLASSES)._repr_html_())
     assert "map 0.340 0.346 +0.006 +0.001 to +0.011 0.021 0.030 0.007 higher" in parsed.text
-    assert "map_per_class: 2 of 3 classes differ" in parsed.text
+    assert "map_per_class: 2 of 3 tested classes differ" in parsed.text
 
 
 def test_a_report_of_several_models_has_a_section_for_each_pair(tmp_path: Path) -> None:
@@ -237,7 +293,9 @@ def test_a_report_of_several_models_has_a_section_for_each_pair(tmp_path: Path) 
     write_comparison(tmp_path / "page.html", found)
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     parsed = Page(page)
-    assert "<i> vs" not in page and parsed.text.count("map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 classes") == 2
+    assert (
+        "<i> vs" not in page and parsed.text.count("map +0.006 (0.001 to 0.011), p 0.021; 2 of 3 tested classes") == 2
+    )
     assert [each["id"] for each in parsed.of("section")] == ["answers", "pair-1", "pair-2"]
     assert page.count(">bat<") == 2
 

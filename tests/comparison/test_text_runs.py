@@ -74,6 +74,18 @@ def test_the_numbers_are_those_of_the_comparison_of_runs(store: Store, column: s
     assert tests["mean_f1_score"].startswith(f"{exact}sign flip: for each unit it does not matter")
     assert tests["word_error_rate"].startswith("swap: ")
     assert found.signature["adjust"] == "holm"
+    notes = found.signature["notes"]
+    assert "p_adjusted is over the metrics, by holm; p is of a metric alone" in notes
+    assert ("p of 10 clusters is of all flips, the smallest 0.002" in notes) == (column is not None)
+
+
+def test_permutations_are_as_many_as_replicates_or_none(store: Store) -> None:
+    old, new = run_of(store, 1, 0), run_of(store, 2, 0.1)
+    assert compare(old, new, replicates=300, permutations=7).signature["permutations"] == 300
+    none = compare(old, new, replicates=300, permutations=0)
+    assert none.signature["permutations"] == 0
+    assert all(map(math.isnan, none.values["p_permutation"].values()))
+    assert not any(map(math.isnan, none.values["p"].values()))
 
 
 def test_three_runs_share_one_adjustment(store: Store) -> None:
@@ -99,8 +111,8 @@ def test_rows_and_metrics_of_one_run_alone_are_noted(store: Store) -> None:
     found = compare(run("abcdx", ["f1_score", "rouge1"]), run("dcbayz", ["f1_score"]), replicates=50)
     assert found.counts == {"rows": 4}
     notes = found.signature["notes"]
-    assert "1 rows are of the first run alone and are left out" in notes
-    assert "2 rows are of the second run alone and are left out" in notes
+    assert "1 row of the first run alone is left out" in notes
+    assert "2 rows of the second run alone are left out" in notes
     assert "of the first run alone: rouge1" in notes
 
 

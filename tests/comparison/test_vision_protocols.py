@@ -110,7 +110,7 @@ def crowded(truth: Any) -> None:
 
 @pytest.mark.parametrize("change", [moved, crowded])
 def test_another_truth_is_an_error_that_names_the_image(change: Any) -> None:
-    with pytest.raises(InputError, match=f"same ground truth but that of {IDS[4]} differs"):
+    with pytest.raises(InputError, match=f"same ground truth but that of image {IDS[4]} differs"):
         compare(evaluation(), evaluation(1, change), replicates=4)
 
 
@@ -199,5 +199,5 @@ def test_a_state_file_keeps_the_hashes_of_ground_truths(tmp_path: Path) -> None:
     first.save_state(tmp_path / "first.npz")
     expected = compare(first, evaluation(1), replicates=4)
     assert repr(compare(tmp_path / "first.npz", evaluation(1), replicates=4).intervals) == repr(expected.intervals)
-    with pytest.raises(InputError, match=f"same ground truth but that of {IDS[4]} differs"):
+    with pytest.raises(InputError, match=f"same ground truth but that of image {IDS[4]} differs"):
         compare(tmp_path / "first.npz", second, replicates=4)

@@ -13,7 +13,6 @@ import pytest
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.stats import draws as module
-from valor_gpu.stats import draws
 from valor_gpu.stats.draws import KINDS, Draws, philox
 from valor_gpu.stats.weighted_sums import _weighted_defined, weighted_sums
 
@@ -231,5 +230,5 @@ def test_units_to_swap_come_in_pairs() -> None:
 
 
 def test_streams_of_the_generator_stay_what_stored_numbers_were_drawn_with() -> None:
-    assert draws._STREAMS == {"multinomial": 0, "half": 1, "delete": 2, "swap": 4}
-    assert draws.SPLITS not in draws._STREAMS.values() and draws.SPLITS == 3
+    assert module._STREAMS == {"multinomial": 0, "half": 1, "delete": 2, "swap": 4}
+    assert module.SPLITS not in module._STREAMS.values() and module.SPLITS == 3

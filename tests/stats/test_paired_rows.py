@@ -444,7 +444,7 @@ def test_units_with_ids_are_paired_by_them() -> None:
     assert [codes.tolist() for codes in pair_units(first, second).codes] == [[0, 1, 2], [2, 0, 1]]
     named = pair_units(first, second, ["a", "b", "a"])  # of 7, 10, 30: ids ascend as numbers
     assert [codes.tolist() for codes in named.codes] == [[0, 1, 0], [0, 0, 1]]
-    with pytest.raises(InputError, match="the same ground truth but that of 10 differs"):
+    with pytest.raises(InputError, match="the same ground truth but that of image 10 differs"):
         pair_units(first, replace(second, truths=np.array([3, 1, 9])))
     with pytest.raises(InputError, match="1 of 3 are missing from the second, such as 10"):
         pair_units(first, replace(second, ids=[30, 7, 11]))

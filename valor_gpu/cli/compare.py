@@ -225,20 +225,7 @@ def _text(found: ComparisonResult | Comparisons) -> str:
 
 def _markdown(found: ComparisonResult | Comparisons, decisions: Sequence[Decision]) -> str:
     """The gates and the numbers as Markdown; of several models one pair after the other."""
-    from valor_gpu.comparison.comparison_markdown import markdown
-    from valor_gpu.gates.markdown import LIMIT, markdown_summary
+    from valor_gpu.comparison.comparison_markdown import markdown, markdown_of_pairs
     from valor_gpu.result import Result
 
-    if isinstance(found, Result):
-        return markdown(found, decisions)
-    gates = markdown_summary(f"{len(found)} pairs of models", decisions)
-    left = (LIMIT - len(gates.encode())) // len(found)
-    return "\n".join([gates, *(_markdown_of_pair(name, each, left) for name, each in found.items())])
-
-
-def _markdown_of_pair(name: str, found: ComparisonResult, limit: int) -> str:
-    from valor_gpu.comparison.comparison_markdown import markdown
-    from valor_gpu.gates.markdown import markdown_code
-
-    head = f"#### {markdown_code(name)}\n\n"
-    return head + markdown(found, limit=limit - len(head.encode()) - 1)
+    return markdown(found, decisions) if isinstance(found, Result) else markdown_of_pairs(found, decisions)

@@ -67,7 +67,9 @@ def run(options: argparse.Namespace) -> int:
     if difference:
         print(f"{options.result} differs: {difference}")
         return _DIFFERS
-    print(f"{options.result} is right: all of its {count_numbers(told):,} numbers came out again, bit for bit")
+    count = count_numbers(told)
+    numbers = "its number" if count == 1 else f"all of its {count:,} numbers"
+    print(f"{options.result} is right: {numbers} came out again, bit for bit")
     return _OK
 
 

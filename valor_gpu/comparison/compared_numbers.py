@@ -50,7 +50,7 @@ class Family:
 
     @property
     def summary(self) -> str:
-        """How many differ, of how many.
+        """How many differ, of how many; where some are not tested, of how many that are.
 
         Example:
             >>> Family("map_per_class", "classes", (ComparedNumber("cat", 0.5, 0.6, 0.1, p_value=0.3),)).summary
@@ -58,7 +58,8 @@ class Family:
         """
         different, tested = len(self.different), len(self.tested)
         plural = self.plural if tested != 1 else _SINGULAR[self.plural]
-        return f"{different:,} of {tested:,} {plural} differ{'s' if 1 in (different, tested) else ''}"
+        said = "" if tested == len(self.rows) else "tested "
+        return f"{different:,} of {tested:,} {said}{plural} differ{'s' if 1 in (different, tested) else ''}"
 
 
 @frozen

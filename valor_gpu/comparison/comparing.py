@@ -157,7 +157,7 @@ def _results(
     sides: Sequence[Side], pairs: Pairs, clusters: Any, choices: Choices, sliced: tuple[Any, Any] | None
 ) -> list[ComparisonResult]:
     for one, two in pairs:
-        check_protocols(sides[one].signature, sides[two].signature)
+        _check(sides[one], sides[two])
     whole = numbers_of_pairs(sides, pairs, clusters, choices)
     notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
     found: list[dict[Path, PairedNumber]] = [
@@ -182,13 +182,18 @@ def _results(
     ]
 
 
+def _check(first: Side, second: Side) -> list[str]:
+    return check_protocols(first.signature, second.signature, (first.called, second.called))
+
+
 def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
     """Notes on both sides, and on what is not compared."""
-    notes = [*first.notes, *second.notes, *check_protocols(first.signature, second.signature)]
+    notes = [*first.notes, *second.notes, *_check(first, second)]
     mine, theirs = first.values, second.values
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:
-            notes.append(f"{len(alone):,} numbers are of {name} alone, such as {min(alone)}")
+            numbers = "1 number is" if len(alone) == 1 else f"{len(alone):,} numbers are"
+            notes.append(f"{numbers} of {name} alone, such as {min(alone)}")
     single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
     left = dict.fromkeys(name.partition("/")[0] for name in single)
     if left:

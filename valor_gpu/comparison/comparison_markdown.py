@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from valor_gpu.comparison.compared_numbers import Family, compared, confidence_of, model_names
-from valor_gpu.comparison.comparison_text import answer, ending, plain_number
+from valor_gpu.comparison.comparison_text import ending, first_line, plain_number
 from valor_gpu.gates.decisions import Decision
 from valor_gpu.gates.markdown import LIMIT, markdown_code, markdown_summary, markdown_text
 from valor_gpu.pages import numbers
@@ -16,23 +16,35 @@ from valor_gpu.pages.texts import visible
 
 if TYPE_CHECKING:
     from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison.comparisons import Comparisons
 
 
-def markdown(result: ComparisonResult, decisions: Sequence[Decision] = (), title: str = "", limit: int = LIMIT) -> str:
+def markdown(
+    result: ComparisonResult,
+    decisions: Sequence[Decision] = (),
+    title: str = "",
+    limit: int = LIMIT,
+    over_pairs: bool = False,
+) -> str:
     """Returns a comparison as Markdown of GitHub.
 
     Args:
         result: of :func:`valor_gpu.stats.compare`.
         decisions: of the gates, which the first line counts; empty: the first line is the answer.
-        title: before the verdict; empty: the names of the models.
+        title: before the verdict, or of a pair of several models before the answer; empty: the names of the models.
         limit: bytes of UTF-8 at most. Classes that do not fit are left out, and a line says how many.
+        over_pairs: the pair is one of several, below whose heading it stands: p-values are adjusted over the pairs.
     """
-    found = compared(result)
+    found = compared(result, over_pairs)
     first, second = model_names(result)
-    head = markdown_summary(title or f"{second} against {first}", decisions) if decisions else ""
-    parts = [head.rstrip(), markdown_text(answer(result))] if decisions else [f"### {markdown_text(answer(result))}"]
+    said = markdown_text(first_line(found))
+    if decisions:
+        parts = [markdown_summary(title or f"{second} against {first}", decisions).rstrip(), said]
+    else:
+        parts = [f"#### {markdown_code(title)}: {said}" if over_pairs else f"### {said}"]
     if found.numbers:
-        parts.append("\n".join([*_heads(found.numbers, result, "number", "p"), *_lines(found.numbers)]))
+        p_name = "adjusted p" if over_pairs else "p"
+        parts.append("\n".join([*_heads(found.numbers, result, "number", p_name), *_lines(found.numbers)]))
     notes = "\n".join(f"- {markdown_text(line)}" for line in ending(result, found))
     left = limit - sum(len(f"{part}\n\n".encode()) for part in [*parts, notes])
     for family in found.families:
@@ -42,6 +54,26 @@ def markdown(result: ComparisonResult, decisions: Sequence[Decision] = (), title
         left -= len(f"{table}\n\n".encode())
         parts.append(table)
     return "\n\n".join([*parts, notes]) + "\n"
+
+
+def markdown_of_pairs(results: Comparisons, decisions: Sequence[Decision] = (), limit: int = LIMIT) -> str:
+    """Returns comparisons of several models as Markdown: the gates, the answer of each pair, then its numbers.
+
+    Args:
+        results: of :func:`valor_gpu.stats.compare`.
+        decisions: of the gates; empty: the heading names no gate.
+        limit: bytes of UTF-8 at most.
+    """
+    title = f"{len(results)} pairs of models"
+    head = markdown_summary(title, decisions) if decisions else f"### {title}\n"
+    answers = (
+        f"- {markdown_code(name)}: {markdown_text(first_line(compared(each, True)))}" for name, each in results.items()
+    )
+    parts = [head, "\n".join([*answers, ""])]
+    left = (limit - sum(len(f"{part}\n".encode()) for part in parts)) // len(results)
+    return "\n".join(
+        [*parts, *(markdown(each, title=name, limit=left - 1, over_pairs=True) for name, each in results.items())]
+    )
 
 
 def _folded(family: Family, result: ComparisonResult, limit: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
-from valor_gpu.comparison.comparison_text import drawn, first_line, hypothesis_lines
+from valor_gpu.comparison.comparison_text import drawn, first_line, hypothesis_lines, power_lines
 from valor_gpu.exports.html import notebook_element
 from valor_gpu.pages.comparison_table import comparison_table
 from valor_gpu.pages.markup import joined, tag
@@ -39,7 +39,8 @@ def _parts(result: ComparisonResult, found: Compared) -> Html:
         tag("details", tag("summary", f"{family.name}: {family.summary}"), family_table(family, result))
         for family in found.families
     ]
-    notes = [tag("p", line) for line in (", ".join(drawn(result)), *hypothesis_lines(result, found), *notes_of(result))]
+    lines = (*power_lines(result, found), ", ".join(drawn(result)), *hypothesis_lines(result, found), *notes_of(result))
+    notes = [tag("p", line) for line in lines]
     return joined([tag("p", tag("b", first_line(found))), number_table(found, result), *families, *notes])
 
 

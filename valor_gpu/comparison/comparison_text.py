@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _NAMED, _NUMBERS = 5, 14
 """Classes and numbers that the text names; tables have all."""
-_NAMES = {"delong": "DeLong", "mcnemar": "McNemar"}
+_NAMES = {"delong": "DeLong", "mcnemar": "McNemar", "mcnemar_clusters": "McNemar with clusters"}
 """Tests with the names of people."""
 
 
@@ -38,9 +38,12 @@ def comparison_text(result: ComparisonResult) -> str:
     """Returns the text of a comparison."""
     found = compared(result)
     lines = [first_line(found)]
-    if len(found.numbers) > 1:
+    if found.numbers:
         lines += ["", *_table(found.numbers, result), ""]
-    lines += [_family_line(family, result) for family in found.told]
+    for family in found.told:
+        lines.append(_family_line(family, result))
+        if family.plural == "slices":
+            lines += ["", *_table(family.rows, result, "adjusted p"), ""]
     return "\n".join([*lines, *ending(result, found)])
 
 
@@ -50,9 +53,11 @@ def comparisons_text(results: Mapping[str, ComparisonResult]) -> str:
     P-values are those that are adjusted over all pairs.
     """
     wide = max((len(visible(name)) for name in results), default=0)
-    lines = [f"{visible(name):<{wide}}  {first_line(compared(each, True))}" for name, each in results.items()]
-    for last in list(results.values())[-1:]:
-        lines += [*_basis(last, compared(last)), f"p adjusted over pairs by {_adjustment(last)}"]
+    shown = {f"{visible(name):<{wide}}  ": (each, compared(each, True)) for name, each in results.items()}
+    lines = [f"{name}{first_line(found)}" for name, (_, found) in shown.items()]
+    lines += [f"{name}{line}" for name, (each, found) in shown.items() for line in power_lines(each, found)]
+    lines += dict.fromkeys(line for each, found in shown.values() for line in _basis(each, found))
+    lines += [f"p adjusted over pairs by {_adjustment(each)}" for each in list(results.values())[-1:]]
     return "\n".join(lines)
 
 
@@ -62,10 +67,19 @@ def ending(result: ComparisonResult, found: Compared) -> Iterator[str]:
     if first is not None and not math.isnan(first.detectable):
         power = float(result.signature.get("power") or 0.8)
         size = plain_number(first.detectable, first.decimals)
-        yield f"these data show a difference of {visible(first.name)} from {size} on, with power {power:g}"
-    if first is not None:
-        yield from _asked_power(result, first)
+        yield f"these data can show a difference of {visible(first.name)} of {size} or more, with power {power:g}"
+    yield from power_lines(result, found)
+    yield from _reason_lines(found)
     yield from _basis(result, found)
+
+
+def _reason_lines(found: Compared) -> Iterator[str]:
+    """Why numbers beside the first, which says so itself, have no interval."""
+    named: dict[str, list[str]] = {}
+    for row in found.numbers[1:]:
+        if not row.has_interval and row.note:
+            named.setdefault(row.note, []).append(row.name)
+    yield from (f"no interval of {_listed(names)}: {visible(reason)}" for reason, names in named.items())
 
 
 def _basis(result: ComparisonResult, found: Compared) -> Iterator[str]:
@@ -75,8 +89,11 @@ def _basis(result: ComparisonResult, found: Compared) -> Iterator[str]:
     yield from (f"note: {visible(note)}" for note in notes_of(result))
 
 
-def _asked_power(result: ComparisonResult, first: ComparedNumber) -> Iterator[str]:
-    """What was asked about power: how much data a difference takes, and the power for the one that was seen."""
+def power_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
+    """Yields what was asked about power: how much data a difference takes, and the power for the one that was seen."""
+    first = found.headline
+    if first is None:
+        return
     needed = result.values.get("units_needed", {}).get(first.name, math.nan)
     if not math.isnan(needed):
         unit = next((name for name in result.counts), "units")
@@ -97,13 +114,18 @@ def _adjustment(result: ComparisonResult) -> str:
 def drawn(result: ComparisonResult) -> Iterator[str]:
     """Yields what was drawn, and how often."""
     signature = result.signature
-    yield from (f"{count:,} {visible(name.replace('_', ' '))}" for name, count in result.counts.items() if count)
+    yield from (_counted(visible(name.replace("_", " ")), count) for name, count in result.counts.items() if count)
     yield f"{int(signature.get('replicates') or 0):,} replicates"
     if signature.get("permutations"):
         permutations = int(signature["permutations"])
         yield f"{permutations:,} permutations (smallest p {1 / (permutations + 1):.2g})"
     yield f"{100 * confidence_of(result):g}% intervals"
     yield f"seed {signature.get('seed')}"
+
+
+def _counted(plural: str, count: int) -> str:
+    """A count with its unit, which loses its last letter where the count is 1."""
+    return f"{count:,} {plural[:-1] if count == 1 and plural.endswith('s') else plural}"
 
 
 def hypothesis_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
@@ -146,6 +168,18 @@ def difference_text(row: ComparedNumber) -> str:
     return text if math.isnan(row.p_value) else f"{text}, {p_text(row.p_value)}"
 
 
+def nested_text(family: Family, row: ComparedNumber) -> str:
+    """A difference of a class or a slice; the name of a class that is a number gets a word.
+
+    Example:
+        >>> print(nested_text(Family("f1_per_class", "classes", ()), ComparedNumber("3", 0.5, 0.6, 0.1)))
+        class 3 +0.100
+    """
+    return (
+        f"class {difference_text(row)}" if family.plural == "classes" and row.name.isdigit() else difference_text(row)
+    )
+
+
 def p_text(value: float) -> str:
     """A p-value with its letter.
 
@@ -168,7 +202,7 @@ def _family_line(family: Family, result: ComparisonResult) -> str:
     different, untested = family.different, len(family.rows) - len(family.tested)
     parts = [family.summary if family.tested else f"{len(family.rows):,} {family.plural}, none of them tested"]
     if different:
-        named = "; ".join(difference_text(row) for row in different[:_NAMED])
+        named = "; ".join(nested_text(family, row) for row in different[:_NAMED])
         more = len(different) - _NAMED
         parts[0] += f": {named}{f'; and {more:,} more' if more > 0 else ''}"
     if untested and family.tested:
@@ -189,14 +223,14 @@ def _shared_reason(family: Family) -> str:
     return f": {most}" if len(set(reasons)) == 1 else f": mostly {most}"
 
 
-def _table(rows: Sequence[ComparedNumber], result: ComparisonResult) -> list[str]:
+def _table(rows: Sequence[ComparedNumber], result: ComparisonResult, p_name: str = "p") -> list[str]:
     """Aligned columns; those that nothing fills are left out."""
     columns: dict[str, list[str]] = {"": [visible(row.name) for row in rows]}
     for name, attribute in zip(model_names(result), ("first", "second")):
         columns[visible(name)] = [plain_number(getattr(row, attribute), row.decimals) for row in rows]
     columns["difference"] = [plain_number(row.difference, row.decimals, sign=True) for row in rows]
     columns["interval"] = [_between(row) for row in rows]
-    columns["p"] = [_p_cell(row.p_value) for row in rows]
+    columns[p_name] = [_p_cell(row.p_value) for row in rows]
     if any(not math.isnan(row.p_permutation) for row in rows):
         columns["permutation p"] = [_p_cell(row.p_permutation) for row in rows]
     if any(not math.isnan(row.detectable) for row in rows):

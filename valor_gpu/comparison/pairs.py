@@ -55,16 +55,20 @@ def numbers_of_pairs(
         both = shared_sides(sides[places[0]], sides[places[1]])
         whole = all(side.state is sides[place].state for side, place in zip(both, places))
         if not whole:
-            pairing = pair_all([side.state.identities() for side in both], clusters)
+            pairing = _paired(both, clusters)
             found.append(_pair(both, pairing, choices, tuple(map(_drawing(choices), both, pairing.codes))))
             continue
-        joint = joint or pair_all([side.state.identities() for side in sides], clusters)
+        joint = joint or _paired(sides, clusters)
         for place in places:
             if place not in drawn:
                 drawn[place] = _drawing(choices)(sides[place], joint.codes[place])
         pairing = replace(joint, codes=tuple(joint.codes[place] for place in places))
         found.append(_pair(both, pairing, choices, tuple(drawn[place] for place in places)))
     return found
+
+
+def _paired(sides: Sequence[Side], clusters: Mapping[Any, Any] | Sequence[Any] | None) -> Pairing:
+    return pair_all([side.state.identities() for side in sides], clusters, [side.called for side in sides])
 
 
 def _drawing(choices: Choices) -> Callable[[Side, Codes], Replicated]:

@@ -9,22 +9,31 @@ _NOTED = ("version",)
 """Choices of a signature that may differ, which is told."""
 
 
-def check_protocols(first: Signature, second: Signature) -> list[str]:
+def check_protocols(
+    first: Signature, second: Signature, names: tuple[str, str] = ("the first", "the second")
+) -> list[str]:
     """Raises for the first choice that differs; returns notes on differences that do not matter.
+
+    Args:
+        first: of one model.
+        second: of the other.
+        names: of the models, for messages.
 
     Raises:
         InputError: a choice of the signatures differs.
 
     Example:
-        >>> check_protocols(*(Signature({"metric": "mAP", "version": version}) for version in ("0.2.0", "0.3.0")))
-        ['version: 0.2.0 and 0.3.0']
+        >>> old, new = (Signature({"metric": "mAP", "version": version}) for version in ("0.1.0", "0.2.0"))
+        >>> check_protocols(old, new)
+        ['version: 0.1.0 of the first and 0.2.0 of the second']
     """
     notes = []
     for name in dict.fromkeys((*first, *second)):
         mine, other = first.get(name), second.get(name)
         if mine == other:
             continue
-        shown = " and ".join("none" if each is None else str(each) for each in (mine, other))
+        said = ("none" if each is None else str(each) for each in (mine, other))
+        shown = " and ".join(f"{each} of {model}" for each, model in zip(said, names))
         if name not in _NOTED:
             raise InputError(f"both sides must be made with the same choices but {name} is {shown}")
         notes.append(f"{name}: {shown}")

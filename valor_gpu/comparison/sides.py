@@ -45,6 +45,11 @@ class Side:
         return {**dict(numbers_of(self.result.values)), **self.shared}
 
     @property
+    def called(self) -> str:
+        """What messages call the model: its name, or a word for the place of an argument."""
+        return f"the {self.name}" if self.name in ("first", "second", "third") else self.name
+
+    @property
     def signature(self) -> Signature:
         """Choices that made the numbers."""
         return self.result.signature

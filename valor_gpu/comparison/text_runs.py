@@ -32,7 +32,8 @@ def compare_text_runs(
 
     Intervals, tests and what is left out are those of :func:`valor_gpu.evaluation.compare_runs`: p-values are of sign
     flips, or of swaps where counts of rows are added up. They are adjusted over the metrics of all pairs, by Holm in
-    place of maxima.
+    place of maxima. They are of as many flips as there are replicates, or of all where those are fewer: then a note has
+    the smallest p-value.
 
     Args:
         models: runs, or results of runs, by their names.
@@ -54,6 +55,7 @@ def compare_text_runs(
         raise InputError("by must be None where runs of texts are compared: give them slice_by for a summary by column")
     if choices.adjust == "max_t":  # sign flips have no replicates that all numbers share
         choices = replace(choices, adjust="holm")
+    choices = replace(choices, permutations=choices.bootstrap.replicates if choices.permutations else 0)
     bootstrap, names = choices.bootstrap, list(models)
     made: dict[str, Any] = {
         "confidence": bootstrap.confidence,
@@ -64,7 +66,8 @@ def compare_text_runs(
     for each in found:
         _check_alike(each)
     numbers: list[dict[Path, PairedNumber]] = [
-        {(metric.summary_name,): _number(metric) for metric in each.metrics.values()} for each in found
+        {(metric.summary_name,): _number(metric, choices.permutations > 0) for metric in each.metrics.values()}
+        for each in found
     ]
     flat = [(place, path) for place, pair in enumerate(numbers) for path in pair]
     p_values = adjust_p_values([numbers[place][path].p_value for place, path in flat], choices.adjust)
@@ -94,7 +97,7 @@ def _check_alike(found: Comparison) -> None:
             raise InputError(f"both sides must be made with the same choices but of {each.name} {each.warning}")
 
 
-def _number(metric: MetricComparison) -> PairedNumber:
+def _number(metric: MetricComparison, has_permutation: bool) -> PairedNumber:
     first, second, difference = (_float(each) for each in (metric.baseline, metric.run, metric.difference))
     p_value, error = _float(metric.p_value), _float(metric.standard_error)
     low, high = (math.nan, math.nan) if metric.interval is None else metric.interval
@@ -108,7 +111,7 @@ def _number(metric: MetricComparison) -> PairedNumber:
         p_value,
         test,
         PERMUTATION_NULL,
-        p_value,
+        p_value if has_permutation else math.nan,
         statistic=difference / error if error else math.nan,
         spread=error,
     )
@@ -141,10 +144,15 @@ def _notes(found: Comparison, choices: Choices) -> Sequence[str]:
     notes = list(found.warnings)
     for count, which in ((found.n_baseline_only, "first"), (found.n_run_only, "second")):
         if count:
-            notes.append(f"{count:,} rows are of the {which} run alone and are left out")
+            rows = "1 row of the {0} run alone is" if count == 1 else f"{count:,} rows of the {{0}} run alone are"
+            notes.append(f"{rows.format(which)} left out")
     for side, names in zip(("second", "first"), found.only_in.values()):
         if names:
             notes.append(f"of the {side} run alone: {', '.join(names)}")
+    units = {each.n_clusters for each in found.metrics.values() if each.exact}
+    for count in sorted(units):
+        unit = "rows" if found.cluster_column is None else "clusters"
+        notes.append(f"p of {count:,} {unit} is of all flips, the smallest {min(2 / 2**count, 1):.2g}")
     if len(found.metrics) > 1:
-        notes.append(f"p-values are adjusted over the metrics: {choices.adjust}")
+        notes.append(f"p_adjusted is over the metrics, by {choices.adjust}; p is of a metric alone")
     return notes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from valor_gpu.checks import check_type
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
 from valor_gpu.comparison.comparison_markup import family_table, hypothesis_paragraphs, number_table
 from valor_gpu.comparison.comparison_result import ComparisonResult
-from valor_gpu.comparison.comparison_text import answer, difference_text, first_line
+from valor_gpu.comparison.comparison_text import answer, first_line, nested_text, power_lines
 from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.exports.files import write_text
 from valor_gpu.exports.texts import choice_text
@@ -53,7 +53,7 @@ def comparison_report(result: ComparisonResult, heading: str = "Is the second mo
     parts = [("numbers", "Numbers", _number_section(found, result))]
     for place, family in enumerate(found.families):
         name = f"family-{place + 1}"
-        parts.append((name, words_of(family.name), _family_section(name, family, result)))
+        parts.append((name, _heading(family), _family_section(name, family, result)))
     parts.append(("tests", "Tests", section("tests", "Tests", *hypothesis_paragraphs(result, found))))
     parts.append(("choices", "Choices", _choice_section(result)))
     return page(f"{heading} · comparison", "Comparison", parts, _head(result, found, heading), _foot(), _STYLE)
@@ -72,10 +72,16 @@ def comparisons_report(results: Comparisons, heading: str = "Which model is best
     parts = [("answers", "Answers", section("answers", "Answers", summary, note="p adjusted over the pairs"))]
     for place, (name, each, found) in enumerate(pairs):
         families = [
-            tag("details", tag("summary", f"{words_of(family.name)}: {family.summary}"), family_table(family, each))
+            tag("details", tag("summary", f"{_heading(family)}: {family.summary}"), family_table(family, each))
             for family in found.families
         ]
-        shown = (number_table(found, each), *families, *hypothesis_paragraphs(each, found))
+        shown = (
+            *_power(each, found),
+            number_table(found, each),
+            *families,
+            *hypothesis_paragraphs(each, found),
+            *_notes(each),
+        )
         parts.append((f"pair-{place + 1}", name, section(f"pair-{place + 1}", name, *shown)))
     top = tag("div", tag("div", tag("h1", name_of(heading))), class_="head")
     return page(f"{heading} · comparison", "Comparison", parts, top, _foot(), _STYLE)
@@ -117,7 +123,21 @@ def _head(result: ComparisonResult, found: Compared, heading: str) -> Html:
         power = float(result.signature.get("power") or 0.8)
         facts[f"detectable with power {power:g}"] = numbers.number(first.detectable, first.decimals)
     said = tag("p", answer(result), class_="answer panel pad")
-    return joined([top, said, _facts(facts)])
+    return joined([top, said, *_power(result, found), _facts(facts)])
+
+
+def _power(result: ComparisonResult, found: Compared) -> Iterator[Html]:
+    """What was asked about power."""
+    yield from (tag("p", f"{line[0].upper()}{line[1:]}.", class_="small") for line in power_lines(result, found))
+
+
+def _notes(result: ComparisonResult) -> Iterator[Html]:
+    yield from (tag("p", f"Note: {note}", class_="small dim") for note in notes_of(result))
+
+
+def _heading(family: Family) -> str:
+    """The heading of classes, whose name says so, or of slices."""
+    return f"{words_of(family.name)}{' by slice' if family.plural == 'slices' else ''}"
 
 
 def _facts(facts: Mapping[str, str]) -> Html:
@@ -134,8 +154,7 @@ def _number_section(found: Compared, result: ComparisonResult) -> Html:
         for words, of in [title(name)]
         if words != name
     )
-    said = [text for text in (named, *(f"Note: {note}" for note in notes_of(result))) if text]
-    notes = [tag("p", text, class_="small dim") for text in said]
+    notes = [*([tag("p", named, class_="small dim")] if named else []), *_notes(result)]
     return section("numbers", "Numbers", number_table(found, result), *notes, note="differences are second less first")
 
 
@@ -143,10 +162,10 @@ def _family_section(name: str, family: Family, result: ComparisonResult) -> Html
     parts: list[object] = []
     if family.different:
         first = family.different[0]
-        parts.append(tag("p", f"Clearest: {difference_text(first)}.", class_="small"))
+        parts.append(tag("p", f"Clearest: {nested_text(family, first)}.", class_="small"))
     parts.append(family_table(family, result))
     note = f"{family.summary}; {len(family.rows) - len(family.tested):,} not tested"
-    return section(name, words_of(family.name), *parts, note=note)
+    return section(name, _heading(family), *parts, note=note)
 
 
 def _choice_section(result: ComparisonResult) -> Html:

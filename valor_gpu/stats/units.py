@@ -98,15 +98,20 @@ def pair_units(first: Units, second: Units, clusters: Mapping[Any, Any] | Sequen
     return pair_all((first, second), clusters)
 
 
-def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any] | None = None) -> Pairing:
+def pair_all(
+    units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any] | None = None, names: Sequence[str] = ()
+) -> Pairing:
     """Pairs the units of two and more states; see :func:`pair_units`.
 
     Args:
         units: of each state.
         clusters: of the units.
+        names: of the states, for messages; empty: ``the first``, and each other ``the second``.
     """
     first = units[0]
-    places = [np.arange(len(first.ranks)), *(_places_in(other, first) for other in units[1:])]
+    called = names or ["the first", *["the second"] * (len(units) - 1)]
+    others = (_places_in(other, first, (called[0], name)) for other, name in zip(units[1:], called[1:]))
+    places = [np.arange(len(first.ranks)), *others]
     ids = None if any(side.ids is None for side in units) else list(first.ids or ())
     ranks = [side.ranks[place] for side, place in zip(units, places)]
     order = np.lexsort(ranks[::-1])
@@ -122,11 +127,11 @@ def pair_all(units: Sequence[Units], clusters: Mapping[Any, Any] | Sequence[Any]
     return Pairing(tuple(sides), drawn, unit, len(order))
 
 
-def _places_in(other: Units, first: Units) -> Ints:
+def _places_in(other: Units, first: Units, names: tuple[str, str]) -> Ints:
     """The unit of another state that each unit of the first is paired with."""
     if first.unit != other.unit:
         raise InputError(f"both sides must be of the same units but are of {first.unit} and of {other.unit}")
-    places, ids = _matched(first, other)
+    places, ids = _matched(first, other, names)
     _check_truths(first, other, places, ids)
     found = np.empty(len(places[0]), np.int64)
     found[places[0]] = places[1]
@@ -156,11 +161,11 @@ def _in_order_of_units(codes: Ints, places: Ints, ranks: Ints) -> Ints:
     return found
 
 
-def _matched(first: Units, second: Units) -> tuple[tuple[Ints, Ints], list[Hashable] | None]:
+def _matched(first: Units, second: Units, names: tuple[str, str]) -> tuple[tuple[Ints, Ints], list[Hashable] | None]:
     """For each state the place of the unit of every pair, and the ids of the pairs; None: they have none."""
     if first.ids is not None and second.ids is not None:
         mine, other = ({key: place for place, key in enumerate(side.ids or ())} for side in (first, second))
-        _check_same(first.unit, list(mine), list(other))
+        _check_same(first.unit, list(mine), list(other), names)
         return (np.arange(len(mine)), np.array([other[key] for key in mine], np.int64)), list(mine)
     if first.arrival is None or second.arrival is None:
         raise InputError(
@@ -168,23 +173,23 @@ def _matched(first: Units, second: Units) -> tuple[tuple[Ints, Ints], list[Hasha
         )
     if first.arrived != second.arrived:
         raise InputError(
-            f"both sides must have the same {first.unit} but {first.arrived:,} came to the first and"
-            f" {second.arrived:,} to the second"
+            f"both sides must have the same {first.unit} but {first.arrived:,} came to {names[0]} and"
+            f" {second.arrived:,} to {names[1]}"
         )
     places = np.argsort(first.arrival), np.argsort(second.arrival)
     keys = first.arrival[places[0]]
     if not np.array_equal(keys, second.arrival[places[1]]):
-        _check_same(first.unit, keys.tolist(), second.arrival[places[1]].tolist())
+        _check_same(first.unit, keys.tolist(), second.arrival[places[1]].tolist(), names)
     return places, None
 
 
-def _check_same(unit: str, first: Sequence[Hashable], second: Sequence[Hashable]) -> None:
-    for name, mine, other in (("second", first, second), ("first", second, first)):
+def _check_same(unit: str, first: Sequence[Hashable], second: Sequence[Hashable], names: tuple[str, str]) -> None:
+    for name, mine, other in ((names[1], first, second), (names[0], second, first)):
         there = set(other)
         lacking = [key for key in mine if key not in there]
         if lacking:
             raise InputError(
-                f"both sides must have the same {unit} but {len(lacking):,} of {len(mine):,} are missing from the"
+                f"both sides must have the same {unit} but {len(lacking):,} of {len(mine):,} are missing from"
                 f" {name}, such as {lacking[0]!r}"
             )
 
@@ -199,8 +204,8 @@ def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: l
     differs = (mine != other).any(tuple(range(1, mine.ndim)))
     if differs.any():
         place = int(differs.argmax())
-        key = repr(ids[place]) if ids is not None else f"{first.unit[:-1]} {_arrival(first)[places[0][place]]}"
-        raise InputError(f"both sides must have the same {first.truth} but that of {key} differs")
+        key = repr(ids[place]) if ids is not None else _arrival(first)[places[0][place]]
+        raise InputError(f"both sides must have the same {first.truth} but that of {first.unit[:-1]} {key} differs")
 
 
 def _arrival(side: Units) -> Ints:
