@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError
-from valor_gpu.exports.files import file_text, parts_of, write_bytes
+from valor_gpu.exports.files import file_text, no_constant, parts_of, write_bytes
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.signature import Signature
 from valor_gpu.result import Result
@@ -171,6 +171,19 @@ def read_state(path: str | os.PathLike[str]) -> StateFile:
         return parse_state(file.read(), os.fspath(path))
 
 
+def distinct_ids(found: Any) -> list[int | float | str]:
+    """Returns ids that a state file holds.
+
+    Raises:
+        ValueError: they are no list of different numbers and texts.
+    """
+    if not isinstance(found, list) or not all(type(each) in (int, float, str) for each in found):
+        raise ValueError("ids that are no numbers and texts")
+    if len(set(found)) < len(found):
+        raise ValueError("an id twice")
+    return list(found)
+
+
 def is_state(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as state files do."""
     with open(path, "rb") as file:
@@ -200,7 +213,7 @@ def parse_state(data: bytes, name: str) -> StateFile:
     if hashlib.sha256(whole[:-_DIGEST]).digest() != bytes(whole[-_DIGEST:]):
         raise _refused(name, "is damaged or cut off: its hash is not that of its content")
     try:
-        head = json.loads(bytes(whole[_PREFIX.size : _PREFIX.size + size]))
+        head = json.loads(bytes(whole[_PREFIX.size : _PREFIX.size + size]), parse_constant=no_constant)
         return _parsed(head, whole[_PREFIX.size + size : -_DIGEST])
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, zlib.error) as error:
         what = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__

@@ -334,6 +334,8 @@ BAD = [
     (["{old}", "{near}", "--json", "-", "--markdown", "-"], "--json and --markdown must not both be standard output"),
     (["{old}", "{near}", "--json", "{near}"], "--json must be another file than MODEL but both are {near}"),
     (["{old}", "{near}", "--junit", "{f}/x", "--json", "{f}/x"], "--json must be another file than --junit but both"),
+    (["{old}", "{near}", "--junit", "-"], "--junit must be a file but - is standard output"),
+    (["{old}", "{near}", "--report", "-"], "--report must be a file but - is standard output"),
     (["{old}", "{near}", "--confidence", "2"], "confidence must"),
     (["{old}", "{near}", "--smallest-difference", "0"], "smallest_difference must be above 0"),
 ]  # fmt: skip

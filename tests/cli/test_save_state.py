@@ -7,10 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.comparison.state_files import load_state_file
+from valor_gpu.errors import InputError
+from valor_gpu.state_file import StateFile, read_state, write_state
 from valor_gpu.stats import compare
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
@@ -105,10 +108,30 @@ def test_rows_without_a_score_keep_their_reason(saved: Any, tmp_path: Path) -> N
     assert load_state_file(path).result.to_dict()["reasons"] == document["reasons"] != {}
 
 
+def test_files_of_commands_that_lie_are_refused(saved: Any, tmp_path: Path) -> None:
+    for command, change in (("segment", {"images": [{}] * 30}), ("panoptic", {"images": ["a", "a"]})):
+        path, _ = saved(command, *COMMANDS[command])
+        file = read_state(path)
+        write_state(path, StateFile(file.kind, {**file.choices, **change}, file.arrays, file.document))
+        with pytest.raises(InputError, match=r"has another form: (ids that are no numbers|an id twice)"):
+            load_state_file(path)
+    table = tmp_path / "rows.csv"
+    table.write_text("answer,ground_truth\na cat,a cat\nthe dog,a dog\n")
+    path, _ = saved("text", "--predictions", table, "--metrics", "rouge1")
+    file = read_state(path)
+    write_state(
+        path, StateFile(file.kind, file.choices, {**file.arrays, "places": np.zeros(2, np.int64)}, file.document)
+    )
+    with pytest.raises(InputError, match="must hold places of its rows but holds others"):
+        load_state_file(path)
+
+
 def test_a_file_that_another_option_names_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predictions = tmp_path / "p.csv"
     predictions.write_text("target,p\na,a\n")
     options = ["classify", "--data", str(predictions), "--target", "target", "--pred", "p", "--quiet"]
+    assert main([*options, "--save-state", "-"]) == BAD_INPUT
+    assert "--save-state must be a file but - is standard output" in capsys.readouterr().err
     assert main([*options, "--save-state", str(predictions)]) == BAD_INPUT
     assert "--save-state must be another file than --data but both are" in capsys.readouterr().err
     assert main([*options, "--save-state", str(tmp_path / "no" / "x.state")]) == BAD_INPUT

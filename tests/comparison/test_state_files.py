@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -232,6 +234,7 @@ def test_other_files_and_newer_formats_are_refused(data: bytes, tmp_path: Path) 
     [
         (lambda head: head.pop("kind"), "has no 'kind'"),
         (lambda head: head.update(choices=[]), "a head of another form"),
+        (lambda head: head["result"].update(more=math.nan), "NaN, which is no JSON"),
         (lambda head: head.update(version=3), "a kind or version that is no text"),
         (lambda head: head["arrays"]["state"].update(bytes=5), "arrays of other sizes than its head says"),
         (lambda head: head["arrays"]["state"].update(shape=[-1]), "an array state of another form"),
@@ -326,6 +329,21 @@ def test_a_write_that_fails_leaves_the_old_file(data: bytes, tmp_path: Path, mon
     with pytest.raises(OSError, match="disk full"):
         rows(2).save_state(tmp_path / "whole.state")
     assert (tmp_path / "whole.state").read_bytes() == data and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_pipe_and_a_descriptor_are_written_through_and_permissions_stay(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(path.read_bytes)
+        rows(1).save_state(path)
+        assert read.result() == data and path.is_fifo()
+    with open(tmp_path / "open.state", "w+b") as file:
+        rows(1).save_state(f"/dev/fd/{file.fileno()}")
+        assert file.read() == data
+    (tmp_path / "whole.state").chmod(0o600)
+    rows(2).save_state(tmp_path / "whole.state")
+    assert (tmp_path / "whole.state").stat().st_mode & 0o777 == 0o600
 
 
 def test_its_name_is_public() -> None:

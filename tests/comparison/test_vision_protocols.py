@@ -28,10 +28,10 @@ from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.units import pair_units
 
 
-def lvis(tmp_path: Path, results: Any = None) -> Any:
+def lvis(tmp_path: Path, results: Any = None, frequencies: str = "rcf") -> Any:
     objects = random_lvis(8)
     for place, category in enumerate(objects[0]["categories"]):
-        category["frequency"] = "rcf"[place % 3]
+        category["frequency"] = frequencies[place % 3]
     return lvis_evaluated(tmp_path, objects[0], objects[1] if results is None else results(objects[1])).result()
 
 
@@ -112,6 +112,13 @@ def crowded(truth: Any) -> None:
 def test_another_truth_is_an_error_that_names_the_image(change: Any) -> None:
     with pytest.raises(InputError, match=f"same ground truth but that of image {IDS[4]} differs"):
         compare(evaluation(), evaluation(1, change), replicates=4)
+
+
+@pytest.mark.parametrize("frequencies", ["fff", "crf"])
+def test_other_frequencies_of_categories_are_an_error(frequencies: str, tmp_path: Path) -> None:
+    first, second = lvis(tmp_path), lvis(tmp_path, frequencies=frequencies)
+    with pytest.raises(InputError, match=r"both sides must have the same categories of map_\w+ but '.*' is of one of"):
+        compare(first, second, replicates=20, permutations=0)
 
 
 def test_the_order_of_truths_within_an_image_is_none() -> None:

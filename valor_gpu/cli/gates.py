@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from valor_gpu.cli.options import output_path
+from valor_gpu.cli.options import STANDARD_INPUT, output_path
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -77,6 +77,9 @@ def summary_outputs(options: argparse.Namespace) -> list[tuple[str, Path | None]
     printed = [name for name in ("json", "markdown") if is_standard_output_of(options, name)]
     if len(printed) > 1:
         raise InputError("--json and --markdown must not both be standard output but are: give one of them a file")
+    for name in ("junit", "report"):
+        if str(getattr(options, name, None)) == STANDARD_INPUT:
+            raise InputError(f"--{name} must be a file but - is standard output")
     markdown = None if options.markdown is None or is_standard_output(options.markdown) else options.markdown
     return [("--junit", options.junit), ("--markdown", markdown)]
 

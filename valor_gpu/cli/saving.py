@@ -44,6 +44,8 @@ def check_state(options: argparse.Namespace) -> None:
     """Raises for a ``--save-state`` that cannot be written, or that another option names, before any work."""
     if options.save_state is None:
         return
+    if str(options.save_state) == STANDARD_INPUT:
+        raise InputError("--save-state must be a file but - is standard output")
     check_outputs([("--save-state", options.save_state)])
     whole = os.path.realpath(options.save_state)
     for name, path in _files(options):

@@ -126,7 +126,9 @@ def resampled_of(chosen: Chosen, groups: Mapping[str, list[int]]) -> ResampledDe
     """Returns the images, to be drawn anew; the categories of a frequency are read again for the mean over them."""
     pick, every = Pick("precision", 0, 0, range(chosen.thresholds)), chosen.selection.categories
     tables = [chosen.table({name: pick}, categories=[every[k] for k in groups[name]]) for name in groups]
-    return chosen.resampled([chosen.main_table(), *tables])
+    named = chosen.names or every
+    parts = {f"categories of {name}": [named[k] for k in places] for name, places in groups.items()}
+    return chosen.resampled([chosen.main_table(), *tables], parts=parts)
 
 
 def _values(evaluation: LVISEval) -> dict[str, Any]:

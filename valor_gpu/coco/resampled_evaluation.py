@@ -131,9 +131,18 @@ class Chosen:
         return {} if self.whole_axes else {f"{kind}/{name}": _OTHER_AXES for kind in kinds for name in self.names}
 
     def resampled(
-        self, tables: Sequence[ReplicatedTable], refused: Mapping[str, str] | None = None
+        self,
+        tables: Sequence[ReplicatedTable],
+        refused: Mapping[str, str] | None = None,
+        parts: Mapping[str, Sequence[Any]] | None = None,
     ) -> ResampledDetection:
-        """Returns the images, to be drawn anew."""
+        """Returns the images, to be drawn anew.
+
+        Args:
+            tables: see :class:`ResampledDetection`.
+            refused: likewise, beside those of categories.
+            parts: see :class:`valor_gpu.stats.units.Units`.
+        """
         keys = self.keys
         return ResampledDetection(
             tables,
@@ -141,7 +150,7 @@ class Chosen:
             keys,
             self.records.engine.weights,
             {**self.refused(), **(refused or {})},
-            self.identities,
+            lambda: replace(self.identities(), parts=parts or {}),
         )
 
     def identities(self) -> Units:
@@ -231,6 +240,7 @@ def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> Res
     if not groups:
         return chosen.resampled(tables)
     names = {f"map_crowding_{name}": np.flatnonzero(inside) for name, inside in groups.items()}
+    parts = {f"images of {name}": [chosen.keys[k] for k in inside.tolist()] for name, inside in names.items()}
     one = len(chosen.limits) == 1 and (len(chosen.selection.categories) == 1 or not chosen.strict)
     if not one or chosen.selection.images is not None or not chosen.whole_axes:
         return chosen.resampled(tables, dict.fromkeys(names, _CROWDS))
@@ -239,7 +249,7 @@ def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> Res
         pick = Pick("precision", 0, chosen.limits[0], every)
         table = chosen.table({name: pick}, images=inside)
         tables.append(table if not chosen.strict else rounded(table))
-    return chosen.resampled(tables)
+    return chosen.resampled(tables, parts=parts)
 
 
 def rounded(table: ReplicatedTable) -> ReplicatedTable:

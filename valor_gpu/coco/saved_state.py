@@ -19,7 +19,7 @@ from valor_gpu.ops.accumulate_types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
-from valor_gpu.state_file import StateFile, document_of, replaced, state_bytes
+from valor_gpu.state_file import StateFile, distinct_ids, document_of, replaced, state_bytes
 
 if TYPE_CHECKING:
     from valor_gpu.coco.evaluator import COCOeval
@@ -143,7 +143,7 @@ def _chosen(file: StateFile) -> Chosen:
         int(choices["thresholds"]),
         picks,
         list(map(str, choices["names"])),
-        list(choices["ids"]),
+        distinct_ids(choices["ids"]),
         bool(choices["strict"]),
     )
 
@@ -190,6 +190,7 @@ def _check(chosen: Chosen) -> None:
         and lengths.shape == (2, images)
         and np.array_equal(np.sort(places), np.arange(images)),
         "ids": len(chosen.ids) == images,
+        "names": not chosen.names or len(chosen.names) >= len(selection.categories),
         "gt_hashes": records.gt_hashes is None or _are_hashes(records.gt_hashes(), images),
         "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
         "ground_truths": _labels_within(ground_truths, 0, records.classes),

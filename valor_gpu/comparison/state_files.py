@@ -101,9 +101,9 @@ def loaded_state(file: StateFile, name: str) -> LoadedState:
     try:
         made: Result = importlib.import_module(_READERS[file.kind]).result_of(file)
         saved = file.result(vars(made)["_state"], vars(made)["_analysis"], made.plotter)
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        difference = first_difference(file.document, document_of(made))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise InputError(f"{name} must hold a state of kind {file.kind} but has another form: {error}") from None
-    difference = first_difference(file.document, document_of(made))
     if not difference:
         return LoadedState(saved, _version_notes(file, name))
     device = saved.provenance.get("device", "cpu")

@@ -64,11 +64,21 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file in one step: a reader sees the old content or the new one, and a failure leaves the old one."""
+    """Writes a file in one step: a reader sees the old content or the new one, and a failure leaves the old one.
+
+    It keeps the permissions of the old one. A device, a pipe or a descriptor is written through, never replaced.
+    """
+    from valor_gpu.exports.written import is_fed, take_permissions, write_all
+
+    if is_fed(Path(path)):
+        with open(path, "wb", buffering=0) as stream:
+            write_all(stream, content)
+        return
     whole = Path(os.path.realpath(path))
     part = whole.with_name(f".{whole.name}.{secrets.token_hex(4)}")
     try:
         part.write_bytes(content)
+        take_permissions(part, whole)
         part.replace(whole)
     finally:
         part.unlink(missing_ok=True)
@@ -82,7 +92,7 @@ def read_parts(path: str | os.PathLike[str]) -> Parts:
     """
     try:
         with open(path, encoding="utf-8-sig") as file:
-            document = json.load(file, parse_constant=_no_constant)
+            document = json.load(file, parse_constant=no_constant)
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError("another kind of file")
         if document["format_version"] != VERSION:
@@ -93,7 +103,8 @@ def read_parts(path: str | os.PathLike[str]) -> Parts:
         raise InputError(f"path must be a file that Result.save wrote but {os.fspath(path)} has {what}") from None
 
 
-def _no_constant(text: str) -> NoReturn:
+def no_constant(text: str) -> NoReturn:
+    """Raises ValueError for NaN and Infinity, which JSON has not; for ``parse_constant`` of ``json.load``."""
     raise ValueError(f"{text}, which is no JSON")
 
 

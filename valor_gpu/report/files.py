@@ -9,11 +9,10 @@ import contextlib
 import io
 import os
 import re
-import stat
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import Any, TextIO
 
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result, require_matplotlib
@@ -36,12 +35,14 @@ def check_output(option: str, path: Path) -> None:
         option: what the message calls it.
         path: the file to come. An existing file will be replaced, a device, pipe or descriptor written through.
     """
+    from valor_gpu.exports.written import is_fed
+
     target = Path(os.path.realpath(path))
     if path.is_dir():
         raise InputError(f"{option} must be a file but {path} is a folder")
     if target.is_symlink():
         raise InputError(f"{option} must be a file but {path} is a link that leads back to itself")
-    if _is_fed(path):
+    if is_fed(path):
         if not os.access(path, os.W_OK):
             raise InputError(f"{option} must be writable but {path} is not")
         return
@@ -138,9 +139,11 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    if _is_fed(path):
+    from valor_gpu.exports.written import is_fed, write_all
+
+    if is_fed(path):
         with open(path, "wb", buffering=0) as stream:
-            _write_all(stream, content)
+            write_all(stream, content)
         return
     with _replaced(path) as part:
         part.write_bytes(content)
@@ -149,9 +152,11 @@ def _write(path: Path, content: bytes) -> None:
 @contextlib.contextmanager
 def text_output(path: Path) -> Iterator[TextIO]:
     """A stream of UTF-8 into the file; a regular file is replaced when the body is done, and stays if that raises."""
+    from valor_gpu.exports.written import is_fed
+
     try:
         with contextlib.ExitStack() as stack:
-            part = path if _is_fed(path) else stack.enter_context(_replaced(path))
+            part = path if is_fed(path) else stack.enter_context(_replaced(path))
             yield stack.enter_context(open(part, "w", encoding="utf-8", errors="surrogateescape", newline=""))
     except OSError as error:
         error.filename = error.filename or str(path)
@@ -165,7 +170,9 @@ def file_for(path: Path) -> Iterator[Path]:
     It is ``path`` itself, behind its links; for a device, a pipe, a descriptor or standard output it is a temporary
     one, whose content goes there when the body is done.
     """
-    if not (is_standard_output(path) or _is_fed(path)):
+    from valor_gpu.exports.written import is_fed, write_all
+
+    if not (is_standard_output(path) or is_fed(path)):
         yield Path(os.path.realpath(path))
         return
     import shutil
@@ -181,52 +188,19 @@ def file_for(path: Path) -> Iterator[Path]:
                 return
             with open(path, "wb", buffering=0) as stream:
                 while chunk := content.read(1 << 20):
-                    _write_all(stream, chunk)
+                    write_all(stream, chunk)
 
 
 @contextlib.contextmanager
 def _replaced(path: Path) -> Iterator[Path]:
     """A file beside the target of ``path`` that takes its place, and its permissions, when the body is done."""
+    from valor_gpu.exports.written import take_permissions
+
     target = Path(os.path.realpath(path))
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield part
-        _take_permissions(part, target)
+        take_permissions(part, target)
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)
-
-
-def _write_all(stream: IO[bytes], content: bytes) -> None:
-    """Everything, although an unbuffered write may take only a part."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[stream.write(rest) :]
-
-
-def _take_permissions(part: Path, target: Path) -> None:
-    try:
-        old = target.stat()
-    except FileNotFoundError:
-        return
-    with contextlib.suppress(PermissionError):  # only root gives files away
-        os.chown(part, old.st_uid, old.st_gid)
-    part.chmod(stat.S_IMODE(old.st_mode))
-
-
-def _is_fed(path: Path) -> bool:
-    """Whether ``path`` is there and no regular file, or reaches a regular file through a descriptor, as /dev/fd/3 does.
-
-    What stands behind an open descriptor may not be replaced: its owner would go on with the old file.
-    """
-    if path.exists() and not path.is_file():
-        return True
-    link = os.path.abspath(path)
-    for _ in range(40):  # as many links as Linux follows
-        parent = os.path.realpath(os.path.dirname(link))
-        if re.fullmatch(r"/proc/[^/]+(/task/[^/]+)?/fd|/dev/fd", parent):
-            return True
-        if not os.path.islink(link):
-            return False
-        link = os.path.join(parent, os.readlink(link))
-    return False

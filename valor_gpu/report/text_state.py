@@ -77,10 +77,14 @@ def result_of(file: StateFile) -> Result:
     rows = {each.name: _rows(each, arrays, len(places)) for each in evaluators}
     if places.dtype != np.int64 or marks.dtype != np.uint64 or places.shape != marks.shape or places.ndim != 1:
         raise InputError("the state file must hold the places and marks of its rows but holds others")
-    if len(places) and not (places.min() >= 0 and places.max() < choices["rows"]):
+    if len(places) and not (places.min() >= 0 and places.max() < choices["rows"] and _are_different(places)):
         raise InputError("the state file must hold places of its rows but holds others")
     scores.restore(rows, array("q", places.tolist()), array("Q", marks.tolist()), choices)
     return scores.result()
+
+
+def _are_different(places: NDArray[np.int64]) -> bool:
+    return len(np.unique(places)) == len(places)
 
 
 def _evaluator(name: str, parameters: Mapping[str, Any]) -> Evaluator:

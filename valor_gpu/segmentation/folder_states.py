@@ -14,7 +14,7 @@ from valor_gpu.result import Result
 from valor_gpu.segmentation.label_map_folders import Task, Totals
 from valor_gpu.segmentation.label_map_images import KeptCounts
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
-from valor_gpu.state_file import StateFile, document_of, replaced
+from valor_gpu.state_file import StateFile, distinct_ids, document_of, replaced
 
 if TYPE_CHECKING:
     from valor_gpu.segmentation.coco_panoptic import PanopticEvaluation
@@ -67,7 +67,7 @@ def result_of(file: StateFile) -> Result:
     Raises:
         InputError: the file holds other counts than these commands write.
     """
-    names, images = [str(name) for name in file.choices["classes"]], file.choices["images"]
+    names, images = [str(name) for name in file.choices["classes"]], distinct_ids(file.choices["images"])
     form = (3 if file.kind == LABEL_MAPS else ROWS, len(names))
     counts = file.arrays["counts" if file.kind == LABEL_MAPS else "tables"]
     if counts.dtype != np.int64 or counts.shape != (len(images), *form) or (counts < 0).any():

@@ -187,7 +187,7 @@ class RowSample(Resampled):
 
     def swapping(self, other: Resampled) -> RowSample | None:
         """Returns the rows of both models; see :meth:`Resampled.swapping`."""
-        if not isinstance(other, RowSample) or self._names != other._names:
+        if not isinstance(other, RowSample) or self._names != other._names or self._sums() != other._sums():
             return None
         found = object.__new__(RowSample)
         vars(found).update(vars(self))
@@ -199,6 +199,10 @@ class RowSample(Resampled):
             for mine, its in zip(self._pooled, other._pooled)
         ]
         return found
+
+    def _sums(self) -> list[tuple[str, ...]]:
+        """Names of the numbers of each part of the counts."""
+        return [tuple(part.numbers([0] * part.counts.shape[1])) for part in self._pooled]
 
     def paired_tests(self, other: Resampled, pairing: Pairing, confidence: float) -> dict[str, PairedTest]:
         """Returns the tests of McNemar of means of scores that are all 0 or 1, and of sign flips of other means.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ class Units:
             changes.
         truths: ``[U]`` or ``[U, T]`` of any dtype with equality, equal where the truths are; None: they are not known.
         truth: name of what ``truths`` has, for messages.
+        parts: by name what belongs to the truth of all units together, such as the categories of ``map_rare``.
     """
 
     unit: str
@@ -39,6 +41,7 @@ class Units:
     ranks: Ints
     truths: NDArray[Any] | None = None
     truth: str = "ground truth"
+    parts: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
 
 
 @frozen
@@ -133,6 +136,7 @@ def _places_in(other: Units, first: Units, names: tuple[str, str]) -> Ints:
         raise InputError(f"both sides must be of the same units but are of {first.unit} and of {other.unit}")
     places, ids = _matched(first, other, names)
     _check_truths(first, other, places, ids)
+    _check_parts(first, other)
     found = np.empty(len(places[0]), np.int64)
     found[places[0]] = places[1]
     return found
@@ -206,6 +210,15 @@ def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: l
         place = int(differs.argmax())
         key = repr(ids[place]) if ids is not None else _arrival(first)[places[0][place]]
         raise InputError(f"both sides must have the same {first.truth} but that of {first.unit[:-1]} {key} differs")
+
+
+def _check_parts(first: Units, second: Units) -> None:
+    for name in dict.fromkeys((*first.parts, *second.parts)):
+        mine, other = (set(side.parts.get(name, ())) for side in (first, second))
+        if mine != other:
+            raise InputError(
+                f"both sides must have the same {name} but {in_order(mine ^ other)[0]!r} is of one of them alone"
+            )
 
 
 def _arrival(side: Units) -> Ints:
