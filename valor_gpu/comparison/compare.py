@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.comparison.built import built
@@ -10,7 +10,7 @@ from valor_gpu.comparison.choices import Choices
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.comparison.families import SLICES, Path, adjusted, path_of
-from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
+from valor_gpu.comparison.pairs import Pair, Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
 from valor_gpu.comparison.sides import Side, side_of, text_run
 from valor_gpu.errors import InputError, InputTypeError
@@ -47,6 +47,10 @@ def compare(
 
     A number is of the units that both models have it for: a row that failed for one of two is left out of both means,
     and counted as ``left_out_of_<number>``.
+
+    Units are paired by their ids, or by the order in which they came, those of the first rank first. Both models then
+    need the same order: other ground truths at a place are an error, and where a metric keeps none, such as the scores
+    of texts and of distances between boundaries, a note says that nothing tells.
 
     Args:
         first: the model that is there: a result of this process, a metric, an evaluation, the path of a state file, or
@@ -155,7 +159,7 @@ def _results(
     for one, two in pairs:
         check_protocols(sides[one].signature, sides[two].signature)
     whole = numbers_of_pairs(sides, pairs, clusters, choices)
-    notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
+    notes = [_notes(pair) for pair in whole]
     found: list[dict[Path, PairedNumber]] = [
         {path_of(name): each for name, each in pair.numbers.items()} for pair in whole
     ]
@@ -174,14 +178,16 @@ def _results(
     ]
 
 
-def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
-    """Notes on both sides, and on what is not compared."""
+def _notes(pair: Pair) -> list[str]:
+    """Notes on both sides, on how their units are paired, and on what is not compared."""
+    (first, second), doubt = pair.sides, pair.pairing.doubt
     notes = [*first.notes, *second.notes, *check_protocols(first.signature, second.signature)]
+    notes += [doubt] if doubt else []
     mine, theirs = first.values, second.values
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:
             notes.append(f"{len(alone):,} numbers are of {name} alone, such as {min(alone)}")
-    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
+    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in pair.numbers)
     left = dict.fromkeys(name.partition("/")[0] for name in single)
     if left:
         notes.append(f"not compared, since the metric gives no replicates of them: {', '.join(left)}")
