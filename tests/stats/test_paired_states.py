@@ -87,6 +87,12 @@ def test_a_difference_that_is_the_same_in_every_replicate_has_no_test() -> None:
     assert found.deviations is None
 
 
+def test_replicates_that_differ_by_rounding_alone_are_equal() -> None:
+    scores = np.random.default_rng(0).normal(size=80)
+    found = paired(Means({"m": scores}), Means({"m": scores + 1}))["m"]
+    assert found.difference == pytest.approx(1) and math.isnan(found.p_value) and found.interval.reason == EQUAL
+
+
 def test_numbers_without_an_interval_say_why() -> None:
     rng, nan = np.random.default_rng(0), math.nan
     columns = {"worst": rng.normal(size=30), "few": rng.normal(size=30), "odd": rng.normal(size=30)}

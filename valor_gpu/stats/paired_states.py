@@ -36,6 +36,8 @@ PERMUTATION_NULL = "for each unit it does not matter which model a prediction is
 SAME = "no replicate tells the models apart"
 """Why a difference of 0 has no interval; its p-value is 1."""
 UNSAMPLED = "the metric gives no replicates of it"
+_ROUNDING = 1e-12
+"""Relative difference of numbers that are equal but for the order of additions."""
 
 
 @frozen
@@ -200,8 +202,9 @@ def _paired(pair: tuple[float, float], method: str, sample: Replicates, confiden
     interval = interval_by(method, difference, sample, confidence, unit)
     kept = used_replicates(method, sample)
     kept = kept[~np.isnan(kept)]
-    if interval.reason in ("", EQUAL) and kept.min() == kept.max():
-        same = difference == 0 and kept[0] == 0
+    rounding = _ROUNDING * max(map(abs, pair))
+    if interval.reason in ("", EQUAL) and kept.max() - kept.min() <= rounding:
+        same = max(abs(difference), float(np.abs(kept).max())) <= rounding
         equal = Interval(lost=interval.lost, reason=SAME if same else EQUAL)
         zeros = np.zeros(len(sample.values)) if same else None
         return PairedNumber(
