@@ -319,6 +319,8 @@ def test_models_are_checked(given: Any, error: Any, message: str) -> None:
         ({"power": 1.0}, "power must be above 0 and below 1 but is 1.0"),
         ({"permutations": -1}, "permutations must be at least 0"),
         ({"replicates": 1}, "replicates must be"),
+        ({"replicates": 10**12, "permutations": 0}, "replicates must be at most 10,000,000 but is 1000000000000"),
+        ({"permutations": 10**8}, "permutations must be at most 10,000,000 but is 100000000"),
         ({"confidence": 1.0}, "confidence must be above 0 and below 1"),
     ],
 )

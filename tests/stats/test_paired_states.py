@@ -16,7 +16,7 @@ from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.inversion import PAIRED_METHODS
 from valor_gpu.stats.methods import EQUAL, Replicates, interval_by
-from valor_gpu.stats.paired_states import BOOTSTRAP_NULL, SAME, UNSAMPLED, PairedNumber, paired_numbers
+from valor_gpu.stats.paired_states import BOOTSTRAP_NULL, UNSAMPLED, PairedNumber, paired_numbers
 from valor_gpu.stats.permuted_states import permuted
 from valor_gpu.stats.resample import LOST_CLASSES
 from valor_gpu.stats.units import pair_units
@@ -90,7 +90,7 @@ def test_one_model_twice_cannot_be_told_apart() -> None:
     first, _ = models(0)
     found = paired(first, first)["m"]
     assert (found.difference, found.p_value, found.statistic) == (0.0, 1.0, 0.0)
-    assert found.interval.reason == SAME and math.isnan(found.interval.low)
+    assert (found.interval.low, found.interval.high, found.interval.reason) == (0.0, 0.0, "")
     assert found.deviations is not None and not found.deviations.any() and math.isnan(found.spread)
 
 
@@ -98,6 +98,12 @@ def test_a_difference_that_is_the_same_in_every_replicate_has_no_test() -> None:
     found = paired(Means({"m": [0.25] * 30}), Means({"m": [0.5] * 30}))["m"]
     assert found.difference == 0.25 and math.isnan(found.p_value) and found.interval.reason == EQUAL
     assert found.deviations is None
+
+
+def test_replicates_that_differ_by_rounding_alone_are_equal() -> None:
+    scores = np.random.default_rng(0).normal(size=80)
+    found = paired(Means({"m": scores}), Means({"m": scores + 1}))["m"]
+    assert found.difference == pytest.approx(1) and math.isnan(found.p_value) and found.interval.reason == EQUAL
 
 
 def test_numbers_without_an_interval_say_why() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -10,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching
+from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching, Rows
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.resampled_detection import cluster_codes
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import Resampled, holders
+from valor_gpu.stats.row_hashes import row_hashes
 from valor_gpu.stats.units import Units, units_with_ids
 
 _SUMS = (np.uint16, np.uint32, np.uint64)
@@ -227,8 +229,17 @@ class ResampledRankings(Resampled):
             raise InputError(
                 "a comparison needs images with ids but some have none: give every image of target an image_id"
             )
-        return units_with_ids(self.unit, self._keys)
+        return units_with_ids(self.unit, self._keys, _truths_of(self._rows))
 
     def clusters(self, given: Mapping[Any, Any] | Sequence[Any]) -> Ints:
         """See :class:`Resampled`; a sequence is in the order of ascending ids."""
         return cluster_codes(given, self._keys, self.units)
+
+
+def _truths_of(rows: Rows) -> Ints:
+    """Hashes int64 ``[I]`` of the classes of the ground truths of each image, and of which of them count."""
+    names = [hashlib.blake2b(name.encode(errors="surrogatepass"), digest_size=8).digest() for name in rows.classes]
+    classes = np.array([int.from_bytes(name, "little", signed=True) for name in names], np.int64)
+    found = np.zeros(rows.lengths.shape[1], np.int64)
+    np.add.at(found, rows.gt_images, row_hashes(classes[rows.gt_labels], rows.gt_counts))  # in any order
+    return found

@@ -64,10 +64,13 @@ class FederatedRows:
     Attributes:
         layout: ground truths, and detections of the categories that their image was searched for.
         flags: uint8 ``[D]``: ``UNMATCHED_IGNORED`` where the image is not annotated exhaustively.
+        lists: of the images, those of categories that are not there and of those not all of which are marked, each
+            int64 ``[N, 2]``: place of the image and of the category; in no order.
     """
 
     layout: Layout
     flags: NDArray[np.uint8]
+    lists: tuple[NDArray[np.int64], NDArray[np.int64]]
 
 
 def federated_rows(
@@ -105,7 +108,8 @@ def federated_rows(
     searched = members(found, np.concatenate((true, negative)))
     layout = replace(layout, detections=chosen_rows(layout.detections, searched))
     flags = members(found[searched], partial) * np.uint8(UNMATCHED_IGNORED)
-    return FederatedRows(layout, flags)
+    pairs = (np.stack(np.divmod(np.unique(codes), max(len(known), 1)), 1) for codes in (negative, partial))
+    return FederatedRows(layout, flags, (next(pairs), next(pairs)))
 
 
 def _with_area(rows: Annotations) -> NDArray[np.bool_] | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,4 +26,20 @@ def hash_ground_truths(side: Side) -> NDArray[np.int64]:
     sums = np.concatenate((np.zeros(1, np.int64), np.cumsum(rows)))  # they wrap around
     ends = np.cumsum(side.lengths)
     found: NDArray[np.int64] = sums[ends] - sums[ends - side.lengths]
+    return found
+
+
+def hash_federated(side: Side, lists: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Computes a hash of the ground truths of each image of LVIS, and of its lists of categories.
+
+    Args:
+        side: ground truths.
+        lists: of the images, each int64 ``[N, 2]``: place of the image and of the category.
+
+    Returns:
+        int64 ``[I]``, in the order of the layout.
+    """
+    found = hash_ground_truths(side)
+    for number, pairs in enumerate(lists):
+        np.add.at(found, pairs[:, 0], row_hashes(pairs[:, 1], np.full(len(pairs), number)))
     return found

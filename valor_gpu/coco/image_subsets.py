@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.evaluator import COCOeval, _Unset
 from valor_gpu.coco.geometry import geometry_of
-from valor_gpu.coco.ground_truth_hashes import hash_ground_truths
 from valor_gpu.coco.layout import Layout, select_rows
 from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
 
@@ -58,13 +57,17 @@ def subset_of(layout: Layout, records: EvaluationRecords, wanted: Ints) -> Subse
         select_rows(side, order) for side in (layout.detections, layout.ground_truths)
     )
     part = Layout(ground_truths, detections, np.searchsorted(wanted, layout.images[order]))
-    engine, lengths = records.engine, records.lengths
+    engine, lengths, hashes = records.engine, records.lengths, records.gt_hashes
     kept = (np.repeat(chosen, of_side) for of_side in lengths)
     tables = [engine.choose(table, rows) for table, rows in zip((records.detections, records.ground_truths), kept)]
     return Subset(part, EvaluationRecords(
         engine, tables[0], tables[1], part.image_positions(), np.ascontiguousarray(lengths[:, order]), records.classes,
-        records.shape, records.doubts, partial(hash_ground_truths, ground_truths),
+        records.shape, records.doubts, hashes if hashes is None else partial(_some_hashes, hashes, order),
     ), rows)  # fmt: skip
+
+
+def _some_hashes(hashes: Callable[[], Ints], images: Ints) -> Ints:
+    return hashes()[images]
 
 
 def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from valor_gpu.coco.cells import build_eval_imgs
 from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.federated import FederatedRows, federated_rows
 from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
+from valor_gpu.coco.ground_truth_hashes import hash_federated
 from valor_gpu.coco.ids import positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, asked_of, completed, evaluate_records
@@ -138,6 +140,7 @@ def evaluate_federated(
     geometry = FederatedGeometry(whole, rows, strict)
     rows = replace(rows, layout=completed(rows.layout, geometry))
     records = evaluate_records(rows.layout, whole, strict, engine, geometry)
+    records = replace(records, gt_hashes=partial(hash_federated, rows.layout.ground_truths, rows.lists))
     return FederatedRecords(params, rows, records, known, of_known, strict)
 
 

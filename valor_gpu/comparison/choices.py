@@ -5,7 +5,7 @@ from __future__ import annotations
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.errors import InputError
-from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.stats.intervals import MOST_REPLICATES, Bootstrap
 from valor_gpu.stats.power import check_power
 
 ADJUSTMENTS = ("max_t", "holm", "benjamini_hochberg", "benjamini_yekutieli")
@@ -34,6 +34,8 @@ class Choices:
 
     def __post_init__(self) -> None:
         check_int("permutations", self.permutations)
+        if self.permutations > MOST_REPLICATES:
+            raise InputError(f"permutations must be at most {MOST_REPLICATES:,} but is {self.permutations}")
         check_choice("adjust", self.adjust, ADJUSTMENTS)
         check_power(self.power)
         if self.smallest_difference is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.comparison.built import built
@@ -10,13 +10,15 @@ from valor_gpu.comparison.choices import Choices
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.comparison.families import SLICES, Path, adjusted, other_tests, path_of
-from valor_gpu.comparison.pairs import Pairs, numbers_of_pairs
+from valor_gpu.comparison.pairs import Pair, Pairs, numbers_of_pairs
 from valor_gpu.comparison.same_protocol import check_protocols
 from valor_gpu.comparison.sides import Side, side_of, text_run
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.stats.intervals import Bootstrap
-from valor_gpu.stats.paired_states import PairedNumber
+from valor_gpu.stats.methods import FEW_UNITS
+from valor_gpu.stats.paired_states import SAME, PairedNumber
+from valor_gpu.stats.units import Pairing
 
 _NAMES = ("first", "second", "third")
 
@@ -51,6 +53,10 @@ def compare(
     Some numbers have a test of their own in place of the bootstrap, with the interval of that test: areas under the ROC
     curve that of DeLong, accuracies and other shares of rows that of McNemar, and means of at most 200 rows, or
     clusters, the test of sign flips, which is exact up to 16 of them: the bootstrap alarms too often on few rows.
+
+    Units are paired by their ids, or by the order in which they came, those of the first rank first. Both models then
+    need the same order: other ground truths at a place are an error, and where a metric keeps none, such as the scores
+    of texts and of distances between boundaries, a note says that nothing tells.
 
     Args:
         first: the model that is there: a result of this process, a metric, an evaluation, the path of a state file, or
@@ -159,7 +165,7 @@ def _results(
     for one, two in pairs:
         _check(sides[one], sides[two])
     whole = numbers_of_pairs(sides, pairs, clusters, choices)
-    notes = [_notes(*pair.sides, pair.numbers) for pair in whole]
+    notes = [_notes(pair) for pair in whole]
     found: list[dict[Path, PairedNumber]] = [
         {path_of(name): each for name, each in pair.numbers.items()} for pair in whole
     ]
@@ -176,8 +182,9 @@ def _results(
     more = (
         [f"p_adjusted of {', '.join(others)}: their normal deviates against maxima of the bootstrap"] if others else []
     )
+    notes = [[*noted, *more, *_few(pair.pairing, drawn_of)] for pair, noted in zip(whole, notes)]
     return [
-        built(pair.sides, numbers, p_values, pair.pairing, choices, [*noted, *more], drawn_of)
+        built(pair.sides, numbers, p_values, pair.pairing, choices, noted, drawn_of)
         for pair, numbers, p_values, noted in zip(whole, found, adjusted(found, choices.adjust), notes)
     ]
 
@@ -186,15 +193,28 @@ def _check(first: Side, second: Side) -> list[str]:
     return check_protocols(first.signature, second.signature, (first.called, second.called))
 
 
-def _notes(first: Side, second: Side, compared: Collection[str]) -> list[str]:
-    """Notes on both sides, and on what is not compared."""
+def _few(pairing: Pairing, drawn_of: Mapping[str, int]) -> list[str]:
+    """A note on a bootstrap of few units, or clusters, whose spread is known badly and whose shape is not normal."""
+    drawn = {"all data": pairing.drawn, **drawn_of}
+    few = [f"{name} ({number:,})" for name, number in drawn.items() if 1 < number < FEW_UNITS]
+    if not few:
+        return []
+    return [f"below {FEW_UNITS} {pairing.unit} tests and intervals of the bootstrap are approximate: {', '.join(few)}"]
+
+
+def _notes(pair: Pair) -> list[str]:
+    """Notes on both sides, on how their units are paired, and on what is not compared."""
+    (first, second), doubt = pair.sides, pair.pairing.doubt
     notes = [*first.notes, *second.notes, *_check(first, second)]
+    notes += [doubt] if doubt else []
+    same = [name for name, each in pair.numbers.items() if each.interval.low == each.interval.high == 0]
+    notes += [f"{SAME}: {', '.join(dict.fromkeys(name.partition('/')[0] for name in same))}"] if same else []
     mine, theirs = first.values, second.values
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:
             numbers = "1 number is" if len(alone) == 1 else f"{len(alone):,} numbers are"
             notes.append(f"{numbers} of {name} alone, such as {min(alone)}")
-    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in compared)
+    single = (name for name in single_numbers(first.result.values) if name in theirs and name not in pair.numbers)
     left = dict.fromkeys(name.partition("/")[0] for name in single)
     if left:
         notes.append(f"not compared, since the metric gives no replicates of them: {', '.join(left)}")

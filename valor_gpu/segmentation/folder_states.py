@@ -75,7 +75,7 @@ def result_of(file: StateFile) -> Result:
     if file.kind == LABEL_MAPS:
         totals = Totals(names, Task(len(names), file.choices["ignore_index"]), keep_images=True)
         for name, table, pixels in zip(images, counts, file.arrays["pixels"].tolist(), strict=True):
-            totals.add_counts(KeptCounts(name, table, pixels))
+            totals.add_counts(KeptCounts(str(name), table, pixels))
         return totals.result(file.choices["more_counts"])
     things = np.array(file.choices["things"], np.bool_)
     state = resampled_panoptic(counts, images, things, names)

@@ -13,6 +13,8 @@ from valor_gpu.errors import InputError, InputTypeError
 
 TARGETS = ("expected", "population")
 """The number that samples of this size have on average, and that of the population that they are drawn from."""
+MOST_REPLICATES = 10_000_000
+"""Most replicates, or permutations: more would only take hours."""
 _MISSING = ("NAType", "NaTType")
 """What pandas has in a place without a value."""
 
@@ -105,6 +107,8 @@ class Bootstrap:
 
     def __post_init__(self) -> None:
         check_int("replicates", self.replicates, 2)
+        if self.replicates > MOST_REPLICATES:
+            raise InputError(f"replicates must be at most {MOST_REPLICATES:,} but is {self.replicates}")
         check_int("seed", self.seed, 0)
         check_choice("target", self.target, TARGETS)
         check_number("confidence", self.confidence)

@@ -33,8 +33,10 @@ Codes = NDArray[np.int64]
 BOOTSTRAP_NULL = "both models have the same expected number"
 PERMUTATION_NULL = "for each unit it does not matter which model a prediction is of"
 SAME = "no replicate tells the models apart"
-"""Why a difference of 0 has no interval; its p-value is 1."""
+"""Said of a difference of 0 whose interval is 0 to 0, and whose p-value is 1."""
 UNSAMPLED = "the metric gives no replicates of it"
+_ROUNDING = 1e-12
+"""Relative difference of numbers that are equal but for the order of additions."""
 
 
 @frozen
@@ -172,7 +174,7 @@ def paired_numbers(
 
 def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
     """The number with the test that is made for it, and with its interval, so that both decide alike."""
-    if test is None or math.isnan(test.p_value) or number.interval.reason not in ("", EQUAL, SAME):
+    if test is None or math.isnan(test.p_value) or number.interval.reason not in ("", EQUAL):
         return number
     interval = number.interval
     if not math.isnan(test.low):
@@ -181,8 +183,10 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
         interval = Interval(lost=interval.lost, reason=test.reason)
     statistic = math.copysign(normal_deviate(test.p_value), number.difference)
     spread = test.standard_error if test.standard_error > 0 else number.spread
-    named = {"test": test.test, "null": test.null}
-    return replace(number, interval=interval, p_value=test.p_value, statistic=statistic, spread=spread, **named)
+    return replace(
+        number, interval=interval, p_value=test.p_value, test=test.test, null=test.null, statistic=statistic,
+        spread=spread,
+    )  # fmt: skip
 
 
 def _freedom(units: int, replicates: int) -> float:
@@ -204,9 +208,10 @@ def _paired(pair: tuple[float, float], method: str, sample: Replicates, confiden
     interval = interval_by(method, difference, sample, confidence, unit)
     kept = used_replicates(method, sample)
     kept = kept[~np.isnan(kept)]
-    if interval.reason in ("", EQUAL) and kept.min() == kept.max():
-        same = difference == 0 and kept[0] == 0
-        equal = Interval(lost=interval.lost, reason=SAME if same else EQUAL)
+    rounding = _ROUNDING * max(map(abs, pair))
+    if interval.reason in ("", EQUAL) and kept.max() - kept.min() <= rounding:
+        same = max(abs(difference), float(np.abs(kept).max())) <= rounding
+        equal = Interval(0.0, 0.0, 0.0, 0.0, interval.lost) if same else Interval(lost=interval.lost, reason=EQUAL)
         zeros = np.zeros(len(sample.values)) if same else None
         return PairedNumber(
             *pair, difference, equal, 1.0 if same else math.nan, statistic=0.0 if same else math.nan, deviations=zeros

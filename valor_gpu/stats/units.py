@@ -54,12 +54,14 @@ class Pairing:
         drawn: units, or clusters, that are drawn.
         unit: name of what is drawn, in the plural.
         units: units.
+        doubt: why pairs may be wrong; empty where ids or ground truths tell that they are right.
     """
 
     codes: tuple[Ints, ...]
     drawn: int
     unit: str
     units: int
+    doubt: str = ""
 
 
 def units_with_ids(unit: str, ids: Sequence[Hashable], truths: NDArray[Any] | None = None) -> Units:
@@ -127,7 +129,18 @@ def pair_all(
         codes[order] = codes_by_place([named[pair] for pair in order.tolist()], joint)
         drawn, unit = int(codes.max(initial=-1)) + 1, "clusters"
     sides = (_in_order_of_units(codes, place, side.ranks) for place, side in zip(places, units))
-    return Pairing(tuple(sides), drawn, unit, len(order))
+    return Pairing(tuple(sides), drawn, unit, len(order), _doubt(units))
+
+
+def _doubt(units: Sequence[Units]) -> str:
+    """Why pairs may be wrong: units without ids are paired by arrival, and their truths are not known."""
+    named, known = (all(getattr(side, part) is not None for side in units) for part in ("ids", "truths"))
+    if named or known:
+        return ""
+    return (
+        f"{units[0].unit} are paired by the order in which they came, and the metric keeps nothing that tells whether"
+        " all models had the same order"
+    )
 
 
 def _places_in(other: Units, first: Units, names: tuple[str, str]) -> Ints:
