@@ -62,7 +62,8 @@ def units_of(scores: Floats, codes: Ints, units: int) -> UnitSums:
     """
     there = ~np.isnan(scores)
     scores, codes = scores[there], codes[there]
-    sums, sizes = np.bincount(codes, scores, units), np.bincount(codes, np.abs(scores), units)
+    sums: Floats = np.bincount(codes, scores, units).astype(np.float64)
+    sizes: Floats = np.bincount(codes, np.abs(scores), units).astype(np.float64)
     return UnitSums(sums, np.bincount(codes, minlength=units).astype(np.int64), sizes)
 
 
@@ -109,9 +110,9 @@ def sign_flips(sums: Floats, rows: Ints, confidence: float) -> PairedTest | None
     reason = "" if place > 0 else f"too few units: signs of {len(sums)} have no interval, those of {needed} do"
     spread = math.sqrt(float(((sums - total / count * rows) ** 2).sum()) * len(sums) / (len(sums) - 1)) / count
     name = "exact sign flip" if exact else "sign flip"
-    ends = (0.0 if abs(end) <= slack else end for end in (low, high))
+    low, high = (0.0 if abs(end) <= slack else end for end in (low, high))
     return PairedTest(
-        math.nan, math.nan, total / count, *ends, p_value, name, NULL, len(sums), confidence, spread, reason
+        math.nan, math.nan, total / count, low, high, p_value, name, NULL, len(sums), confidence, spread, reason
     )
 
 
