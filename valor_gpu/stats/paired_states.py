@@ -181,8 +181,8 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
         interval = Interval(lost=interval.lost, reason=test.reason)
     statistic = math.copysign(_deviate(test.p_value), number.difference)
     spread = test.standard_error if test.standard_error > 0 else number.spread
-    named = {"test": test.test, "null": test.null}
-    return replace(number, interval=interval, p_value=test.p_value, statistic=statistic, spread=spread, **named)
+    number = replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null)
+    return replace(number, statistic=statistic, spread=spread)
 
 
 def _deviate(p_value: float) -> float:
