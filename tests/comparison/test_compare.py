@@ -102,7 +102,9 @@ def test_equal_models_have_p_values_of_1_in_every_family() -> None:
     found = compare(first, first, replicates=50)
     for column in ("p", "p_adjusted", "p_permutation"):
         assert set(leaves(found, column).values()) == {1.0}
-    assert set(leaves(found, "reason").values()) == {"no replicate tells the models apart"}
+    assert set(leaves(found, "low").values()) == set(leaves(found, "high").values()) == {0.0}
+    assert found.signature["notes"][0].startswith("no replicate tells the models apart: ")
+    assert found.gate_numbers()["delta_m_low"] == 0  # which decides a gate on a change that changes nothing
 
 
 # ---------------------------------------------------------------------------------------------------------------- power
@@ -285,7 +287,10 @@ def test_numbers_of_one_model_alone_are_noted() -> None:
     ]
     sampled = result({"m": rows[0], "c/x": rows[1]}, unsampled=("c/x",))
     noted = compare(sampled, sampled, replicates=20)
-    assert noted.signature["notes"] == ["not compared, since the metric gives no replicates of them: c"]
+    assert noted.signature["notes"] == [
+        "no replicate tells the models apart: m",
+        "not compared, since the metric gives no replicates of them: c",
+    ]
 
 
 def test_no_permutation_says_why() -> None:

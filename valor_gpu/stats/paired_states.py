@@ -183,10 +183,8 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
         interval = Interval(lost=interval.lost, reason=test.reason)
     statistic = math.copysign(normal_deviate(test.p_value), number.difference)
     spread = test.standard_error if test.standard_error > 0 else number.spread
-    return replace(
-        number, interval=interval, p_value=test.p_value, test=test.test, null=test.null, statistic=statistic,
-        spread=spread,
-    )  # fmt: skip
+    number = replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null)
+    return replace(number, statistic=statistic, spread=spread)
 
 
 def _freedom(units: int, replicates: int) -> float:

@@ -62,8 +62,8 @@ def units_of(scores: Floats, codes: Ints, units: int) -> UnitSums:
     """
     there = ~np.isnan(scores)
     scores, codes = scores[there], codes[there]
-    sums: Floats = np.bincount(codes, scores, units).astype(np.float64, copy=False)  # of no rows they are integers
-    sizes: Floats = np.bincount(codes, np.abs(scores), units).astype(np.float64, copy=False)
+    sums: Floats = np.bincount(codes, scores, units).astype(np.float64)
+    sizes: Floats = np.bincount(codes, np.abs(scores), units).astype(np.float64)
     return UnitSums(sums, np.bincount(codes, minlength=units).astype(np.int64), sizes)
 
 
