@@ -30,7 +30,7 @@ def notes(rows: int, clusters: Any = None) -> list[str]:
     [
         (40, None, ""),
         (20, None, ""),
-        (19, None, "below 20 rows p-values of the bootstrap are too small .* all data \\(19\\)$"),
+        (19, None, "below 20 rows tests and intervals of the bootstrap are approximate: all data \\(19\\)$"),
         (40, np.arange(40) // 8, "below 20 clusters .* all data \\(5\\)$"),
         (40, np.arange(40) // 2, ""),
     ],
