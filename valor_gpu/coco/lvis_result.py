@@ -14,7 +14,7 @@ from valor_gpu.coco.doubtful_ids import count_completed, count_ids_of_dataset
 from valor_gpu.coco.doubtful_values import count_doubtful_values
 from valor_gpu.coco.evaluation_result import category_names, numbers_by_category, plot
 from valor_gpu.coco.ids import members
-from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.resampled_evaluation import Chosen, plain_ids
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco_ids import aligned
 from valor_gpu.ops.accumulate_types import Curves, Pick
@@ -101,6 +101,7 @@ def chosen_of(evaluation: LVISEval) -> Chosen:
         lvis_names(evaluation) if p.use_cats else (),
         list(records.params.img_ids),
         records.strict,
+        plain_ids(p.cat_ids) if p.use_cats else (),
     )
 
 

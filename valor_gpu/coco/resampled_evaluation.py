@@ -51,6 +51,7 @@ class Chosen:
         names: of the categories; empty where the result has no numbers of them.
         ids: of the images that were evaluated.
         strict: the convention.
+        category_ids: of ``names``; empty: unknown.
     """
 
     records: EvaluationRecords
@@ -62,6 +63,7 @@ class Chosen:
     names: Sequence[str]
     ids: Sequence[Any]
     strict: bool
+    category_ids: Sequence[Any] = ()
 
     @property
     def images(self) -> Ints:
@@ -73,8 +75,7 @@ class Chosen:
     def keys(self) -> list[Any]:
         """Ids of the images that were taken."""
         taken = self.selection.images
-        ids = self.ids if taken is None else [self.ids[place] for place in taken]
-        return [number.item() if isinstance(number, np.generic) else number for number in ids]
+        return plain_ids(self.ids if taken is None else [self.ids[place] for place in taken])
 
     @property
     def whole_axes(self) -> bool:
@@ -150,7 +151,7 @@ class Chosen:
             keys,
             self.records.engine.weights,
             {**self.refused(), **(refused or {})},
-            lambda: replace(self.identities(), parts=parts or {}),
+            lambda: replace(self.identities(), parts=parts or {}, classes=dict(zip(self.category_ids, self.names))),
         )
 
     def identities(self) -> Units:
@@ -162,6 +163,11 @@ class Chosen:
         """Returns what gives the means and the numbers of categories."""
         named = self.names[: len(self.selection.categories)] if self.whole_axes else ()
         return self.table(dict(self.picks_of_records()), named)
+
+
+def plain_ids(ids: Sequence[Any]) -> list[Any]:
+    """Returns ids as Python's own integers and texts."""
+    return [number.item() if isinstance(number, np.generic) else number for number in ids]
 
 
 def check_ascending(categories: Sequence[int]) -> None:
@@ -203,6 +209,7 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
         names_of_part(evaluation, part) if p.useCats else (),
         list(evaluation._paramsEval.imgIds),
         evaluation.convention == "strict",
+        plain_ids(p.catIds) if p.useCats else (),
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.engine import NumpyEngine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
-from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending, plain_ids
 from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
 from valor_gpu.errors import InputError
@@ -76,7 +76,8 @@ def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFil
         "thresholds": chosen.thresholds,
         "picks": {name: [p.array, p.area, p.limit, list(map(int, p.thresholds))] for name, p in chosen.picks.items()},
         "names": list(chosen.names),
-        "ids": [each.item() if isinstance(each, np.generic) else each for each in chosen.ids],
+        "category_ids": list(chosen.category_ids),
+        "ids": plain_ids(chosen.ids),
         "strict": chosen.strict,
         "groups": {name: np.asarray(group).astype(np.int64).tolist() for name, group in (groups or {}).items()},
     }
@@ -145,6 +146,7 @@ def _chosen(file: StateFile) -> Chosen:
         list(map(str, choices["names"])),
         distinct_ids(choices["ids"]),
         bool(choices["strict"]),
+        distinct_ids(choices.get("category_ids", [])),
     )
 
 
@@ -191,6 +193,7 @@ def _check(chosen: Chosen) -> None:
         and np.array_equal(np.sort(places), np.arange(images)),
         "ids": len(chosen.ids) == images,
         "names": not chosen.names or len(chosen.names) >= len(selection.categories),
+        "category_ids": not chosen.category_ids or len(chosen.category_ids) == len(chosen.names),
         "gt_hashes": records.gt_hashes is None or _are_hashes(records.gt_hashes(), images),
         "detections": _labels_within(detections, 8, records.classes) and _buckets_within(detections, shape.limits),
         "ground_truths": _labels_within(ground_truths, 0, records.classes),

@@ -220,7 +220,8 @@ class ResampledImages(Resampled):
         truths = None if self._truths is None else row_hashes(self._truths)[order]
         ranks = np.array(self._ranks, np.int64)[order]
         named = None if ids is None else [ids[image] for image in order.tolist()]
-        return Units(self.unit, named, order, self.units, ranks, truths)
+        classes = {place: name.partition("/")[2] for place, name in enumerate(next(iter(self._supports), ()))}
+        return Units(self.unit, named, order, self.units, ranks, truths, classes=classes)
 
     def swapping(self, other: Resampled) -> Resampled | None:
         """See :class:`Resampled`; there are no scores, and sums do not depend on the order of images."""

@@ -32,6 +32,7 @@ class Units:
         truths: ``[U]`` or ``[U, T]`` of any dtype with equality, equal where the truths are; None: they are not known.
         truth: name of what ``truths`` has, for messages.
         parts: by name what belongs to the truth of all units together, such as the categories of ``map_rare``.
+        classes: names of classes by what tells them apart, such as ids; classes of both states need the same names.
     """
 
     unit: str
@@ -42,6 +43,7 @@ class Units:
     truths: NDArray[Any] | None = None
     truth: str = "ground truth"
     parts: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
+    classes: Mapping[Hashable, str] = field(default_factory=dict)
 
 
 @frozen
@@ -149,6 +151,7 @@ def _places_in(other: Units, first: Units, names: tuple[str, str]) -> Ints:
         raise InputError(f"both sides must be of the same units but are of {first.unit} and of {other.unit}")
     places, ids = _matched(first, other, names)
     _check_truths(first, other, places, ids)
+    _check_classes(first, other, names)
     _check_parts(first, other)
     found = np.empty(len(places[0]), np.int64)
     found[places[0]] = places[1]
@@ -231,6 +234,15 @@ def _check_parts(first: Units, second: Units) -> None:
         if mine != other:
             raise InputError(
                 f"both sides must have the same {name} but {in_order(mine ^ other)[0]!r} is of one of them alone"
+            )
+
+
+def _check_classes(first: Units, second: Units, names: tuple[str, str]) -> None:
+    for key, mine in first.classes.items():
+        other = second.classes.get(key, mine)
+        if mine != other:
+            raise InputError(
+                f"both sides must have the same class names but {mine!r} of {names[0]} is {other!r} of {names[1]}"
             )
 
 
