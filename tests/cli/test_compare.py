@@ -293,7 +293,9 @@ def keys_of(document: Any, path: str = "") -> set[str]:
     if not isinstance(document, dict):
         return set()
     starred = path in ("gates.numbers", "gates.reasons")
-    open_end = path.startswith(("values.", "counts", "reasons", "intervals", "interval_choices", "signature.tests"))
+    open_end = path.startswith(
+        ("values.", "counts", "reasons", "intervals", "interval_choices", "signature.tests", "provenance.")
+    )
     found = set()
     for key, value in document.items() if not open_end else ():
         whole = f"{path}.{'*' if starred else key}".lstrip(".")

@@ -30,7 +30,9 @@ class Number(NamedTuple):
 UNTESTED = Number(0.01, math.nan, math.nan)
 
 
-def comparison(numbers: Mapping[str, Number], **choices: Any) -> ComparisonResult:
+def comparison(
+    numbers: Mapping[str, Number], provenance: Mapping[str, Any] | None = None, **choices: Any
+) -> ComparisonResult:
     """A result with these numbers, of which the first model has 0.34 each."""
     columns: dict[str, dict[str, Any]] = {
         "first": {name: 0.34 for name in numbers},
@@ -49,7 +51,9 @@ def comparison(numbers: Mapping[str, Number], **choices: Any) -> ComparisonResul
     }  # fmt: skip
     values = {name: _nested(column) for name, column in columns.items()}
     chosen = Signature({**signature, **choices})
-    return ComparisonResult(values, chosen, {"images": 5000}, reasons, intervals=Intervals(intervals))
+    return ComparisonResult(
+        values, chosen, {"images": 5000}, reasons, provenance=provenance, intervals=Intervals(intervals)
+    )
 
 
 def coco_comparison(classes: Mapping[str, Number], **choices: Any) -> ComparisonResult:

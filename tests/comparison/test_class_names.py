@@ -70,7 +70,10 @@ def test_names_of_pooled_categories_are_not_looked_at(truth: dict[str, Any], ren
 def test_a_category_of_one_model_alone_is_a_note(truth: dict[str, Any]) -> None:
     more = copy.deepcopy(truth)
     more["categories"].append({"id": 99, "name": "unicorn"})
-    found = compare(evaluated(truth), evaluated(more), **FEW)
+    models = evaluated(truth), evaluated(more)
+    found = compare(*models, **FEW)
+    told = [found.provenance[part] for part in ("first", "second")]
+    assert told == [each.result().provenance for each in models] and told[0]["ground_truth"] is not None
     assert any("of second alone, such as" in note for note in found.signature["notes"])
 
 

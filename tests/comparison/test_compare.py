@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -174,6 +175,20 @@ def test_the_table_of_several_models_names_the_pairs() -> None:
     assert [row["comparison"] for row in table.rows() if row["name"] == "m"][2] == "third vs second"
 
 
+def test_several_models_go_into_files_and_frames(tmp_path: Path) -> None:
+    found = compare(model(0.0), model(0.1), model(0.2), replicates=50, permutations=0)
+    assert isinstance(found, Comparisons)
+    document = json.loads(found.to_json(), parse_constant=pytest.fail)
+    assert document == json.loads(json.dumps(found.to_dict())) and list(document) == list(found)
+    found.save(tmp_path / "pairs.json")
+    assert json.loads((tmp_path / "pairs.json").read_text()) == document
+    assert found.scalars("val/")["val/third vs first/delta_m"] == found["third vs first"].values["difference"]["m"]
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = found.to_pandas()
+    assert frame["comparison"].tolist() == [row["comparison"] for row in found.table().rows()]
+    assert frame["p"].to_numpy()[0] == found["second vs first"].values["p"]["m"]
+
+
 # --------------------------------------------------------------------------------------------------------------- slices
 
 
@@ -269,6 +284,17 @@ def test_a_comparison_is_a_result_that_can_be_saved_and_logged() -> None:
     assert scalars["val/delta_m"] == scalars["val/m"] - first.values["m"]
     assert scalars["val/p_m_per_class/cow"] == leaves(found, "p_adjusted")["m_per_class/cow"]
     assert found.signature["tests"]["m_per_class"] == "bootstrap: both models have the same expected number"
+
+
+def test_provenance_is_that_of_both_models() -> None:
+    models = {"old": segmented(4), "new": segmented(3)}
+    found = compare(models, replicates=20, permutations=0)
+    assert isinstance(found, ComparisonResult)
+    own = {part: metric.result().provenance for part, metric in zip(("first", "second"), models.values())}
+    assert found.provenance == own and own["first"]["device"] == "cpu"
+    assert found.to_dict()["provenance"] == pickle.loads(pickle.dumps(found)).to_dict()["provenance"] == own
+    several = compare({**models, "best": segmented(1)}, replicates=20, permutations=0)
+    assert several.to_dict()["new vs old"]["provenance"] == own
 
 
 def test_the_seed_and_the_models_alone_decide_the_bits() -> None:

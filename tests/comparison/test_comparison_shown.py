@@ -17,7 +17,7 @@ from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.comparison.forest_plot import forest_plot
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.gates.decisions import Decision, decide
-from valor_gpu.report.comparison_html import comparison_report, write_comparison
+from valor_gpu.report.comparison_html import comparison_report, comparisons_report, write_comparison
 
 NAN = math.nan
 CLASSES = {
@@ -274,6 +274,16 @@ def test_a_report_says_why_and_what_was_tested(tmp_path: Path) -> None:
     assert "Clearest: dog -0.040" in text
 
 
+def test_a_report_has_the_provenance_of_both_models() -> None:
+    first = {"ground_truth": "a" * 64, "predictions": None, "reasons": {"predictions": "a target gave them"}}
+    result = coco_comparison({}, names=["old", "new"], provenance={"first": first, "second": {"version": "9.9"}})
+    for page in (comparison_report(result), comparisons_report(Comparisons({"new vs old": result}))):
+        text = Page(page).text
+        assert "Data, device and version of both models" in text
+        assert f"ground truth {'a' * 64} unknown" in text and "predictions a target gave them unknown" in text
+        assert "version unknown 9.9" in text
+
+
 def test_texts_of_others_are_escaped_in_pages() -> None:
     result = coco_comparison({name: Number(0.1, p=0.001) for name in ODD})
     for markup in (comparison_report(result, "</title><script>x()</script>"), result._repr_html_()):
@@ -334,6 +344,22 @@ def test_a_picture_of_classes() -> None:
         forest_plot(coco_comparison(CLASSES), most=0)
 
 
+def test_a_picture_of_pairs_has_a_line_for_each() -> None:
+    pairs = {"b vs a": coco_comparison(CLASSES), "c vs a": coco_comparison({})}
+    ax = drawn(Comparisons(pairs))
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["b vs a", "c vs a"]
+    assert [line.get_xdata() for line in ax.lines[:4:2]] == [pytest.approx([0.001, 0.011])] * 2
+    assert ax.get_title(loc="left") == "map" and ax.get_xlabel() == "first named less second"
+    other = drawn(Comparisons(pairs), of="map_50")
+    assert other.get_title(loc="left") == "map_50" and other.lines[0].get_color() == "0.72"
+    with pytest.raises(
+        InputError, match=r"of must be a number of the whole but is 'map_per_class'; .*\.plot\(of=\.\.\.\)"
+    ):
+        drawn(Comparisons(pairs), of="map_per_class")
+
+
 def test_a_picture_without_intervals_says_so() -> None:
+    empty = drawn(Comparisons({"b vs a": comparison({"f1": UNTESTED})}))
+    assert "no difference has an interval" in [text.get_text() for text in empty.texts]
     ax = drawn(comparison({"f1": UNTESTED}))
     assert "no difference has an interval" in [text.get_text() for text in ax.texts]

@@ -42,7 +42,7 @@ def test_other_ground_truths_of_an_image_are_an_error(ask: Any) -> None:
     shuffled["annotations"].reverse()
     same = compare(ask(evaluated(truth)), ask(evaluated(shuffled)), replicates=20, permutations=0)
     assert {number for number in same.values["difference"].values() if not hasattr(number, "items")} <= {0.0}
-    with pytest.raises(InputError, match=f"same ground truth but that of {image} differs"):
+    with pytest.raises(InputError, match=f"same ground truth but that of image {image} differs"):
         compare(ask(evaluated(truth)), ask(evaluated(other)), replicates=20, permutations=0)
 
 
@@ -71,5 +71,5 @@ def test_other_lists_of_an_image_of_lvis_are_an_error(field: str, tmp_path: Path
     turned = [{**image, "neg_category_ids": [2, 3]} for image in reversed(images)]
     assert compare(first, federated(turned, tmp_path / "turned.json"), replicates=20, permutations=0)
     changed = [{**image, field: [2]} if image["id"] == 7 else image for image in images]
-    with pytest.raises(InputError, match="same ground truth but that of 7 differs"):
+    with pytest.raises(InputError, match="same ground truth but that of image 7 differs"):
         compare(first, federated(changed, tmp_path / "other.json"), replicates=20, permutations=0)

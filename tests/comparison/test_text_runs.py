@@ -54,6 +54,10 @@ def test_the_numbers_are_those_of_the_comparison_of_runs(store: Store, column: s
     found = compare(EvaluationResult(store, old), new, clusters=column, replicates=400, seed=5, confidence=0.9)
     wanted = compare_runs(new, old, cluster_column=column, resamples=400, seed=5, confidence=0.9)
     assert isinstance(found, ComparisonResult)
+    assert found.provenance == {
+        "first": EvaluationResult(store, old).provenance,
+        "second": EvaluationResult(store, new).provenance,
+    }
     assert list(found.values["difference"]) == ["mean_f1_score", "word_error_rate"]
     for each in wanted.metrics.values():
         name = each.summary_name

@@ -101,7 +101,8 @@ def test_the_interval_of_a_difference_is_that_of_a_plain_loop() -> None:
         loops.append(np.array([second - first for first, second in loop]))
     interval, difference = found.intervals["difference/map"], found.values["difference"]["map"]
     assert difference == found.values["second"]["map"] - found.values["first"]["map"]
-    expected = interval_by("half_normal", difference, Replicates(*loops), 0.95, "images")
+    sample = Replicates(*loops, freedom=1 / (1 / (IMAGES - 1) + 1 / (12 - 1)))
+    expected = interval_by("half_normal", difference, sample, 0.95, "images")
     assert (interval.low, interval.high) == (expected.low, expected.high)
 
 

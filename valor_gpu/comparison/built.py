@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.comparison.choices import Choices
-from valor_gpu.comparison.comparison_result import ComparisonResult
+from valor_gpu.comparison.comparison_result import MODELS, ComparisonResult
 from valor_gpu.comparison.families import Numbers, Path
 from valor_gpu.comparison.sides import Side
 from valor_gpu.exports.signature import Signature
@@ -79,6 +79,7 @@ def built(
         signature,
         _counts(sides, pairing),
         _reasons(columns, numbers, sides, choices),
+        provenance=lambda: dict(zip(MODELS, (side.result.provenance for side in sides))),
         intervals=intervals,
     )
 

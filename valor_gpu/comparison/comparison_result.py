@@ -16,7 +16,9 @@ COLUMNS = (
     "detectable", "test", "reason",
 )  # fmt: skip
 """Columns of :meth:`ComparisonResult.table`."""
-_NUMBERS = ("first", "second", "difference", "p", "p_adjusted", "p_permutation", "detectable")
+MODELS = ("first", "second")
+"""Names of the models in ``values`` and ``provenance``."""
+_NUMBERS = (*MODELS, "difference", "p", "p_adjusted", "p_permutation", "detectable")
 _ASKED = ("units_needed", "observed_power")
 """Columns that are there where they were asked for."""
 
@@ -29,7 +31,7 @@ class ComparisonResult(Result):
     smallest difference that the data show with the chosen power); where asked for, ``units_needed`` and
     ``observed_power``. Those of slices are under ``slices``, by the name of the slice. ``intervals`` has those of
     ``difference/map`` and so on. ``signature`` has ``tests``: the test of each number, with the hypothesis that it
-    tests.
+    tests. ``provenance`` has those of both models, as ``first`` and ``second``.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

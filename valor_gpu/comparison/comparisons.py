@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.exports.column_table import ColumnTable
+from valor_gpu.exports.files import write_text
+from valor_gpu.result import require_matplotlib
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class Comparisons(Mapping[str, ComparisonResult]):
@@ -89,3 +96,45 @@ class Comparisons(Mapping[str, ComparisonResult]):
     def to_dict(self) -> dict[str, Any]:
         """Returns the documents of all pairs by their names, as :meth:`ComparisonResult.to_dict` gives them."""
         return {name: each.to_dict() for name, each in self.items()}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """Returns :meth:`to_dict` as strict JSON: what is not finite is ``null``, and ``reasons`` says why.
+
+        Args:
+            indent: spaces of each level; None: all on one line.
+        """
+        return json.dumps(self.to_dict(), allow_nan=False, indent=indent)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Returns :meth:`table` as a table of pandas.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return self.table().to_pandas()
+
+    def scalars(self, prefix: str = "") -> dict[str, float]:
+        """Returns the numbers of :meth:`gate_numbers` after a prefix, for loggers."""
+        return {prefix + name: value for name, value in self.gate_numbers().items()}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes :meth:`to_json` to a file, in one step; each pair alone can be saved and loaded as a Result.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            OSError: the file cannot be written; an older one stays as it is.
+        """
+        write_text(path, self.to_json(indent=2) + "\n")
+
+    def plot(self, ax: Any = None, **options: Any) -> Any:
+        """Draws the difference of each pair; see :func:`valor_gpu.comparison.forest_plot.forest_plot_of_pairs`.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
+        """
+        from valor_gpu.comparison.forest_plot import forest_plot_of_pairs
+
+        require_matplotlib("Comparisons.plot")
+        return forest_plot_of_pairs(self, ax, **options)

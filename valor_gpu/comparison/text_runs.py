@@ -14,6 +14,7 @@ from valor_gpu.comparison.families import Path, adjust_p_values
 from valor_gpu.comparison.pairs import Pairs
 from valor_gpu.comparison.sides import Side, text_run
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.result import run_provenance
 from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.exports.signature import Signature
@@ -129,7 +130,7 @@ def _sides(found: Comparison, names: tuple[str, str]) -> tuple[Side, Side]:
         values = {each.summary_name: _float(getattr(each, which)) for each in found.metrics.values()}
         reasons = {each.summary_name: each.reason for each in found.metrics.values() if each.reason}
         signature = Signature({"metric": "text", "run": run.id})
-        result = Result(values, signature, {"rows": found.n}, reasons)
+        result = Result(values, signature, {"rows": found.n}, reasons, provenance=run_provenance(run))
         sides.append(Side(name, result, RowSample({}), left_out=left))
     return sides[0], sides[1]
 

@@ -93,19 +93,7 @@ class EvaluationResult:
             set, of the bytes of a file, unpacked, or of rows as JSON in their order; ``predictions``: the same where
             the data set holds the answers, None where a target gave them; ``reasons``: why a hash is None.
         """
-        config = self.run.config
-        found = (config.get("data") or {}).get("hash")
-        reasons = {} if found else dict.fromkeys(("ground_truth", "predictions"), "the run keeps no hash of its data")
-        answers = found if config.get("target") is None else None
-        if found and answers is None:
-            reasons["predictions"] = "a target gave the answers"
-        return {
-            "version": config.get("valor_gpu"),
-            "hashed": "data" if found else None,
-            "ground_truth": found,
-            "predictions": answers,
-            "reasons": reasons,
-        }
+        return run_provenance(self.run)
 
     @property
     def rows(self) -> Iterator[dict[str, Any]]:
@@ -210,3 +198,24 @@ class EvaluationResult:
 
     def _repr_html_(self) -> str:
         return result_html(self.run, self.summary)
+
+
+def run_provenance(run: Run) -> dict[str, Any]:
+    """Returns the provenance of a run; see :attr:`EvaluationResult.provenance`.
+
+    Args:
+        run: of texts.
+    """
+    config = run.config
+    found = (config.get("data") or {}).get("hash")
+    reasons = {} if found else dict.fromkeys(("ground_truth", "predictions"), "the run keeps no hash of its data")
+    answers = found if config.get("target") is None else None
+    if found and answers is None:
+        reasons["predictions"] = "a target gave the answers"
+    return {
+        "version": config.get("valor_gpu"),
+        "hashed": "data" if found else None,
+        "ground_truth": found,
+        "predictions": answers,
+        "reasons": reasons,
+    }

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
 from valor_gpu.comparison.comparison_markup import family_table, hypothesis_paragraphs, number_table
-from valor_gpu.comparison.comparison_result import ComparisonResult
+from valor_gpu.comparison.comparison_result import MODELS, ComparisonResult
 from valor_gpu.comparison.comparison_text import answer, first_line, nested_text, power_lines
 from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.exports.files import write_text
@@ -28,6 +29,8 @@ section h3 { margin-top: var(--s2); }
 """
 _LISTED = ("tests", "notes")
 """Choices that have a section of their own."""
+_FACTS = ("ground_truth", "predictions", "hashed", "version", "device", "dtype", "world_size", "deviations")
+"""What is shown of the provenance of a model."""
 
 
 def comparison_report(result: ComparisonResult, heading: str = "Is the second model better?") -> str:
@@ -81,6 +84,7 @@ def comparisons_report(results: Comparisons, heading: str = "Which model is best
             *families,
             *hypothesis_paragraphs(each, found),
             *_notes(each),
+            _provenance(each),
         )
         parts.append((f"pair-{place + 1}", name, section(f"pair-{place + 1}", name, *shown)))
     top = tag("div", tag("div", tag("h1", name_of(heading))), class_="head")
@@ -172,4 +176,22 @@ def _choice_section(result: ComparisonResult) -> Html:
     rows = [(name, choice_text(value)) for name, value in result.signature.items() if name not in _LISTED]
     rows += [(name, text) for name, text in versions().items() if text]
     shown = table([Column("choice"), Column("value")], rows, "Choices and versions")
-    return section("choices", "Choices", tag("details", tag("summary", "Choices and versions"), shown))
+    folded = tag("details", tag("summary", "Choices and versions"), shown)
+    return section("choices", "Choices", folded, _provenance(result))
+
+
+def _provenance(result: ComparisonResult) -> Html:
+    """Data, device and version of both models."""
+    found, said = result.provenance, "Data, device and version of both models"
+    sides = [found.get(model, {}) for model in MODELS]
+    rows = [(name.replace("_", " "), *(_fact(side, name) for side in sides)) for name in _FACTS]
+    shown = table([Column("of"), *map(Column, model_names(result))], rows, said)
+    return tag("details", tag("summary", said), shown)
+
+
+def _fact(provenance: Mapping[str, Any], name: str) -> str:
+    """A fact of the provenance of a model, or why it is not known."""
+    value = provenance.get(name)
+    if value is None:
+        return str(provenance.get("reasons", {}).get(name, "unknown"))
+    return choice_text(value) or "none"
