@@ -68,6 +68,9 @@ def test_names_that_are_none() -> None:
         decide({"delta_map": 0.0}, ["delta_map < 0 and delta_mop < 0"], nothing)
     with pytest.raises(InputError, match=r"but 'xyz' is none; there are map, mar$"):
         decide({"map": 0.0, "mar": 0.0, "map_per_class/cat": 0.0}, ["xyz < 0"], nothing)
+    for name in ("delta_map", "p_map"):
+        with pytest.raises(InputError, match=f"'{name}' is none: differences .* of two models: valor-gpu compare, or"):
+            decide({"map": 0.0}, [f"{name} < 0"], nothing)
 
 
 def test_ends_of_intervals_that_do_not_exist() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from tests.web.pages import client, text_of
+from valor_gpu.evaluation import compare_runs
 from valor_gpu.pages.diff import MOST_WORDS, word_diff
+from valor_gpu.stats.power import detectable_difference
 from valor_gpu.store import Store, StoredRow, StoredScore
 
 INFOS = [
@@ -50,6 +52,9 @@ def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
     words = text_of(found)
     assert "second against first" in words and "B: 40 rows joined by key" in words
     assert re.search(r"f1_score 0\.\d{3} 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
+    with Store(tmp_path / "s.sqlite") as store:
+        metric = compare_runs(store.run(ids[1]), store.run(ids[0])).metrics["f1_score"]
+    assert f"{detectable_difference(metric.standard_error):.3f} better 40" in words and "detectable reading" in words
     assert "1 metric without any difference is hidden" in words and "seed 0 1" in words
     assert "10.0% 4 of 40 rows" in words, "jailbreak"
     assert "answer <del>first</del><ins>second</ins> &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text

@@ -43,8 +43,9 @@ def add_options(compare: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = compare.add_argument
     add("models", nargs="+", metavar="MODEL",
-        help="state file of --save-state or save_state(), the model that is there first; with --store also the id or"
-        " name of a run. Differences are the second less the first; of three and more, all pairs")  # fmt: skip
+        help="state file of --save-state or save_state(), the model that is there first: OLD NEW; with --store also the"
+        " id or name of a run. Differences are the second less the first (eval compare takes NEW OLD); of three and"
+        " more, all pairs")  # fmt: skip
     add("--names", metavar="NAME,NAME,...",
         help="names of the models; default: those of the files without suffix, or of the runs")  # fmt: skip
     add("--baseline", metavar="NAME",
@@ -54,7 +55,7 @@ def add_options(compare: argparse.ArgumentParser) -> None:
         help="file of runs, or without FILE that of VALOR_GPU_STORE or of the user: MODEL may be the id or name of a"
         " run")  # fmt: skip
     add_choice_options(compare)
-    whose = "a number of the last model, a difference (delta_map) or its p-value"
+    whose = "a number of the last model, a difference (delta_map) or its p-value, of classes and slices adjusted,"
     add_gate_option(compare, whose, "delta_map<-0.003 and p_map<0.05")
     add_summary_options(compare)
     add("--report", type=output_path, metavar="FILE", help="write the whole comparison as one HTML page")

@@ -20,6 +20,8 @@ from valor_gpu.gates.grammar import Gate, parse_gate
 
 _SHOWN = 12
 """How many names a message lists where none looks alike."""
+_OF_TWO = ("delta_", "p_")
+"""How names begin that only a comparison has."""
 
 
 @dataclass(frozen=True)
@@ -132,5 +134,7 @@ def _decided(
 
 
 def _hint(name: str, numbers: Mapping[str, float | None]) -> str:
+    if name.startswith(_OF_TWO) and not any(each.startswith("delta_") for each in numbers):
+        return ": differences and their p-values are of two models: valor-gpu compare, or valor_gpu.stats.compare"
     plain = [each for each in numbers if "." not in each and "/" not in each][:_SHOWN]
     return near_names(name, numbers) or f"; there are {', '.join(plain)}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = command.add_argument
-    add("run_id", metavar="RUN", help="id or name of the run")
+    add("run_id", metavar="RUN", help="id or name of the run, the new one first: NEW OLD (compare takes OLD NEW)")
     add(
         "baseline",
         metavar="BASELINE",
@@ -40,7 +40,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="column of the data, such as a document: rows of one value are drawn and swapped together")  # fmt: skip
     add("--seed", type=integer, metavar="N", help="of the bootstrap and the permutations")
     add_store_option(command)
-    whose = "a number of the summary of RUN, a difference (delta_mean_f1_score) or its p-value"
+    whose = "a number of the summary of RUN, a difference (delta_mean_f1_score) or its p-value over all metrics (Holm),"
     add_gate_option(command, whose, "delta_mean_f1_score<-0.02 and p_mean_f1_score<0.05")
     add_summary_options(command)
     add_report_options(command)

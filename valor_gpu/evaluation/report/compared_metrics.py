@@ -10,12 +10,16 @@ from valor_gpu.evaluation.report.bounds import CLIP, short
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.pages import numbers
 from valor_gpu.pages.comparison_table import ComparedNumber
+from valor_gpu.stats.power import detectable_difference
 
 Scale = tuple[Any, Any]
 
 
 def compared_metrics(
-    metrics: Sequence[MetricComparison], name: Callable[[MetricComparison], str], scale: Callable[[str], Scale]
+    metrics: Sequence[MetricComparison],
+    name: Callable[[MetricComparison], str],
+    scale: Callable[[str], Scale],
+    confidence: float = 0.95,
 ) -> list[ComparedNumber]:
     """Returns the rows of metrics; those of one scale have one axis.
 
@@ -23,11 +27,12 @@ def compared_metrics(
         metrics: of a comparison of two runs.
         name: of a metric, in words.
         scale: lowest and highest value of an evaluator's scores; None: unknown.
+        confidence: of the intervals.
     """
     reach: dict[Scale, float] = {}
     for each in metrics:
         reach[scale(each.name)] = max(reach.get(scale(each.name), 0.0), *_sizes(each))
-    return [_row(each, name(each), scale(each.name), reach[scale(each.name)]) for each in metrics]
+    return [_row(each, name(each), scale(each.name), reach[scale(each.name)], confidence) for each in metrics]
 
 
 def scales_of(infos: Mapping[str, Mapping[str, Any]]) -> Callable[[str], Scale]:
@@ -40,7 +45,7 @@ def _sizes(each: MetricComparison) -> Iterator[float]:
     yield from (abs(end) for end in (*(each.interval or ()), each.difference or 0.0) if math.isfinite(end))
 
 
-def _row(each: MetricComparison, name: str, scale: Scale, reach: float) -> ComparedNumber:
+def _row(each: MetricComparison, name: str, scale: Scale, reach: float, confidence: float) -> ComparedNumber:
     low, high = (math.nan, math.nan) if each.interval is None else each.interval
     return ComparedNumber(
         short(name),
@@ -51,6 +56,7 @@ def _row(each: MetricComparison, name: str, scale: Scale, reach: float) -> Compa
         high,
         _float(each.p_adjusted),
         _reading(each),
+        detectable=detectable_difference(each.standard_error or math.nan, confidence),
         rows=_rows(each),
         note="; ".join(_notes(each)),
         decimals=_decimals(each, scale),

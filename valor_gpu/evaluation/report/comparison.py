@@ -59,7 +59,7 @@ def _table(
     if not metrics:
         return None
     return comparison_table(
-        compared_metrics(metrics, lambda each: each.summary_name, scales_of(facts)),
+        compared_metrics(metrics, lambda each: each.summary_name, scales_of(facts), confidence),
         "Differences from the baseline",
         names=("baseline", "this run"),
         heading="metric",

@@ -164,7 +164,7 @@ def _table(found: Comparison, letters: dict[str, str], everything: bool) -> dict
     shown = [each for each in metrics if everything or _differs(each)]
     infos = {each["name"]: each for each in found.run.config.get("evaluators") or ()}
     letter, base = letters[found.run.id], letters[found.baseline.id]
-    rows = compared_metrics(shown, lambda each: each.name, scales_of(infos))
+    rows = compared_metrics(shown, lambda each: each.name, scales_of(infos), found.confidence)
     label = f"Differences of {letter} from {base}"
     table = comparison_table(
         rows,
