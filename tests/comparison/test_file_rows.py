@@ -116,7 +116,7 @@ def test_other_classes_of_a_row_are_an_error() -> None:
     rows = predictions("multiclass", 1)
     target = rows.target.copy()
     target[[20, 31]] = (target[[20, 31]] + 1) % 3
-    with pytest.raises(InputError, match="the same target but that of row 20 differs"):
+    with pytest.raises(InputError, match=r"the same target but that of row 20 \(counted from 0\) differs"):
         compare(result_of(rows), result_of(replace(rows, target=target)), replicates=5)
     with pytest.raises(InputError, match="1 of 140 are missing from the second, such as 10"):
         compare(result_of(rows), result_of(predictions("multiclass", 1, 11)), replicates=5)
@@ -152,9 +152,9 @@ def test_rows_of_texts_that_one_file_lacks_are_left_out_of_both() -> None:
 def test_other_references_of_a_row_are_an_error() -> None:
     answers: list[str | None] = ["a b", "c d", "e f"]
     mine = scored(answers, ["a b", "c", ["e", "f"]])
-    with pytest.raises(InputError, match="the same references but that of row 1 differs"):
+    with pytest.raises(InputError, match=r"the same references but that of row 1 \(counted from 0\) differs"):
         compare(mine, scored(answers, ["a b", "d", ["e", "f"]]), replicates=5)
-    with pytest.raises(InputError, match="the same references but that of row 2 differs"):
+    with pytest.raises(InputError, match=r"the same references but that of row 2 \(counted from 0\) differs"):
         compare(mine, scored(answers, ["a b", "c", ["f", "e"]]), replicates=5)
     with pytest.raises(InputError, match="but 3 came to the first and 2 to the second"):
         compare(mine, scored(answers[:2], ["a b", "c"]), replicates=5)

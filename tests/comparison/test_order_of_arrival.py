@@ -54,5 +54,5 @@ def test_no_note_where_ground_truths_tell() -> None:
     new.update(second, target)
     assert "order" not in notes(old, new)
     other.update(second.flip(0), target.flip(0))
-    with pytest.raises(InputError, match="same ground truth but that of image 0 differs"):
+    with pytest.raises(InputError, match=r"same ground truth but that of image 0 \(counted from 0\) differs"):
         compare(old, other, replicates=20)

@@ -169,7 +169,7 @@ def test_ids_of_other_kinds_of_integers_are_the_same() -> None:
 
 def test_images_without_ids_in_another_order_are_an_error() -> None:
     first, second = metrics(False)[0], metrics(False, [*range(IMAGES)][::-1])[1]
-    with pytest.raises(InputError, match="same ground truth but that of image 0 differs"):
+    with pytest.raises(InputError, match=r"same ground truth but that of image 0 \(counted from 0\) differs"):
         compare(first, second, replicates=4)
 
 

@@ -253,7 +253,9 @@ def test_other_targets_name_the_first_row(name: str) -> None:
     for row in kept[5], kept[9]:
         target[row] = (target[row] + 1) % 2
     changed = replace(case, target=target)
-    with pytest.raises(InputError, match=f"both sides must have the same target but that of row {kept[5]} differs"):
+    with pytest.raises(
+        InputError, match=rf"both sides must have the same target but that of row {kept[5]} \(counted from 0\) differs"
+    ):
         compare(case.metric(0), changed.metric(1), replicates=10)
 
 
@@ -263,7 +265,7 @@ def test_other_weights_name_the_first_row() -> None:
     for side, metric in enumerate(sides):
         weight[3] += side
         metric.update(case.sides[side], case.target, sample_weight=weight)
-    with pytest.raises(InputError, match="the same target and weight but that of row 3 differs"):
+    with pytest.raises(InputError, match=r"the same target and weight but that of row 3 \(counted from 0\) differs"):
         compare(*sides, replicates=10)
 
 
@@ -434,7 +436,9 @@ def test_references_that_differ_name_the_first_row() -> None:
         RowSample({"f1": np.array(values)}, arrivals=Arrivals(np.arange(3), 3, np.array(marks)))
         for values, marks in (([0.5, 1, 0], [4, 5, 6]), ([1.0, 1, 1], [4, 7, 8]))
     ]
-    with pytest.raises(InputError, match="both sides must have the same references but that of row 1 differs"):
+    with pytest.raises(
+        InputError, match=r"both sides must have the same references but that of row 1 \(counted from 0\) differs"
+    ):
         pair_units(samples[0].identities(), samples[1].identities())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -220,7 +220,8 @@ class ResampledImages(Resampled):
         truths = None if self._truths is None else row_hashes(self._truths)[order]
         ranks = np.array(self._ranks, np.int64)[order]
         named = None if ids is None else [ids[image] for image in order.tolist()]
-        classes = {place: name.partition("/")[2] for place, name in enumerate(next(iter(self._supports), ()))}
+        names = next(iter(self._supports), ())
+        classes: dict[Hashable, str] = {place: name.partition("/")[2] for place, name in enumerate(names)}
         return Units(self.unit, named, order, self.units, ranks, truths, classes=classes)
 
     def swapping(self, other: Resampled) -> Resampled | None:

@@ -224,7 +224,7 @@ def _check_truths(first: Units, second: Units, places: tuple[Ints, Ints], ids: l
     differs = (mine != other).any(tuple(range(1, mine.ndim)))
     if differs.any():
         place = int(differs.argmax())
-        key = repr(ids[place]) if ids is not None else _arrival(first)[places[0][place]]
+        key = repr(ids[place]) if ids is not None else f"{_arrival(first)[places[0][place]]} (counted from 0)"
         raise InputError(f"both sides must have the same {first.truth} but that of {first.unit[:-1]} {key} differs")
 
 
