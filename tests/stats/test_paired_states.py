@@ -70,6 +70,14 @@ def test_the_test_of_few_units_is_that_of_student(support: int | None, units: in
     assert found.interval.high - found.difference == pytest.approx(reach, rel=1e-9)
 
 
+@pytest.mark.parametrize(("units", "of_student"), [(40, True), (99, True), (100, False)])
+def test_quantiles_of_replicates_give_way_to_student_for_few_units(units: int, of_student: bool) -> None:
+    first, second = models(5, units, family="pixels")  # whose differences have the method percentile
+    found, normal = paired(first, second)["m"], paired(first, second, method="normal")["m"]
+    assert ((found.interval.low, found.p_value) == (normal.interval.low, normal.p_value)) is of_student
+    assert paired(first, second, method="percentile")["m"].interval.low != normal.interval.low
+
+
 def test_exchanged_models_have_the_opposite_difference_and_the_same_test() -> None:
     first, second = models(3)
     one, other = paired(first, second)["m"], paired(second, first)["m"]

@@ -34,6 +34,8 @@ BOOTSTRAP_NULL = "both models have the same expected number"
 PERMUTATION_NULL = "for each unit it does not matter which model a prediction is of"
 SAME = "no replicate tells the models apart"
 """Said of a difference of 0 whose interval is 0 to 0, and whose p-value is 1."""
+MEASURED = 100
+"""Fewest units for which benchmarks/coverage.py has chosen the methods of differences."""
 UNSAMPLED = "the metric gives no replicates of it"
 _ROUNDING = 1e-12
 """Relative difference of numbers that are equal but for the order of additions."""
@@ -154,7 +156,7 @@ def paired_numbers(
     tests = {} if choices.method else states[0].paired_tests(states[1], pairing, choices.confidence)
     made = {}
     for name in names:
-        method = methods[name]
+        method = _of_few(methods[name], pairing.drawn) if choices.method is None else methods[name]
         whole = found["half" if method.startswith("half") else "multinomial"].get(name)
         reason = (
             refused.get(name) or _too_few(name, states[0], pairing, choices) or (UNSAMPLED if whole is None else "")
@@ -185,6 +187,11 @@ def _tested(number: PairedNumber, test: PairedTest | None) -> PairedNumber:
     spread = test.standard_error if test.standard_error > 0 else number.spread
     number = replace(number, interval=interval, p_value=test.p_value, test=test.test, null=test.null)
     return replace(number, statistic=statistic, spread=spread)
+
+
+def _of_few(method: str, units: int) -> str:
+    """The method of so few units: quantiles of replicates know nothing of the error of their spread."""
+    return "normal" if method == "percentile" and units < MEASURED else method
 
 
 def _freedom(units: int, replicates: int) -> float:
