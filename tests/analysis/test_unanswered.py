@@ -35,14 +35,6 @@ def undefined(name: str) -> dict[str, str]:
     return {**always(reason), **dict.fromkeys(SLICES, f"{reason}: update one metric for each slice")}
 
 
-def without_state(name: str) -> dict[str, str]:
-    """Of a metric whose result keeps no more than one from a file does."""
-    return always(
-        "() needs the data that the result came from, which this one does not have: it is from a file, or"
-        f" {name} answers no such questions"
-    )
-
-
 def imageless(name: str, slices: str) -> dict[str, str]:
     reason = f"() needs images, which {name} does not keep: "
     return {
@@ -79,10 +71,10 @@ FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, str]]] = {
         lambda: classification.MulticlassCalibrationError(3), undefined("CalibrationError")
     ),
     "MultilabelRankingLoss": (lambda: classification.MultilabelRankingLoss(3), undefined("MultilabelRankingLoss")),
-    "BLEUScore": (lambda: text.BLEUScore(), without_state("BLEUScore")),
+    "BLEUScore": (lambda: text.BLEUScore(), undefined("BLEUScore")),
     "ROUGEScore": (lambda: text.ROUGEScore(), undefined("ROUGEScore")),
     "SQuAD": (lambda: text.SQuAD(), undefined("SQuAD")),
-    "Perplexity": (lambda: text.Perplexity(), without_state("Perplexity")),
+    "Perplexity": (lambda: text.Perplexity(), undefined("Perplexity")),
     "BinnedMeanAveragePrecision": (
         lambda: detection.BinnedMeanAveragePrecision(classes=2),
         imageless("BinnedMeanAveragePrecision", "use MeanAveragePrecision"),

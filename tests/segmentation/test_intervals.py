@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 from collections.abc import Callable, Sequence
@@ -143,6 +144,11 @@ def test_ranks_have_the_bits_of_one_process(tmp_path: Path) -> None:
     assert run_ranks(ranks_of_metrics, tmp_path) == [expected] * 3
 
 
+def text_of(result: Any) -> str:
+    """All that the result says but where it came from: hashes need the images."""
+    return json.dumps({name: value for name, value in result.to_dict().items() if name != "provenance"})
+
+
 @pytest.mark.parametrize(("name", "choices"), [each for each in ALL if each[1].get("keep_images")], ids=ids)
 def test_what_is_kept_changes_no_number(name: str, choices: dict[str, Any]) -> None:
     kind, batch = getattr(segmentation, name), images(name)
@@ -152,12 +158,12 @@ def test_what_is_kept_changes_no_number(name: str, choices: dict[str, Any]) -> N
     )
     assert torch.equal(kept.compute().nan_to_num(-1), sums.compute().nan_to_num(-1))
     assert kept.compute().dtype == sums.compute().dtype
-    assert kept.result().to_json() == sums.result().to_json()
+    assert text_of(kept.result()) == text_of(sums.result())
     empty = (kind(**dict(choices, keep_images=keep)) for keep in (True, False))
     texts = []
     for metric in empty:
         metric.update(*taken(batch, []))
-        texts.append((repr(metric.compute()), metric.result().to_json()))
+        texts.append((repr(metric.compute()), text_of(metric.result())))
     assert texts[0] == texts[1]
     with pytest.raises(InputError, match=f"^{KEEP_IMAGES}$"):
         sums.result(intervals=100)

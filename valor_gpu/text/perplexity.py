@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _MOST_TOKENS = 2**33  # with as many, no sum leaves int64
 _SUMS_ALONE = (
-    "intervals and comparisons need a number of every text but Perplexity keeps sums of tokens: compare the cross"
-    " entropy of each text by valor_gpu.stats.compare_paired"
+    "intervals and comparisons need a number of every text but Perplexity keeps sums of tokens: take the cross entropy"
+    " of each text and compare them by valor_gpu.stats.compare_paired"
 )
 
 
