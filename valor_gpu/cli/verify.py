@@ -76,7 +76,9 @@ def run(options: argparse.Namespace) -> int:
 def _document(path: str) -> dict[str, Any]:
     """The object of a file."""
     if not os.path.isfile(path):
-        got = "is a folder" if os.path.isdir(path) else "does not exist"
+        got = (
+            "is a folder" if os.path.isdir(path) else "is no regular file" if os.path.exists(path) else "does not exist"
+        )
         raise InputError(f"FILE must be a file that --json or Result.save wrote but {path} {got}")
     try:
         with open(path, encoding="utf-8-sig") as file:
