@@ -102,6 +102,9 @@ def _command(told: Mapping[str, Any], path: str) -> str:
                 f"FILE must have {name}, which tell how to make the numbers again, but {path} has none: write it anew"
                 " with --json"
             )
+    for name, input_ in told["inputs"].items():
+        if not isinstance(input_, Mapping) or not isinstance(input_.get("path"), str):
+            raise InputError(f"FILE must have the path of each input but {path} has none of {name}: write it anew")
     return str(command)
 
 
