@@ -168,6 +168,8 @@ def test_another_version_is_a_note(tmp_path: Path, capsys: Said) -> None:
         (lambda d: d.update(command="eval run"), "has command 'eval run'"),
         (lambda d: d["options"].update(store="x"), "options of panoptic must be of intervals, .* has 'store'"),
         (lambda d: d["options"].update(seed=3), "options.seed must be true, a text or a list of texts but is 3"),
+        (lambda d: d["inputs"].update(predictions="a"), "FILE must have the path of each input but"),
+        (lambda d: d["inputs"]["predictions"].update(path=5), "FILE must have the path of each input but"),
         (lambda d: d["inputs"]["predictions"].update(path="-"), "--pred must be given: the result is of standard"),
         (lambda d: d["inputs"]["predictions"].update(path="no.json"), "--pred must be a file but no.json does not"),
     ],

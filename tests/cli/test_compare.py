@@ -323,6 +323,7 @@ BAD = [
     (["{old}", "-"], "MODEL must be a file but - is standard input"),
     (["{old}", "{f}/none"], "MODEL must be a state file but {f}/none does not exist: --store FILE is for runs"),
     (["{old}", "{f}"], "MODEL must be a state file but {f} is a folder"),
+    (["{old}", "/dev/null"], "MODEL must be a regular file but /dev/null is a pipe or a device: save it as a file"),
     (["{old}", "{f}/rows.csv"], "path must be a file that save_state wrote but {f}/rows.csv is another kind of file"),
     (["{old}", "{near}", "--names", "a"], "--names must be 2 different names with commas between them, one for each"),
     (["{old}", "{near}", "--names", "a,a"], "--names must be 2 different names"),
@@ -341,6 +342,17 @@ BAD = [
     (["{old}", "{near}", "--confidence", "2"], "confidence must"),
     (["{old}", "{near}", "--smallest-difference", "0"], "smallest_difference must be above 0"),
 ]  # fmt: skip
+
+
+def test_the_page_of_a_job_is_no_other_file(
+    states: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = states["old"], states["near"]
+    before = Path(new).read_bytes()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", new)
+    assert main(["compare", old, new, *FAST, "--step-summary"]) == BAD_INPUT
+    message = f"--step-summary (GITHUB_STEP_SUMMARY) must be another file than MODEL but both are {new}"
+    assert message in capsys.readouterr().err and Path(new).read_bytes() == before
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD)

@@ -124,6 +124,14 @@ def test_files_of_commands_that_lie_are_refused(saved: Any, tmp_path: Path) -> N
     )
     with pytest.raises(InputError, match="must hold places of its rows but holds others"):
         load_state_file(path)
+    for change in ({"unreadable": 10**15}, {"rows": 3}, {"unreadable": -1, "rows": 1}, {"rows": 2.0}, {"several": "1"}):
+        write_state(path, StateFile(file.kind, {**file.choices, **change}, file.arrays, file.document))
+        with pytest.raises(InputError, match="must count its 2 rows and those unreadable but counts others"):
+            load_state_file(path)
+    changed = {"unreadable": 10**15, "rows": 10**15 + 2}
+    write_state(path, StateFile(file.kind, {**file.choices, **changed}, file.arrays, file.document))
+    with pytest.raises(InputError, match="counts/rows is 2 in the file but 1000000000000002 from its state"):
+        load_state_file(path)
 
 
 def test_a_file_that_another_option_names_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -331,6 +331,12 @@ def test_a_write_that_fails_leaves_the_old_file(data: bytes, tmp_path: Path, mon
     assert (tmp_path / "whole.state").read_bytes() == data and len(list(tmp_path.iterdir())) == 1
 
 
+def test_an_error_names_the_file_that_was_asked_for(data: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "none" / "x.state"
+    with pytest.raises(FileNotFoundError, match=r"none/x\.state'$"):
+        write_state(path, parse_state(data, "x"))
+
+
 def test_a_pipe_and_a_descriptor_are_written_through_and_permissions_stay(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)

@@ -79,6 +79,12 @@ def test_errors_name_the_character(text: str, character: int, problem: str) -> N
     assert f"but is {text!r}: at character {character} {problem}" in str(found.value)
 
 
+@pytest.mark.parametrize("number", ["1" * 100_000 + "x", "1." + "1" * 100_000 + "x", "1" * 50_000 + "." + "1" * 50_000])
+def test_long_numbers_are_read_in_one_pass(number: str) -> None:
+    with pytest.raises(InputError, match="a finite number is expected"):  # minutes by a pattern that splits the digits
+        parse_gate(f"map < {number}")
+
+
 def test_another_type() -> None:
     with pytest.raises(InputTypeError, match="gate must be str but got float"):
         parse_gate(0.5)  # type: ignore[arg-type]

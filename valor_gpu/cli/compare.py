@@ -98,6 +98,8 @@ def _check(options: argparse.Namespace) -> None:
         if path == STANDARD_INPUT:
             raise InputError("MODEL must be a file but - is standard input")
         if options.store is None and not os.path.isfile(path):
+            if os.path.exists(path) and not os.path.isdir(path):
+                raise InputError(f"MODEL must be a regular file but {path} is a pipe or a device: save it as a file")
             got = "is a folder" if os.path.isdir(path) else "does not exist"
             raise InputError(f"MODEL must be a state file but {path} {got}: --store FILE is for runs of a store")
     check_options(options)

@@ -81,7 +81,8 @@ def summary_outputs(options: argparse.Namespace) -> list[tuple[str, Path | None]
         if str(getattr(options, name, None)) == STANDARD_INPUT:
             raise InputError(f"--{name} must be a file but - is standard output")
     markdown = None if options.markdown is None or is_standard_output(options.markdown) else options.markdown
-    return [("--junit", options.junit), ("--markdown", markdown)]
+    page = output_path(os.environ[_STEP_SUMMARY]) if options.step_summary else None
+    return [("--junit", options.junit), ("--markdown", markdown), (f"--step-summary ({_STEP_SUMMARY})", page)]
 
 
 def is_standard_output_of(options: argparse.Namespace, name: str) -> bool:

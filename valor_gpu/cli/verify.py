@@ -76,7 +76,9 @@ def run(options: argparse.Namespace) -> int:
 def _document(path: str) -> dict[str, Any]:
     """The object of a file."""
     if not os.path.isfile(path):
-        got = "is a folder" if os.path.isdir(path) else "does not exist"
+        got = (
+            "is a folder" if os.path.isdir(path) else "is no regular file" if os.path.exists(path) else "does not exist"
+        )
         raise InputError(f"FILE must be a file that --json or Result.save wrote but {path} {got}")
     try:
         with open(path, encoding="utf-8-sig") as file:
@@ -100,6 +102,9 @@ def _command(told: Mapping[str, Any], path: str) -> str:
                 f"FILE must have {name}, which tell how to make the numbers again, but {path} has none: write it anew"
                 " with --json"
             )
+    for name, input_ in told["inputs"].items():
+        if not isinstance(input_, Mapping) or not isinstance(input_.get("path"), str):
+            raise InputError(f"FILE must have the path of each input but {path} has none of {name}: write it anew")
     return str(command)
 
 

@@ -80,6 +80,10 @@ def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
         part.write_bytes(content)
         take_permissions(part, whole)
         part.replace(whole)
+    except OSError as error:
+        if error.filename is not None:
+            error.filename = os.fspath(path)  # instead of the part of it, which is gone
+        raise
     finally:
         part.unlink(missing_ok=True)
 

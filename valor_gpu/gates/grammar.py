@@ -32,7 +32,7 @@ _SPACE = re.compile(r"\s*")
 _QUOTED = re.compile(r'"((?:[^"]|"")*)"|' + r"'((?:[^']|'')*)'")
 _PLAIN = re.compile(r"[^<>=!]*")
 _SIGN = re.compile(r">=|<=|==|!=|[<>](?!=)")
-_NUMBER = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,4}))?(?![\w.+])")
+_NUMBER = re.compile(r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE]([+-]?[0-9]{1,4}))?(?![\w.+])")
 _AND = re.compile(r"\s+and(?=\s)")
 _JOINED_OTHERWISE = re.compile(r"\s*(?:(and|&)|(or|\|)|,)", re.IGNORECASE)
 

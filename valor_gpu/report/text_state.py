@@ -43,7 +43,7 @@ def text_state(scores: TextScores, result: Result) -> StateFile:
         "evaluators": [[each.name, dict(each.parameters)] for each in scores.evaluators],
         "rows": scores.rows,
         "several": scores.several,
-        "unreadable": len(scores.unreadable),
+        "unreadable": scores.unreadable_rows,
         "reasons": dict(scores.reasons),
     }
     arrays: dict[str, NDArray[Any]] = {
@@ -77,6 +77,9 @@ def result_of(file: StateFile) -> Result:
     rows = {each.name: _rows(each, arrays, len(places)) for each in evaluators}
     if places.dtype != np.int64 or marks.dtype != np.uint64 or places.shape != marks.shape or places.ndim != 1:
         raise InputError("the state file must hold the places and marks of its rows but holds others")
+    counted = [choices[name] for name in ("rows", "several", "unreadable")]
+    if not all(type(each) is int and each >= 0 for each in counted) or counted[0] != len(places) + counted[2]:
+        raise InputError(f"the state file must count its {len(places)} rows and those unreadable but counts others")
     if len(places) and not (places.min() >= 0 and places.max() < choices["rows"] and _are_different(places)):
         raise InputError("the state file must hold places of its rows but holds others")
     scores.restore(rows, array("q", places.tolist()), array("Q", marks.tolist()), choices)

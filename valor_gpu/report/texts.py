@@ -101,7 +101,8 @@ class TextScores:
         self._places, self._marks = array("q"), array("Q")  # of readable rows: their number, a hash of their references
         self.rows = 0
         self.several = 0  # rows with a list of references
-        self.unreadable: list[str] = []
+        self.unreadable: list[str] = []  # why; nothing of restored rows
+        self._restored_unreadable = 0
         self.failed: dict[str, Counter[str]] = {each.name: Counter() for each in evaluators}
         self.reasons: dict[str, str] = {}  # of the first row without a score
         self._values = {each.name: array("d") for each in evaluators}
@@ -160,7 +161,7 @@ class TextScores:
             if value is None:
                 reasons[each.summary_name] = reason
         counts = {"rows": self.rows, "rows_with_several_references": self.several}
-        counts["unreadable_rows"] = len(self.unreadable)
+        counts["unreadable_rows"] = self.unreadable_rows
         state, hashes = None if self._kept is None else self._sample, self._hashes()
         served = partial(provenance_of, host_provenance, lambda: hashes, "float64")
         return Result(values, Signature(self._choices()), counts, reasons, provenance=served, state=state)
@@ -168,6 +169,11 @@ class TextScores:
     def _hashes(self) -> DataHashes:
         """The hashes of all texts, which rows of a state file are without."""
         return DataHashes.none("the state keeps scores, not their texts") if self._restored else self._texts.hashes()
+
+    @property
+    def unreadable_rows(self) -> int:
+        """How many rows could not be read."""
+        return len(self.unreadable) + self._restored_unreadable
 
     @property
     def kept(self) -> KeptRows:
@@ -191,7 +197,7 @@ class TextScores:
         """
         self._kept, self._places, self._marks, self._restored = rows, places, marks, True
         self.rows, self.several, self.reasons = choices["rows"], choices["several"], dict(choices["reasons"])
-        self.unreadable = [""] * choices["unreadable"]
+        self._restored_unreadable = choices["unreadable"]
         for name, kept in rows.items():
             there = [row for row in kept if row is not None]
             if name not in self._pooled:
@@ -264,7 +270,7 @@ def count_line(scores: TextScores) -> str:
     """How many rows the numbers come from, and how many have no score."""
     text = plural(scores.rows, "row")
     text += f" ({scores.several:,} of them with several references)" if scores.several else ""
-    text += f", {plural(len(scores.unreadable), 'unreadable row')}" if scores.unreadable else ""
+    text += f", {plural(scores.unreadable_rows, 'unreadable row')}" if scores.unreadable_rows else ""
     for name, failed in scores.failed.items():
         text += "".join(f", {plural(n, 'row')} without {name}: {status}" for status, n in failed.items())
     return text

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
+from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.proportions import normal_quantile
 
 Floats = NDArray[np.float64]
@@ -121,7 +122,7 @@ def weighted_kappa(
 
 def _pairs(first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None) -> tuple[Floats, NDArray[np.int64], int]:
     """Pairs of ratings that are there, their clusters, and how many lack one."""
-    sides = [np.asarray(side, np.float64) for side in (first, second)]
+    sides = [float_rows(*side) for side in (("first", first), ("second", second))]
     for name, side in zip(("first", "second"), sides):
         if side.ndim != 1:
             raise InputError(f"{name} must hold one rating for each row but has shape {list(side.shape)}")

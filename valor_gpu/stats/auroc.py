@@ -19,6 +19,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.stats.area_ends import area_difference, area_ends
 from valor_gpu.stats.area_moments import Areas, moments
 from valor_gpu.stats.clusters import codes_of_rows
+from valor_gpu.stats.given import host_array
 from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.placements import Placements, placements
 from valor_gpu.stats.proportions import normal_quantile
@@ -201,7 +202,7 @@ def unusable(places: Placements, codes: NDArray[np.int64] | None, name: str = "t
 
 
 def _positive(target: ArrayLike) -> NDArray[np.bool_]:
-    given = np.asarray(target)
+    given = host_array(target)
     if given.ndim != 1:
         raise InputError(f"target must hold 0 or 1 for each row but has shape {list(given.shape)}")
     bad = np.flatnonzero((given != 0) & (given != 1))
@@ -212,7 +213,7 @@ def _positive(target: ArrayLike) -> NDArray[np.bool_]:
 
 
 def _scores(name: str, given: ArrayLike, rows: int) -> NDArray[Any]:
-    scores = np.asarray(given)
+    scores = host_array(given)
     if scores.shape != (rows,):
         raise InputError(f"{name} must hold a score for each of {rows} rows but has shape {list(scores.shape)}")
     if scores.dtype.kind not in "fiub":

@@ -15,6 +15,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import codes_of_rows
 from valor_gpu.stats.distributions import binomial_above, exact_ends
+from valor_gpu.stats.given import host_array
 from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.proportions import normal_quantile, pass_rate
 
@@ -160,7 +161,7 @@ def _of_clusters(sums: NDArray[np.float64], rows: Ints, confidence: float) -> di
 
 
 def _right(name: str, given: ArrayLike) -> Ints:
-    right = np.asarray(given)
+    right = host_array(given)
     if right.ndim != 1:
         raise InputError(f"{name} must hold 0 or 1 for each row but has shape {list(right.shape)}")
     bad = np.flatnonzero((right != 0) & (right != 1))

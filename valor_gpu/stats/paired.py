@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
 from valor_gpu.stats.clusters import plain_clusters
+from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.proportions import normal_quantile
 
@@ -189,7 +190,7 @@ def _by_cluster(values: Floats, codes: Ints | None) -> tuple[Floats, Ints]:
 
 def _differences(first: ArrayLike, second: ArrayLike) -> tuple[Floats, int]:
     """Differences as multiples of a power of 2, below 1 in size, and its exponent: their cubes are finite, too."""
-    sides = [np.asarray(side, np.float64) for side in (first, second)]
+    sides = [float_rows(*side) for side in (("first", first), ("second", second))]
     for name, side in zip(("first", "second"), sides):
         if side.ndim != 1:
             raise InputError(f"{name} must hold one number for each row but has shape {list(side.shape)}")
