@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from valor_gpu.stats.comparisons import (
     adjust_holm,
     adjust_max_t,
 )
+from valor_gpu.stats.inversion import normal_deviate
 from valor_gpu.stats.paired_states import PairedNumber
 
 SLICES = "slices"
@@ -117,4 +117,4 @@ def _statistic(number: PairedNumber) -> float:
     """The difference in standard errors; of a test that has none, those of a normal distribution."""
     if math.isnan(number.p_value) or not math.isnan(number.statistic):
         return math.nan if math.isnan(number.p_value) else number.statistic
-    return NormalDist().inv_cdf(1 - number.p_value / 2) if 0 < number.p_value < 1 else 40.0 * (number.p_value == 0)
+    return normal_deviate(number.p_value)
