@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -11,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.analysis.tide_cases import result_of_files
 from valor_gpu.checks import check_choice
-from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.value_tables import read_columns
 
@@ -21,12 +19,7 @@ DATA = Path(__file__).parents[2] / "examples" / "data"
 
 @pytest.fixture(scope="module")
 def result():
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(str(DATA / "instances_val2017_100.json"))
-        evaluation = COCOeval(truth, truth.loadRes(str(DATA / "yolact_resnet50.json")), "bbox")
-        evaluation.evaluate()
-        evaluation.accumulate()
-    return evaluation.result()
+    return result_of_files()
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
 import pickle
 import threading
 from pathlib import Path
@@ -12,21 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from valor_gpu.coco import COCO, COCOeval
+from tests.analysis.tide_cases import result_of_files
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 METHODS = ("errors", "olrp", "operating_points", "images", "matches")
-
-
-def _of_coco():
-    with contextlib.redirect_stdout(io.StringIO()):
-        truth = COCO(str(DATA / "instances_val2017_100.json"))
-        evaluation = COCOeval(truth, truth.loadRes(str(DATA / "yolact_resnet50.json")), "bbox")
-        evaluation.evaluate()
-        evaluation.accumulate()
-    return evaluation.result()
 
 
 def _of_metric():
@@ -36,7 +25,7 @@ def _of_metric():
     return metric.result()
 
 
-@pytest.fixture(scope="module", params=[_of_coco, _of_metric])
+@pytest.fixture(scope="module", params=[result_of_files, _of_metric])
 def made(request):
     return request.param
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from testing.datasets import ROOT
 from tests.coco.comparison import ids_untold
 from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval, LVISResults
 from valor_gpu.result import Result
@@ -75,6 +76,17 @@ def evaluated(
         evaluation.params.maxDets = [1, 10, limit]
         if iou is not None:
             evaluation.params.iouThrs = np.array([iou])
+        evaluation.evaluate()
+        evaluation.accumulate()
+    return evaluation.result()
+
+
+def result_of_files() -> Result:
+    """The result of the bundled files of 100 images, with the names of their files."""
+    data = ROOT / "examples" / "data"
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(str(data / "instances_val2017_100.json"))
+        evaluation = COCOeval(truth, truth.loadRes(str(data / "yolact_resnet50.json")), "bbox")
         evaluation.evaluate()
         evaluation.accumulate()
     return evaluation.result()

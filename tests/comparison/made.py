@@ -1,11 +1,16 @@
-"""Comparisons with chosen numbers, for tests of how they are shown."""
+"""Comparisons with chosen numbers, and evaluations of chosen ground truths."""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from testing.datasets import ROOT
+from valor_gpu import coco
 from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.exports.signature import Signature
 from valor_gpu.stats.intervals import Interval, Intervals
@@ -15,6 +20,20 @@ COCO = (
     "map", "map_50", "map_75", "map_small", "map_medium", "map_large",
     "mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large",
 )  # fmt: skip
+
+
+def evaluated(truth: dict[str, Any], pooled: bool = False) -> coco.COCOeval:
+    """Returns an evaluation of the bundled boxes of 100 images against ground truths."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        ground_truth = coco.COCO()
+        ground_truth.dataset = truth
+        ground_truth.createIndex()
+        path = ROOT / "examples" / "data" / "instances_val2014_fakebbox100_results.json"
+        evaluation = coco.COCOeval(ground_truth, ground_truth.loadRes(json.loads(path.read_text())), "bbox")
+        evaluation.params.useCats = int(not pooled)
+        evaluation.evaluate()
+        evaluation.accumulate()
+    return evaluation
 
 
 class Number(NamedTuple):

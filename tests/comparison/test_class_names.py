@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from testing.datasets import ROOT
-from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval
+from tests.comparison.made import evaluated
+from valor_gpu.coco import LVIS, LVISEval
 from valor_gpu.errors import InputError
 from valor_gpu.segmentation.resampled_panoptic import resampled_panoptic
 from valor_gpu.stats import compare
@@ -21,19 +22,6 @@ from valor_gpu.stats.units import pair_units
 
 _DATA = ROOT / "examples" / "data"
 FEW = {"replicates": 20, "permutations": 0}
-
-
-def evaluated(truth: dict[str, Any], pooled: bool = False) -> COCOeval:
-    with contextlib.redirect_stdout(io.StringIO()):
-        ground_truth = COCO()
-        ground_truth.dataset = truth
-        ground_truth.createIndex()
-        detections = json.loads((_DATA / "instances_val2014_fakebbox100_results.json").read_text())
-        evaluation = COCOeval(ground_truth, ground_truth.loadRes(detections), "bbox")
-        evaluation.params.useCats = int(not pooled)
-        evaluation.evaluate()
-        evaluation.accumulate()
-    return evaluation
 
 
 @pytest.fixture

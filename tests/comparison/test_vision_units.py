@@ -156,7 +156,7 @@ CHOICES: list[dict[str, Any]] = [
 def test_no_swap_leaves_each_model_its_bits(choices: dict[str, Any]) -> None:
     scenes = models(5)
     results = [fed(MeanAveragePrecision("xywh", **choices), *inputs(scene, True)).result() for scene in scenes]
-    unswapped(*states(*results), results)
+    assert unswapped(*states(*results), results)
 
 
 @pytest.mark.parametrize("ids", [True, False])
@@ -171,7 +171,7 @@ def test_no_swap_leaves_each_model_the_order_of_its_own_ties(ids: bool, seed: in
         pair = [plain(scene) for scene in models(seed)]
         kept = [(preds, target if ids else [_without_id(item) for item in target]) for preds, target in pair]
         results = [fed(make(box_format="xywh"), *each, order).result() for each in kept]
-        unswapped(*states(*results), results)
+        assert unswapped(*states(*results), results)
 
 
 def boxes_and_masks(seed: int, ids: bool) -> MeanAveragePrecision:
