@@ -103,9 +103,9 @@ def classes(task: str, table: list[Row]) -> str:
         f'"""Metrics of the {task.lower()} task by the names and arguments of torchmetrics.\n\n{NOTE}\n"""',
         "from __future__ import annotations",
         "from typing import TYPE_CHECKING",
-        f"from valor_gpu.classification import {bases}\nfrom valor_gpu.classification.tasks import Options, native",
+        f"from valor_gpu.classification import {bases}\nfrom valor_gpu.classification.tasks import native",
         "if TYPE_CHECKING:\n    from numpy.typing import ArrayLike\n    from torch import Tensor\n"
-        "    from typing_extensions import Unpack",
+        "    from typing_extensions import Unpack\n\n    from valor_gpu.options import NamedOptions",
     ]
     for row in chosen:
         listed = ", ".join(parameter(*pair) for pair in row.arguments.items())
@@ -114,7 +114,7 @@ def classes(task: str, table: list[Row]) -> str:
             f"class {row.name}({row.base}):\n"
             f'    """``{row.base}`` of the {task.lower()} task, '
             'with the arguments of torchmetrics\' class."""\n\n'
-            f"    def __init__(self, {listed}, **kwargs: Unpack[Options]) -> None:\n"
+            f"    def __init__(self, {listed}, **kwargs: Unpack[NamedOptions]) -> None:\n"
             f"        super().__init__(**native(kwargs, {passed}))"
         )
     return "\n\n".join(parts) + "\n"
@@ -140,8 +140,8 @@ def signatures(table: list[Row]) -> str:
     parts = [
         f'# ruff: noqa: E501\n"""Both forms of the constructors of classes of any task.\n\n{NOTE}\n"""',
         "from typing import Literal, overload\n\nimport torch\nfrom numpy.typing import ArrayLike\n"
-        "from torch import Tensor\nfrom typing_extensions import Unpack\n\nfrom valor_gpu.classification.tasks import"
-        f" Options\nfrom valor_gpu.options import {', '.join(options)}",
+        "from torch import Tensor\nfrom typing_extensions import Unpack\n\n"
+        f"from valor_gpu.options import {', '.join(options)}",
     ]
     for row in table:
         if "task" in row.arguments:
@@ -156,7 +156,7 @@ def signatures(table: list[Row]) -> str:
                 f'class {row.name}(_{row.name}):\n    """{str(kind.__doc__).splitlines()[0]}"""\n\n'
                 f"    @overload\n    def __init__({own_signature(kind)}) -> None: ...\n"
                 f"    @overload\n    def __init__(self, task: Literal[{tasks}], {listed},"
-                " **kwargs: Unpack[Options]) -> None: ..."
+                " **kwargs: Unpack[NamedOptions]) -> None: ..."
             )
     return "\n\n".join(parts) + "\n"
 

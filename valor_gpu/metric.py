@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from valor_gpu.argument_docs import documented
 from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
@@ -89,6 +90,10 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     _kind: type[S]
     _identity: Identity
     _merged: Gathered | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        documented(cls)
 
     def __init__(self, empty: S, config: Any = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -36,6 +36,18 @@ class TaskOptions(MetricOptions, total=False):
     validate_args: bool
 
 
+class NamedOptions(MetricOptions, total=False):
+    """Keywords that every class of one task takes beside the arguments of torchmetrics' class of the same name.
+
+    They are arguments of the class that it is made of, where that has them.
+    """
+
+    activation: str
+    score_dtype: torch.dtype
+    separate_ones: bool
+    keep_rows: bool
+
+
 class RatioOptions(TaskOptions, total=False):
     """Keywords that metrics of class counts share beside ``average`` and ``zero_division``; see ``Accuracy``."""
 

@@ -32,12 +32,14 @@ from valor_gpu.classification import (
     SpecificityAtSensitivity,
     StatScores,
 )
-from valor_gpu.classification.tasks import Options, native
+from valor_gpu.classification.tasks import native
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from torch import Tensor
     from typing_extensions import Unpack
+
+    from valor_gpu.options import NamedOptions
 
 
 class BinaryAUROC(AUROC):
@@ -49,7 +51,7 @@ class BinaryAUROC(AUROC):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -67,7 +69,7 @@ class BinaryAccuracy(Accuracy):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -89,7 +91,7 @@ class BinaryAveragePrecision(AveragePrecision):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: str | None = "sigmoid",
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -111,7 +113,7 @@ class BinaryCalibrationError(CalibrationError):
         norm: str = "l1",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(kwargs, n_bins=n_bins, norm=norm, ignore_index=ignore_index, validate_args=validate_args)
@@ -127,7 +129,7 @@ class BinaryCohenKappa(CohenKappa):
         ignore_index: int | None = None,
         weights: str | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -145,7 +147,7 @@ class BinaryConfusionMatrix(ConfusionMatrix):
         ignore_index: int | None = None,
         normalize: str | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -163,7 +165,7 @@ class BinaryEER(EER):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: str | None = "sigmoid",
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -186,7 +188,7 @@ class BinaryF1Score(F1Score):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -211,7 +213,7 @@ class BinaryFBetaScore(FBetaScore):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -235,7 +237,7 @@ class BinaryHammingDistance(HammingDistance):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -257,7 +259,7 @@ class BinaryJaccardIndex(JaccardIndex):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -278,7 +280,7 @@ class BinaryMatthewsCorrCoef(MatthewsCorrCoef):
         threshold: float = 0.5,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(**native(kwargs, threshold=threshold, ignore_index=ignore_index, validate_args=validate_args))
 
@@ -292,7 +294,7 @@ class BinaryNegativePredictiveValue(NegativePredictiveValue):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -314,7 +316,7 @@ class BinaryPrecision(Precision):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -336,7 +338,7 @@ class BinaryPrecisionAtFixedRecall(PrecisionAtFixedRecall):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -358,7 +360,7 @@ class BinaryPrecisionRecallCurve(PrecisionRecallCurve):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: str | None = "sigmoid",
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -380,7 +382,7 @@ class BinaryROC(ROC):
         ignore_index: int | None = None,
         validate_args: bool = True,
         normalization: str | None = "sigmoid",
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -402,7 +404,7 @@ class BinaryRecall(Recall):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -424,7 +426,7 @@ class BinaryRecallAtFixedPrecision(RecallAtFixedPrecision):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -446,7 +448,7 @@ class BinarySensitivityAtSpecificity(SensitivityAtSpecificity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -468,7 +470,7 @@ class BinarySpecificity(Specificity):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -490,7 +492,7 @@ class BinarySpecificityAtSensitivity(SpecificityAtSensitivity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -512,7 +514,7 @@ class BinaryStatScores(StatScores):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(

@@ -33,12 +33,14 @@ from valor_gpu.classification import (
     SpecificityAtSensitivity,
     StatScores,
 )
-from valor_gpu.classification.tasks import Options, native
+from valor_gpu.classification.tasks import native
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from torch import Tensor
     from typing_extensions import Unpack
+
+    from valor_gpu.options import NamedOptions
 
 
 class MulticlassAUROC(AUROC):
@@ -51,7 +53,7 @@ class MulticlassAUROC(AUROC):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -76,7 +78,7 @@ class MulticlassAccuracy(Accuracy):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -101,7 +103,7 @@ class MulticlassAveragePrecision(AveragePrecision):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -125,7 +127,7 @@ class MulticlassCalibrationError(CalibrationError):
         norm: str = "l1",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -148,7 +150,7 @@ class MulticlassCohenKappa(CohenKappa):
         ignore_index: int | None = None,
         weights: str | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -166,7 +168,7 @@ class MulticlassConfusionMatrix(ConfusionMatrix):
         ignore_index: int | None = None,
         normalize: str | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -189,7 +191,7 @@ class MulticlassEER(EER):
         average: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -212,7 +214,7 @@ class MulticlassExactMatch(ExactMatch):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -237,7 +239,7 @@ class MulticlassF1Score(F1Score):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -266,7 +268,7 @@ class MulticlassFBetaScore(FBetaScore):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -294,7 +296,7 @@ class MulticlassHammingDistance(HammingDistance):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -319,7 +321,7 @@ class MulticlassJaccardIndex(JaccardIndex):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -337,7 +339,11 @@ class MulticlassMatthewsCorrCoef(MatthewsCorrCoef):
     """``MatthewsCorrCoef`` of the multiclass task, with the arguments of torchmetrics' class."""
 
     def __init__(
-        self, num_classes: int, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[Options]
+        self,
+        num_classes: int,
+        ignore_index: int | None = None,
+        validate_args: bool = True,
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(kwargs, num_classes=num_classes, ignore_index=ignore_index, validate_args=validate_args)
@@ -355,7 +361,7 @@ class MulticlassNegativePredictiveValue(NegativePredictiveValue):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -381,7 +387,7 @@ class MulticlassPrecision(Precision):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -406,7 +412,7 @@ class MulticlassPrecisionAtFixedRecall(PrecisionAtFixedRecall):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -430,7 +436,7 @@ class MulticlassPrecisionRecallCurve(PrecisionRecallCurve):
         average: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -454,7 +460,7 @@ class MulticlassROC(ROC):
         average: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -479,7 +485,7 @@ class MulticlassRecall(Recall):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -504,7 +510,7 @@ class MulticlassRecallAtFixedPrecision(RecallAtFixedPrecision):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -528,7 +534,7 @@ class MulticlassSensitivityAtSpecificity(SensitivityAtSpecificity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -553,7 +559,7 @@ class MulticlassSpecificity(Specificity):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -578,7 +584,7 @@ class MulticlassSpecificityAtSensitivity(SpecificityAtSensitivity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -603,7 +609,7 @@ class MulticlassStatScores(StatScores):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(

@@ -31,12 +31,14 @@ from valor_gpu.classification import (
     SpecificityAtSensitivity,
     StatScores,
 )
-from valor_gpu.classification.tasks import Options, native
+from valor_gpu.classification.tasks import native
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from torch import Tensor
     from typing_extensions import Unpack
+
+    from valor_gpu.options import NamedOptions
 
 
 class MultilabelAUROC(AUROC):
@@ -49,7 +51,7 @@ class MultilabelAUROC(AUROC):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -74,7 +76,7 @@ class MultilabelAccuracy(Accuracy):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -99,7 +101,7 @@ class MultilabelAveragePrecision(AveragePrecision):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -123,7 +125,7 @@ class MultilabelConfusionMatrix(ConfusionMatrix):
         ignore_index: int | None = None,
         normalize: str | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -146,7 +148,7 @@ class MultilabelEER(EER):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -169,7 +171,7 @@ class MultilabelExactMatch(ExactMatch):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -195,7 +197,7 @@ class MultilabelF1Score(F1Score):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -224,7 +226,7 @@ class MultilabelFBetaScore(FBetaScore):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -252,7 +254,7 @@ class MultilabelHammingDistance(HammingDistance):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -278,7 +280,7 @@ class MultilabelJaccardIndex(JaccardIndex):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -302,7 +304,7 @@ class MultilabelMatthewsCorrCoef(MatthewsCorrCoef):
         threshold: float = 0.5,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -326,7 +328,7 @@ class MultilabelNegativePredictiveValue(NegativePredictiveValue):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -352,7 +354,7 @@ class MultilabelPrecision(Precision):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -377,7 +379,7 @@ class MultilabelPrecisionAtFixedRecall(PrecisionAtFixedRecall):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -400,7 +402,7 @@ class MultilabelPrecisionRecallCurve(PrecisionRecallCurve):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -422,7 +424,7 @@ class MultilabelROC(ROC):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -446,7 +448,7 @@ class MultilabelRecall(Recall):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -471,7 +473,7 @@ class MultilabelRecallAtFixedPrecision(RecallAtFixedPrecision):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -495,7 +497,7 @@ class MultilabelSensitivityAtSpecificity(SensitivityAtSpecificity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -520,7 +522,7 @@ class MultilabelSpecificity(Specificity):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -545,7 +547,7 @@ class MultilabelSpecificityAtSensitivity(SpecificityAtSensitivity):
         thresholds: int | ArrayLike | Tensor | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(
@@ -570,7 +572,7 @@ class MultilabelStatScores(StatScores):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None:
         super().__init__(
             **native(

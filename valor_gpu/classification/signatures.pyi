@@ -35,8 +35,8 @@ from valor_gpu.classification.ratio_metrics import Precision as _Precision
 from valor_gpu.classification.ratio_metrics import Recall as _Recall
 from valor_gpu.classification.ratio_metrics import Specificity as _Specificity
 from valor_gpu.classification.stat_scores import StatScores as _StatScores
-from valor_gpu.classification.tasks import Options
 from valor_gpu.options import (
+    NamedOptions,
     PairOptions,
     RankingOptions,
     RatioOptions,
@@ -68,7 +68,7 @@ class AUROC(_AUROC):
         max_fpr: float | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class Accuracy(_Accuracy):
@@ -102,7 +102,7 @@ class Accuracy(_Accuracy):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class AveragePrecision(_AveragePrecision):
@@ -131,7 +131,7 @@ class AveragePrecision(_AveragePrecision):
         average: str | None = "macro",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class CalibrationError(_CalibrationError):
@@ -158,7 +158,7 @@ class CalibrationError(_CalibrationError):
         num_classes: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class CohenKappa(_CohenKappa):
@@ -177,7 +177,7 @@ class CohenKappa(_CohenKappa):
         weights: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class ConfusionMatrix(_ConfusionMatrix):
@@ -202,7 +202,7 @@ class ConfusionMatrix(_ConfusionMatrix):
         normalize: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class EER(_EER):
@@ -230,7 +230,7 @@ class EER(_EER):
         average: str | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class ExactMatch(_ExactMatch):
@@ -258,7 +258,7 @@ class ExactMatch(_ExactMatch):
         multidim_average: str = "global",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class F1Score(_F1Score):
@@ -293,7 +293,7 @@ class F1Score(_F1Score):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class FBetaScore(_FBetaScore):
@@ -324,7 +324,7 @@ class FBetaScore(_FBetaScore):
         ignore_index: int | None = None,
         validate_args: bool = True,
         zero_division: float = 0,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class HammingDistance(_HammingDistance):
@@ -358,7 +358,7 @@ class HammingDistance(_HammingDistance):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class JaccardIndex(_JaccardIndex):
@@ -384,7 +384,7 @@ class JaccardIndex(_JaccardIndex):
         average: str | None = "macro",
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class MatthewsCorrCoef(_MatthewsCorrCoef):
@@ -411,7 +411,7 @@ class MatthewsCorrCoef(_MatthewsCorrCoef):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class NegativePredictiveValue(_NegativePredictiveValue):
@@ -445,7 +445,7 @@ class NegativePredictiveValue(_NegativePredictiveValue):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class Precision(_Precision):
@@ -479,7 +479,7 @@ class Precision(_Precision):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class PrecisionAtFixedRecall(_PrecisionAtFixedRecall):
@@ -508,7 +508,7 @@ class PrecisionAtFixedRecall(_PrecisionAtFixedRecall):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class PrecisionRecallCurve(_PrecisionRecallCurve):
@@ -535,7 +535,7 @@ class PrecisionRecallCurve(_PrecisionRecallCurve):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class ROC(_ROC):
@@ -562,7 +562,7 @@ class ROC(_ROC):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class Recall(_Recall):
@@ -596,7 +596,7 @@ class Recall(_Recall):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class RecallAtFixedPrecision(_RecallAtFixedPrecision):
@@ -625,7 +625,7 @@ class RecallAtFixedPrecision(_RecallAtFixedPrecision):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class SensitivityAtSpecificity(_SensitivityAtSpecificity):
@@ -654,7 +654,7 @@ class SensitivityAtSpecificity(_SensitivityAtSpecificity):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class Specificity(_Specificity):
@@ -688,7 +688,7 @@ class Specificity(_Specificity):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class SpecificityAtSensitivity(_SpecificityAtSensitivity):
@@ -717,7 +717,7 @@ class SpecificityAtSensitivity(_SpecificityAtSensitivity):
         num_labels: int | None = None,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...
 
 class StatScores(_StatScores):
@@ -744,5 +744,5 @@ class StatScores(_StatScores):
         top_k: int = 1,
         ignore_index: int | None = None,
         validate_args: bool = True,
-        **kwargs: Unpack[Options],
+        **kwargs: Unpack[NamedOptions],
     ) -> None: ...

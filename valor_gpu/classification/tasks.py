@@ -11,7 +11,7 @@ import torch
 from valor_gpu.checks import check_choice
 from valor_gpu.classification import task_names
 from valor_gpu.errors import InputError
-from valor_gpu.options import MetricOptions
+from valor_gpu.options import NamedOptions
 
 TASKS = ("binary", "multiclass", "multilabel")
 _NORMALIZATIONS = {"sigmoid": "auto", "softmax": "auto", None: "none"}
@@ -20,19 +20,7 @@ _NEEDED = frozenset(
 )
 
 
-class Options(MetricOptions, total=False):
-    """Keywords that every named class takes beside those of torchmetrics' class of the same name.
-
-    They are arguments of the class that it is made of, where that has them.
-    """
-
-    activation: str
-    score_dtype: torch.dtype
-    separate_ones: bool
-    keep_rows: bool
-
-
-def native(options: Options, **arguments: Any) -> dict[str, Any]:
+def native(options: NamedOptions, **arguments: Any) -> dict[str, Any]:
     """Arguments of torchmetrics' class as its counterpart here takes them.
 
     Scores that are all kept are kept in float64, so that those of any dtype are taken, and thresholds that are a
