@@ -13,6 +13,7 @@
 #   make report   the tables of the README and docs/benchmarks.md from the stored results, also those of a GPU check
 #   make pictures the pictures of the README and of docs/valor.md
 #   make wheel    wheel and source archive in dist/, for this machine; with CUDA kernels where nvcc is found
+#   make wheel-smoke  that wheel, or WHEEL=FILE, in empty environments: first example of the README, doctor, detect, import budget
 #   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
@@ -51,7 +52,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval peers fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: wheel-smoke $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval peers fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -247,6 +248,12 @@ report: setup
 NVCC := from tools.native_toolchain import find_nvcc as nvcc
 wheel: setup
 	@VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -c "$(NVCC); print('1' if nvcc() else 'auto')")} $(PY) -m build --no-isolation --outdir dist .
+
+# SMOKE=--download: pip gets the dependencies; otherwise they are links to those of .venv.
+WHEEL ?=
+SMOKE ?=
+wheel-smoke: $(if $(WHEEL),setup,wheel)
+	@$(PY) -m tools.wheel_smoke $(SMOKE) $(or $(WHEEL),$$(ls -t dist/valor_gpu-*.whl | head -n 1))
 
 # Tools of a release lie in an environment of their own, which sees the packages of the other one.
 $(VENV)/release: $(VENV)/.installed
