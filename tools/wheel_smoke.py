@@ -66,7 +66,7 @@ def link(distributions: Iterable[metadata.Distribution], site: Path) -> None:
     for each in distributions:
         for name in {file.parts[0] for file in each.files or ()} - {"..", "__pycache__"}:
             if not (site / name).exists():  # folders that several distributions share
-                (site / name).symlink_to(each.locate_file(name))
+                (site / name).symlink_to(str(each.locate_file(name)))
 
 
 def environment(folder: Path, wheel: Path, names: Sequence[str], download: bool) -> Path:
@@ -165,7 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"{arguments.wheel.name}, Python {sys.version.split()[0]}", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            check(arguments.wheel.resolve(), Path(scratch), arguments.download)
+            check(arguments.wheel.resolve(), Path(scratch), arguments.download, lambda line: print(line, flush=True))
         except CheckError as error:
             print(f"wheel-smoke: {error}", file=sys.stderr)
             return 1
