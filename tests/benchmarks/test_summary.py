@@ -29,8 +29,8 @@ def test_the_readme_names_every_row_in_which_another_engine_is_faster() -> None:
     results = {"detection": [result(*FAST)], "segmentation": [result(*SLOW)], "valor_detection": [result(*OWN)]}
     assert readme_block(results) == (
         f"{HEAD}{FIRST}\n\nvalor_gpu is the fastest engine in 2 of 3 rows of the summary. Others are faster at: mIoU"
-        " from 7 pairs of PNG files (hotcoco 0.5x). [docs/benchmarks.md](docs/benchmarks.md) has every row, all engines,"
-        " memory and conditions."
+        " from 7 pairs of PNG files (hotcoco 0.5x). [docs/benchmarks.md](docs/benchmarks.md) has every row, all"
+        " engines, memory and conditions."
     )
     assert summary(results).splitlines()[2:] == [
         FIRST,
