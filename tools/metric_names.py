@@ -60,11 +60,13 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def functions_of(kind: type, package: Any) -> list[Callable[..., Any]]:
-    """Those whose value the class or one of its classes of one task computes."""
-    classes = [kind, *task_classes(kind, package)]
-    return [
-        function
-        for each in classes
-        for name, function in functions().items()
-        if plain_name(name) == each.__name__.lower()
-    ]
+    """Those whose value the class or one of its classes of one task computes.
+
+    Where classification and texts have classes of one name, the function belongs to classification, as in torchmetrics.
+    """
+    from valor_gpu import classification
+
+    if package is not classification and kind.__name__ in classification.__all__:
+        return []
+    names = [each.__name__.lower() for each in (kind, *task_classes(kind, package))]
+    return [function for own in names for name, function in functions().items() if plain_name(name) == own]

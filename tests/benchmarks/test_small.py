@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks import report, run, small, small_cases
-from tools.make_docs import metrics_of
+from tools.metric_names import metrics_of
 from valor_gpu import classification, segmentation, text
 
 _OWN = {
