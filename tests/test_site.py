@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import inspect
 import io
+import json
 import re
 import shlex
 import shutil
@@ -20,7 +22,7 @@ import torch
 
 import valor_gpu
 from tests.checkout import ROOT
-from tools import docs_site
+from tools import api_docstrings, docs_site
 from valor_gpu import cli
 
 DOCS = ROOT / "docs"
@@ -186,6 +188,49 @@ def test_every_public_module_has_a_page() -> None:
     modules = {each.__name__ for each in public if inspect.ismodule(each)}
     assert len(modules) > 8 and modules - by_class <= described
     assert [name for name in described if importlib.util.find_spec(name) is None] == []
+
+
+class Found:
+    """An object of griffe, which is not installed here."""
+
+    def __init__(self, docstring: Any, alias_of: Found | None = None) -> None:
+        self.docstring, self.final_target, self.is_alias = docstring, alias_of, alias_of is not None
+
+
+def test_pages_of_modules_get_the_docstrings_of_run_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+) -> None:
+    griffe = types.ModuleType("griffe")
+    vars(griffe).update(Extension=object, AliasResolutionError=RuntimeError)
+    vars(griffe)["Docstring"] = lambda text, parent: types.SimpleNamespace(value=text, parent=parent)
+    monkeypatch.setitem(sys.modules, "griffe", griffe)
+    monkeypatch.delitem(sys.modules, "tools.docs_extension", raising=False)
+    extension = importlib.import_module("tools.docs_extension")
+    monkeypatch.delitem(sys.modules, "tools.docs_extension")
+    texts = {"package.a": "Sums.\n\nArgs:\n    x: ``int``.", "package.b.c": "New.", "package.gone": "Lost."}
+    monkeypatch.setattr(extension, "COMPLETE", tmp_path / "docstrings.json")
+    extension.COMPLETE.write_text(json.dumps(texts))
+    target, other = Found(types.SimpleNamespace(value="Sums.\n\nExample:\n    >>> 1")), Found(None)
+    plain = extension.Plain()
+    plain.on_package(pkg={"a": Found(None, alias_of=target), "b.c": other})
+    assert target.docstring.value == texts["package.a"] and other.docstring.value == "New."
+    shown = (
+        "WARNING mkdocs.plugins.docstrings: package.gone has a docstring at run time but is not found in the sources"
+    )
+    assert log.getvalue().startswith(shown) and log.getvalue().count("\n") == 1
+    target.docstring.value += "\n\nExample:\n    >>> 1"
+    plain.on_object(obj=target)
+    assert target.docstring.value == "Sums.\n\nArgs:\n    x: `int`.\n\nExamples:\n    >>> 1"
+
+
+def test_docstrings_of_pages_of_modules_are_found() -> None:
+    found = api_docstrings.found(DOCS / "api")
+    assert found["valor_gpu.text.WordErrorRate"] == inspect.getdoc(valor_gpu.text.WordErrorRate)
+    assert found["valor_gpu.stats.Interval"] and found["valor_gpu.functional.multiclass_accuracy"]
+    without = {
+        name for name in api_docstrings.modules(DOCS / "api") if not any(path.startswith(name) for path in found)
+    }
+    assert len(found) > 500 and without == set()
 
 
 def commands(page: Path) -> list[str]:

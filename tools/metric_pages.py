@@ -32,6 +32,7 @@ MASK_FUNCTIONS = ("encode", "decode", "area", "toBbox", "merge", "iou", "frPyObj
 """Those of ``valor_gpu.coco.mask``."""
 
 VALOR_DETECTION = "Object detection by Valor's rules"
+_ARGUMENTS = "Arguments are described above; a list names those that differ."
 _WHICH = "Which of the two kinds to take, and how to use several at once: [detection](../detection.md)."
 
 
@@ -115,7 +116,7 @@ def other_homes(kind: type, home: str) -> list[str]:
 def section(title: str, home: str, found: list[Any], known: set[str]) -> Iterator[str]:
     """A section on classes or functions of a metric, without the entries of ``Args`` that the page has above it."""
     if found:
-        yield f"## {title}"
+        yield f"## {title}\n\n{_ARGUMENTS}"
     for each in found:
         name, own = each.__name__, constructor(each) if inspect.isclass(each) else each
         yield f"### {name}\n\n`from {home} import {name}`\n\n```python\n{signature(name, own)}\n```"
