@@ -140,8 +140,8 @@ def class_page(kind: type, home: str) -> str:
     """The page of one class, which users import from module ``home``."""
     summary_line, _, rest = markdown(kind.__doc__ or "").partition("\n\n")
     formula = formulas().get(page_name(kind, home), "")
-    code = f"```python\n{signature(kind.__name__, constructor(kind))}\n```"
-    parts = [f"# {kind.__name__}", f"`from {home} import {kind.__name__}`", *other_homes(kind, home), code]
+    parts = [f"# {kind.__name__}", f"`from {home} import {kind.__name__}`", *other_homes(kind, home)]
+    parts += [f"```python\n{signature(kind.__name__, constructor(kind))}\n```"]
     parts += filter(None, [summary_line, formula, rest])
     for name, text, doc in members(kind):
         code = [] if text is None else [f"```python\n{text}\n```"]
