@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+SHARED = ("Args", "Raises")
+"""Sections whose entries classes and functions of one metric have in common."""
+
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Yields|Raises|Example|Examples):$")
 _ENTRY = re.compile(r"^    (\*{0,2}\w[\w.]*(?:, \*{0,2}\w[\w.]*)*): (.*)$")
 
@@ -49,10 +52,10 @@ def arguments(lines: list[str]) -> dict[str, str]:
     return found
 
 
-def described(doc: str) -> dict[str, str]:
-    """:func:`arguments` of a docstring; those of a frozen class may be its ``Attributes``."""
+def described(doc: str) -> set[str]:
+    """The entries of ``Args`` and of ``Raises`` of a docstring, each with all its lines."""
     parts = dict(sections(inspect.cleandoc(doc)))
-    return arguments(parts.get("Attributes", [])) | arguments(parts.get("Args", []))
+    return {text for name in SHARED for text in arguments(parts.get(name, [])).values()}
 
 
 def entries(lines: list[str]) -> list[str]:
@@ -65,11 +68,11 @@ def entries(lines: list[str]) -> list[str]:
 
 
 def markdown(doc: str, known: Collection[str] = ()) -> str:
-    """A Google docstring as Markdown, without the entries of ``Args`` that are among ``known``."""
+    """A Google docstring as Markdown, without the entries of ``Args`` and of ``Raises`` that are among ``known``."""
     parts = []
     for name, lines in sections(inspect.cleandoc(doc)):
-        if name == "Args" and known:
-            lines = [each for each in arguments(lines).values() if each not in known]
+        if name in SHARED and known and (listed := arguments(lines)):
+            lines = [each for each in listed.values() if each not in known]
         body = "\n".join(lines).strip("\n")
         if name.startswith("Example"):
             body = f"```python\n{inspect.cleandoc(body)}\n```"

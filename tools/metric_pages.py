@@ -32,7 +32,7 @@ MASK_FUNCTIONS = ("encode", "decode", "area", "toBbox", "merge", "iou", "frPyObj
 """Those of ``valor_gpu.coco.mask``."""
 
 VALOR_DETECTION = "Object detection by Valor's rules"
-_ARGUMENTS = "Arguments are described above; a list names those that differ."
+_ARGUMENTS = "Arguments and errors are described above; lists name those that differ."
 _WHICH = "Which of the two kinds to take, and how to use several at once: [detection](../detection.md)."
 
 
@@ -114,14 +114,14 @@ def other_homes(kind: type, home: str) -> list[str]:
 
 
 def section(title: str, home: str, found: list[Any], known: set[str]) -> Iterator[str]:
-    """A section on classes or functions of a metric, without the entries of ``Args`` that the page has above it."""
+    """A section on classes or functions of a metric, without the entries that the page has above it."""
     if found:
         yield f"## {title}\n\n{_ARGUMENTS}"
     for each in found:
         name, own = each.__name__, constructor(each) if inspect.isclass(each) else each
         yield f"### {name}\n\n`from {home} import {name}`\n\n```python\n{signature(name, own)}\n```"
         yield markdown(each.__doc__ or "", known)
-        known.update(described(each.__doc__ or "").values())
+        known |= described(each.__doc__ or "")
 
 
 def family(kind: type, home: str) -> Iterator[str]:
@@ -131,7 +131,7 @@ def family(kind: type, home: str) -> Iterator[str]:
     if kind is Metric or not issubclass(kind, Metric):
         return
     package = importlib.import_module(home)
-    known = set(described(kind.__doc__ or "").values())
+    known = described(kind.__doc__ or "")
     yield from section("Classes of one task", home, task_classes(kind, package), known)
     yield from section("Functions", functional.__name__, functions_of(kind, package), known)
 
