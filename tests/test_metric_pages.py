@@ -32,8 +32,10 @@ def made() -> dict[str, str]:
 def test_a_folder_gets_what_only_the_site_has(tmp_path: Path, made: dict[str, str]) -> None:
     assert make_docs.main([str(tmp_path)]) == 0
     assert {path.stem: path.read_text() for path in (tmp_path / "metrics").glob("*.md")} == made
-    assert json.loads((tmp_path / "docstrings.json").read_text()) == api_docstrings.found(ROOT / "docs/api")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["docstrings.json", "metrics"]
+    modules = json.loads((tmp_path / "modules.json").read_text())
+    assert modules["docstrings"] == api_docstrings.found(ROOT / "docs/api")
+    assert modules["names"] == api_docstrings.names(ROOT / "docs/api")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["metrics", "modules.json"]
 
 
 @pytest.mark.parametrize("arguments", [["--chekc"], ["a", "b"]])

@@ -208,11 +208,13 @@ def test_pages_of_modules_get_the_docstrings_of_run_time(
     extension = importlib.import_module("tools.docs_extension")
     monkeypatch.delitem(sys.modules, "tools.docs_extension")
     texts = {"package.a": "Sums.\n\nArgs:\n    x: ``int``.", "package.b.c": "New.", "package.gone": "Lost."}
-    monkeypatch.setattr(extension, "COMPLETE", tmp_path / "docstrings.json")
-    extension.COMPLETE.write_text(json.dumps(texts))
+    monkeypatch.setattr(extension, "MODULES", tmp_path / "modules.json")
+    extension.MODULES.write_text(json.dumps({"names": {"package.m": ["a", "b"]}, "docstrings": texts}))
+    module = types.SimpleNamespace()
     target, other = Found(types.SimpleNamespace(value="Sums.\n\nExample:\n    >>> 1")), Found(None)
     plain = extension.Plain()
-    plain.on_package(pkg={"a": Found(None, alias_of=target), "b.c": other})
+    plain.on_package(pkg={"a": Found(None, alias_of=target), "b.c": other, "m": module})
+    assert module.exports == ["a", "b"]
     assert target.docstring.value == texts["package.a"] and other.docstring.value == "New."
     shown = (
         "WARNING mkdocs.plugins.docstrings: package.gone has a docstring at run time but is not found in the sources"
@@ -221,6 +223,14 @@ def test_pages_of_modules_get_the_docstrings_of_run_time(
     target.docstring.value += "\n\nExample:\n    >>> 1"
     plain.on_object(obj=target)
     assert target.docstring.value == "Sums.\n\nArgs:\n    x: `int`.\n\nExamples:\n    >>> 1"
+
+
+def test_a_name_that_the_page_of_its_module_lacks_is_found() -> None:
+    names = {"p.m": ["a", "b"], "p.n": ["c"], "p.o": ["d"]}
+    assert docs_site.unseen('<h2 id="p.m.a">', "# M\n\n::: p.m\n    options: {}\n\n::: p.n\n", names) == [
+        "p.m.b",
+        "p.n.c",
+    ]
 
 
 def test_docstrings_of_pages_of_modules_are_found() -> None:

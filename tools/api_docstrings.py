@@ -1,6 +1,7 @@
-"""Docstrings of the modules of docs/api as they are at run time, for tools/docs_extension.py, which imports no module.
+"""The modules of docs/api as they are at run time, for tools/docs_extension.py, which imports none of them.
 
-mkdocstrings reads sources. The arguments that a docstring takes over from base classes are not in them.
+mkdocstrings reads sources. They lack the arguments that a docstring takes over from base classes, and the names in an
+``__all__`` that is computed.
 """
 
 from __future__ import annotations
@@ -36,6 +37,11 @@ def docstrings(value: Any, path: str) -> Iterator[tuple[str, str]]:
         function = getattr(member, "__func__", member)
         if not name.startswith("_") and inspect.isfunction(function):
             yield from docstrings(function, f"{path}.{name}")
+
+
+def names(folder: Path) -> dict[str, list[str]]:
+    """The classes and functions of every module that the pages of a folder show."""
+    return {name: list(public(importlib.import_module(name))) for name in modules(folder)}
 
 
 def found(folder: Path) -> dict[str, str]:

@@ -12,18 +12,21 @@ import griffe
 
 from tools.docstrings import plain
 
-COMPLETE = Path(__file__).resolve().parent.parent / "build/pages/docstrings.json"
-"""Docstrings as they are at run time, which ``make docs`` writes (tools/api_docstrings.py)."""
+MODULES = Path(__file__).resolve().parent.parent / "build/pages/modules.json"
+"""Modules as they are at run time, which ``make docs`` writes (tools/api_docstrings.py)."""
 
 _LOG = logging.getLogger("mkdocs.plugins.docstrings")  # its warnings end a strict build
 
 
 class Plain(griffe.Extension):  # type: ignore[misc]  # griffe is not installed where types are checked
-    """Docstrings with all arguments, as Markdown, with the heading of examples that griffe knows."""
+    """All public names; docstrings with all arguments, as Markdown, with the heading of examples that griffe knows."""
 
     def on_package(self, *, pkg: Any, **_: Any) -> None:
         """Called by griffe with a package when it has read all its sources, before it looks at the objects."""
-        for path, text in json.loads(COMPLETE.read_text()).items():
+        modules = json.loads(MODULES.read_text())
+        for name, names in modules["names"].items():
+            pkg[name.partition(".")[2]].exports = names
+        for path, text in modules["docstrings"].items():
             try:
                 found = pkg[path.partition(".")[2]]
                 found = found.final_target if found.is_alias else found

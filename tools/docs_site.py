@@ -8,6 +8,8 @@ made by tools/make_docs.py in build/pages, with torch, which mkdocs does without
 from __future__ import annotations
 
 import functools
+import json
+import logging
 import os
 import re
 import sys
@@ -185,6 +187,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Drops the note on where a made page comes from, which would hide its title, and mends links out of docs/."""
     own = page.file.src_uri
     return with_links_of_the_site(_NOTE.sub("", markdown), own if own in OUTSIDE else f"docs/{own}", own)
+
+
+def unseen(html: str, markdown: str, names: dict[str, list[str]]) -> list[str]:
+    """The names of modules that the page of these modules does not show."""
+    modules = re.findall(r"^::: (\S+)", markdown, re.MULTILINE)
+    return [f"{module}.{name}" for module in modules for name in names[module] if f'id="{module}.{name}"' not in html]
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> None:
+    """Warns of public names that a page of docs/api lacks, which ends a strict build."""
+    if page.file.src_uri.startswith("api/"):
+        names = json.loads((MADE / "modules.json").read_text())["names"]
+        for name in unseen(html, page.markdown, names):
+            logging.getLogger("mkdocs.hooks").warning("%s is public but not on %s", name, page.file.src_uri)
 
 
 def requirements(project: str) -> list[str]:

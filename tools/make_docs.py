@@ -2,7 +2,7 @@
 
 Usage: python tools/make_docs.py [--check | FOLDER]. It writes the files that are in git: the index of the metrics, the
 page of the command and that of the protocols. With --check it writes nothing and fails when one is not up to date. With
-a folder it writes there what only the site has: FOLDER/metrics, a page for each metric, and FOLDER/docstrings.json.
+a folder it writes there what only the site has: FOLDER/metrics, a page for each metric, and FOLDER/modules.json.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def committed() -> dict[str, str]:
 def of_the_site() -> dict[str, str]:
     """Path below a folder to content, for every file that only ``make docs`` reads."""
     made = {f"metrics/{name}.md": text for name, text in metric_pages.pages().items()}
-    return {**made, "docstrings.json": json.dumps(api_docstrings.found(ROOT / "docs/api"), indent=0)}
+    folder = ROOT / "docs/api"
+    modules = {"names": api_docstrings.names(folder), "docstrings": api_docstrings.found(folder)}
+    return {**made, "modules.json": json.dumps(modules, indent=0)}
 
 
 def stale(root: Path) -> list[str]:
