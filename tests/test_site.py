@@ -227,7 +227,8 @@ def test_pages_of_modules_get_the_docstrings_of_run_time(
 
 def test_a_name_that_the_page_of_its_module_lacks_is_found() -> None:
     names = {"p.m": ["a", "b"], "p.n": ["c"], "p.o": ["d"]}
-    assert docs_site.unseen('<h2 id="p.m.a">', "# M\n\n::: p.m\n    options: {}\n\n::: p.n\n", names) == [
+    page = "# M\n\n::: p.m\n    options: {}\n\n::: p.n\n"
+    assert docs_site.unseen('<h2 id="p.m.a">', page, names) == [
         "p.m.b",
         "p.n.c",
     ]
