@@ -9,13 +9,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FunctionType
 
 import pytest
 import torch
 
 from tests.checkout import ROOT
 from tools import api_docstrings, docs_site, make_docs, metric_names, metric_pages
-from tools.docstrings import arguments, sections
+from tools.docstrings import arguments, plain, sections
 from valor_gpu import Metric, Result, classification, detection, functional, options, segmentation, text
 from valor_gpu.text import judged
 
@@ -161,6 +162,25 @@ def test_arguments_of_classes_of_one_task_and_of_functions_are_on_the_page(
     package, shown = importlib.import_module(home), listed(made[metric_pages.page_name(kind, home)])
     for each in (*metric_names.task_classes(kind, package), *metric_names.functions_of(kind, package)):
         assert documented(each.__doc__ or "") <= shown, each
+
+
+def methods(kind: type) -> Iterator[tuple[str, str]]:
+    """(name, docstring) of methods and properties of a class itself, or that a metric has beside ``Metric``."""
+    for name in dir(kind):
+        owner = next(each for each in kind.__mro__ if name in vars(each))
+        own = owner not in Metric.__mro__ if issubclass(kind, Metric) and kind is not Metric else owner is kind
+        if own and not name.startswith("_") and isinstance(vars(owner)[name], (FunctionType, classmethod, property)):
+            yield name, getattr(vars(owner)[name], "__doc__", None) or ""
+
+
+@pytest.mark.parametrize(("kind", "home"), CLASSES, ids=lambda each: getattr(each, "__name__", each))
+def test_every_method_is_on_the_page_with_its_docstring(kind: type, home: str, made: dict[str, str]) -> None:
+    parts = re.split(r"^## (\w+)$", made[metric_pages.page_name(kind, home)], flags=re.MULTILINE)
+    shown = dict(zip(parts[1::2], parts[2::2]))
+    written = {name: doc for name, doc in methods(kind) if doc}
+    assert set(written) <= set(shown)
+    for name, doc in written.items():
+        assert plain(inspect.cleandoc(doc).splitlines()[0]) in shown[name], name
 
 
 def examples(doc: str) -> list[tuple[str, str]]:
