@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import report, run, small, small_cases
 from benchmarks.summary import summary
-from tools.make_docs import metrics_of
+from tools.metric_names import metrics_of
 from valor_gpu import classification, segmentation, text
 
 _OWN = {
