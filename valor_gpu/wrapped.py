@@ -197,10 +197,10 @@ def _check_per_class(wrapper: Module, name: str, part: Module) -> None:
     if name != "metric" or not isinstance(part, Wrappable) or (value := part._empty_value()) is _UNKNOWN:
         return
     if not isinstance(value, Tensor):
-        why = f"compute returns a {type(value).__name__}: use result(), which names the classes"
+        why = f"compute returns a {type(value).__name__}: {_pick(value, vectors=True)}"
         raise InputError(_refusal(ClasswiseWrapper, part, why))
     if not value.ndim:
-        why = "compute returns a single number: choose average='none' where the metric has it, or use result()"
+        why = "compute returns a single number: choose average='none', or use result(), which counts each class"
         raise InputError(_refusal(ClasswiseWrapper, part, why))
     part._in_wrapper(_CLASSWISE)
     part.__dict__["_classes"] = len(value)
@@ -239,8 +239,11 @@ def _caller(method: Callable[..., Any]) -> Any:
     return None if frame is None else frame.f_locals["self"]
 
 
-def _pick(value: Any) -> str:
-    key = next(iter(value), "map") if isinstance(value, dict) else 0
+def _pick(value: Any, vectors: bool = False) -> str:
+    """Returns the advice to wrap one of the values that a metric returns, one with several numbers if ``vectors``."""
+    keys = list(value) if isinstance(value, dict) else range(len(value))
+    fitting = [key for key in keys if bool(getattr(value[key], "ndim", 0)) == vectors]
+    key = next(iter(fitting or keys), 0)
     return f"wrap one of its values, as in metric[{key!r}], or use result()"
 
 
