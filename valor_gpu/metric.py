@@ -335,15 +335,6 @@ class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, t
         self._merged = None
         return super()._apply(keep_dtype, exclude_state)  # type: ignore[return-value]
 
-    def _move_list_states_to_cpu(self) -> None:
-        """Moves the rows that came last; those before them are there already."""
-        for name, merge in self._merge.items():
-            tensors = getattr(self, name) if merge == "cat" else []
-            for index in range(len(tensors) - 1, -1, -1):
-                if tensors[index].device.type == "cpu":
-                    break
-                tensors[index] = tensors[index].cpu()
-
     def state_dict(  # type: ignore[override]
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:

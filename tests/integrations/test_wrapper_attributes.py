@@ -5,14 +5,17 @@ from __future__ import annotations
 import collections
 import importlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from torchmetrics.classification.base import _ClassificationTaskWrapper
 
-from tests.contract import METRICS
+from tests.contract import METRICS, updated
 from valor_gpu import classification, detection, segmentation, text
 from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 
 APART = "batches are independent, so forward updates once"
@@ -90,3 +93,33 @@ def test_directions_and_legends_are_known(case: Any) -> None:
     if isinstance(metric, TaskMetric):
         word = "Class" if metric.num_classes else "Label" if metric.num_labels else None
         assert metric.plot_legend_name == word
+
+
+@pytest.fixture
+def pyplot() -> Iterator[Any]:
+    matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    matplotlib.use("Agg")
+    yield importlib.import_module("matplotlib.pyplot")
+    importlib.import_module("matplotlib.pyplot").close("all")
+
+
+def test_a_plot_names_classes_and_shows_bounds(pyplot: Any) -> None:
+    recall = classification.Recall(num_classes=3, average="none")
+    recall.update(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1]))
+    _, axes = recall.plot()
+    assert [label.get_text() for label in axes.get_legend().get_texts()] == ["Class 0", "Class 1", "Class 2"]
+    words = text.WordErrorRate()
+    words.update(["a b c"], ["a"])
+    _, axes = words.plot()
+    assert axes.get_ylim()[0] < 0 < float(words.compute()) < axes.get_ylim()[1]
+
+
+def test_what_has_no_place_in_a_plot_is_named(pyplot: Any) -> None:
+    case = next(case for case in METRICS if case.name == "MeanAveragePrecision-pooled-extended")
+    metric = updated(case.make(), [case.batch(0)])
+    with pytest.raises(
+        InputError, match=r"plot draws numbers and vectors but precision of MeanAveragePrecision has sha"
+    ):
+        metric.plot()
+    _, axes = metric.plot(metric.compute()["map"])
+    assert len(axes.lines) == 1

@@ -319,8 +319,8 @@ def test_wrappers_give_the_numbers_of_all_ranks(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------ Lightning
 
 
-def test_lightning_logs_metrics_in_wrappers(tmp_path: Path) -> None:
-    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
+def model_of(lightning: Any) -> Any:
+    """A model that logs metrics in wrappers: numbers by ``log``, dicts by ``log_dict``."""
 
     class Model(lightning.LightningModule):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -344,14 +344,18 @@ def test_lightning_logs_metrics_in_wrappers(tmp_path: Path) -> None:
             self.log_dict(self.classes.compute())
             self.classes.reset()
 
-    model = Model()
+    return Model()
+
+
+def test_lightning_logs_metrics_in_wrappers(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
     trainer = lightning.Trainer(
         accelerator="cpu", devices=1, logger=False, enable_progress_bar=False, default_root_dir=tmp_path
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Lightning's own, about workers
         loader = torch.utils.data.DataLoader(torch.arange(3), batch_size=1)  # type: ignore[arg-type]
-        [logged] = trainer.validate(model, loader, verbose=False)
+        [logged] = trainer.validate(model_of(lightning), loader, verbose=False)
     recall, late, shifted = MulticlassRecall(3), MulticlassRecall(3), MulticlassRecall(3)
     classes, accuracy = MulticlassRecall(3, average="none"), MulticlassAccuracy(3)
     for index in range(3):
