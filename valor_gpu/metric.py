@@ -27,6 +27,7 @@ from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
 from valor_gpu.saved_metric import Saved
 from valor_gpu.state import Spec, State, merge_tensors, plain
+from valor_gpu.wrapped import Wrappable, drawable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,7 +39,7 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
+class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -278,7 +279,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
         require_matplotlib("Metric.plot")
-        return self._plot(val, ax)
+        return self._plot(drawable(self.compute() if val is None else val, type(self).__name__), ax)
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, id(self)))
@@ -333,15 +334,6 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
 
         self._merged = None
         return super()._apply(keep_dtype, exclude_state)  # type: ignore[return-value]
-
-    def _move_list_states_to_cpu(self) -> None:
-        """Moves the rows that came last; those before them are there already."""
-        for name, merge in self._merge.items():
-            tensors = getattr(self, name) if merge == "cat" else []
-            for index in range(len(tensors) - 1, -1, -1):
-                if tensors[index].device.type == "cpu":
-                    break
-                tensors[index] = tensors[index].cpu()
 
     def state_dict(  # type: ignore[override]
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False

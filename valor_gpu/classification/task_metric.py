@@ -80,6 +80,11 @@ class TaskMetric(Metric[S], metaclass=TaskType):
         return self.task.classes if self.task.kind == "multilabel" else None
 
     @property
+    def plot_legend_name(self) -> str | None:  # type: ignore[override]
+        """Word before the number of a class or label in the legend of ``plot``; None in the binary task."""
+        return {"multiclass": "Class", "multilabel": "Label"}.get(self.task.kind)
+
+    @property
     def ignore_index(self) -> int | None:
         """The target value that is left out."""
         return self.task.ignore_index
