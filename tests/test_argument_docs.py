@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import pydoc
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 import pytest
 
@@ -58,7 +64,7 @@ def test_entry_of_the_class_itself_stands_and_what_is_no_parameter_stays() -> No
 
     assert inspect.getdoc(Again) == (
         "Computes again.\n\nArgs:\n    low, high: limits.\n    own: new here.\n    first: as here.\n"
-        "    state: no parameter."
+        "    state: no parameter.\n\nRaises:\n    ValueError: never."
     )
 
 
@@ -102,3 +108,196 @@ def test_function_takes_entries_of_the_first_source_that_has_them() -> None:
     assert compute.__doc__ == (
         "Computes at once.\n\nArgs:\n    first: of two.\n        Its second line.\n    low, high: limits."
     )
+
+
+def test_class_without_raises_takes_that_of_the_nearest_base_class_before_its_examples() -> None:
+    @documented
+    class Silent(Derived):
+        """Computes in silence.
+
+        Example:
+            >>> 1
+            1
+
+        The end.
+        """
+
+        def __init__(self) -> None: ...
+
+    assert Silent.__doc__ == (
+        "Computes in silence.\n\nRaises:\n    ValueError: never.\n\nExample:\n    >>> 1\n    1\n\nThe end."
+    )
+
+
+def test_methods_are_completed_from_the_method_of_that_name() -> None:
+    class Shape:
+        def plot(self, ax: Any = None, size: int = 1) -> None:
+            """Draws.
+
+            Args:
+                ax: axes.
+                size: in inches.
+
+            Raises:
+                ValueError: no axes.
+            """
+
+        def update(self, rows: int) -> None:
+            """Adds."""
+
+        def _hidden(self, rows: int) -> None:
+            """Hides.
+
+            Args:
+                rows: a number.
+            """
+
+    @documented
+    class Square(Shape):
+        """A square."""
+
+        def plot(self, ax: Any = None, size: int = 1) -> None:
+            """Draws a square.
+
+            Args:
+                size: in pixels.
+            """
+
+        def update(self, rows: int) -> None:
+            """Adds squares."""
+
+        def _hidden(self, rows: int) -> None:
+            """Hides a square."""
+
+    assert Square.plot.__doc__ == (
+        "Draws a square.\n\nArgs:\n    ax: axes.\n    size: in pixels.\n\nRaises:\n    ValueError: no axes."
+    )
+    assert Square.update.__doc__ == "Adds squares." and Square._hidden.__doc__ == "Hides a square."
+    assert str(Shape.plot.__doc__).startswith("Draws.\n") and "size: in inches." in str(Shape.plot.__doc__)
+
+
+def test_order_of_bases_is_that_in_which_python_looks_them_up() -> None:
+    class Left(Base):
+        """Left."""
+
+    class Right(Base):
+        """Right.
+
+        Args:
+            first: of the right.
+        """
+
+    @documented
+    class Both(Left, Right):
+        """Both."""
+
+        def __init__(self, first: int, low: int) -> None: ...
+
+    assert Both.__doc__ == "Both.\n\nArgs:\n    first: of the right.\n    low, high: limits."
+
+
+def test_shared_entry_leaves_out_the_names_that_have_one_of_their_own() -> None:
+    @documented
+    class Half(Base):
+        """Half.
+
+        Args:
+            high: the limit.
+        """
+
+        def __init__(self, low: int, high: int) -> None: ...
+
+    assert Half.__doc__ == "Half.\n\nArgs:\n    low: limits.\n    high: the limit."
+
+
+def test_dataclass_describes_its_fields_as_attributes() -> None:
+    @documented
+    @dataclass
+    class Point:
+        """A point.
+
+        Attributes:
+            x: from the left.
+            y: from the top.
+        """
+
+        x: int
+        y: int
+
+    @documented
+    @dataclass
+    class Corner(Point):
+        """A corner.
+
+        Attributes:
+            y: from the bottom.
+        """
+
+        z: int
+
+    assert Point.__doc__ == "A point.\n\nAttributes:\n    x: from the left.\n    y: from the top."
+    assert Corner.__doc__ == "A corner.\n\nAttributes:\n    x: from the left.\n    y: from the bottom."
+
+
+def test_generic_classes_and_wrapped_constructors() -> None:
+    def logged(function: Callable[..., None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> None:
+            function(*args, **kwargs)
+
+        return call
+
+    T = TypeVar("T")
+
+    class Box(Base, Generic[T]):
+        """A box."""
+
+    @documented
+    class Crate(Box[int]):
+        """A crate."""
+
+        @logged
+        def __init__(self, first: int) -> None: ...
+
+    assert Crate.__doc__ == "A crate.\n\nArgs:\n    first: of two.\n        Its second line."
+
+
+def test_nothing_that_a_docstring_says_is_lost() -> None:
+    @documented
+    class Typed(Base):
+        """Typed.
+
+        Args:
+            As of :class:`Base`, and
+
+            own (int): new here.
+
+                A second paragraph.
+            low:
+                in the next line.
+
+        A paragraph without a heading.
+
+        Note:
+            Stays.
+        """
+
+        def __init__(self, first: int, low: int, high: int, own: int) -> None: ...
+
+    assert Typed.__doc__ == (
+        "Typed.\n\nArgs:\n    As of :class:`Base`, and\n    first: of two.\n        Its second line.\n    low:\n"
+        "        in the next line.\n    high: limits.\n    own (int): new here.\n\n        A second paragraph.\n\n"
+        "A paragraph without a heading.\n\nNote:\n    Stays."
+    )
+
+
+@pytest.mark.parametrize("style", ["Parameters\n    ----------\n    first : int", ":param first: a number."])
+def test_docstrings_in_other_styles_stay(style: str) -> None:
+    kind = type("Other", (Derived,), {"__doc__": f"Others.\n\n    {style}\n    "})
+    assert documented(kind).__doc__ == f"Others.\n\n    {style}\n    "
+
+
+def test_classes_of_metrics_work_without_docstrings() -> None:
+    program = "from valor_gpu.classification import Precision\nassert Precision.__doc__ is None\nprint(Precision())"
+    run = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.startswith("Precision(")

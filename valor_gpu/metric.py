@@ -50,13 +50,14 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     ranks update between two calls, pass ``compute_with_cache=False``. :meth:`memory_plan` says what a batch will take.
 
     Args:
-        empty: the state without data; its fields become the torchmetrics states of the same names.
+        empty: the state without data; its fields become the torchmetrics states of the same names, so none may have the
+            name of an attribute of a metric.
         config: the choices that ``update`` depends on, as JSON values. States of another configuration or class (or
             ``update_family``, as of ``Precision`` and ``Recall``) are never merged, nor shared by MetricCollection.
         kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
 
     Raises:
-        InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> from dataclasses import dataclass
