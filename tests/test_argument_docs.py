@@ -87,7 +87,7 @@ def test_metric_lists_the_keywords_of_its_options_and_those_of_every_metric_in_o
         names = [line.strip().partition(":")[0] for line in str(kind.__doc__).splitlines() if line.startswith("    ")]
         assert {"num_classes", "ignore_index", "activation", "validate_args", "kwargs"} <= set(names)
         assert "compute_on_cpu" not in names
-    assert "validate_args: changes nothing" in pydoc.render_doc(Informedness)
+    assert "validate_args: has no effect" in pydoc.render_doc(Informedness)
 
 
 def test_examples_stay_examples() -> None:
@@ -139,11 +139,8 @@ def test_methods_are_completed_from_the_method_of_that_name() -> None:
                 size: in inches.
 
             Raises:
-                ValueError: no axes.
+                ValueError: no axes; another method has other errors.
             """
-
-        def update(self, rows: int) -> None:
-            """Adds."""
 
         def _hidden(self, rows: int) -> None:
             """Hides.
@@ -163,16 +160,11 @@ def test_methods_are_completed_from_the_method_of_that_name() -> None:
                 size: in pixels.
             """
 
-        def update(self, rows: int) -> None:
-            """Adds squares."""
-
         def _hidden(self, rows: int) -> None:
             """Hides a square."""
 
-    assert Square.plot.__doc__ == (
-        "Draws a square.\n\nArgs:\n    ax: axes.\n    size: in pixels.\n\nRaises:\n    ValueError: no axes."
-    )
-    assert Square.update.__doc__ == "Adds squares." and Square._hidden.__doc__ == "Hides a square."
+    assert Square.plot.__doc__ == ("Draws a square.\n\nArgs:\n    ax: axes.\n    size: in pixels.")
+    assert Square._hidden.__doc__ == "Hides a square."
     assert str(Shape.plot.__doc__).startswith("Draws.\n") and "size: in inches." in str(Shape.plot.__doc__)
 
 

@@ -48,8 +48,8 @@ def documented(cls: _C) -> _C:
     """Returns the class, whose docstrings take the entries that they lack from those of its base classes.
 
     An argument of the constructor that is not described under ``Args`` has the entry of the nearest base class that
-    describes it; a class without ``Raises`` has the section of the nearest base class with one. The same holds for a
-    public method with a docstring, and the methods of that name. Metrics need no decorator for this.
+    describes it; a class without ``Raises`` has the section of the nearest base class with one. Arguments of a public
+    method with a docstring have the entries of the methods of that name. Metrics need no decorator for this.
 
     Example:
         >>> class Base:
@@ -72,11 +72,11 @@ def documented(cls: _C) -> _C:
     if written := members.get("__doc__"):  # None under python -OO
         fields = "Attributes" if "__dataclass_fields__" in members else "Args"
         own: Any = cls if "__signature__" in members else cls.__init__  # type: ignore[misc]
-        cls.__doc__ = _completed(written, _names(own), [base.__doc__ for base in bases], fields)
+        cls.__doc__ = _completed(written, _names(own), [base.__doc__ for base in bases], fields, raises=True)
     for name, method in members.items():
         if isinstance(method, FunctionType) and method.__doc__ and name[0] != "_" and method.__name__ == name:
             docs = [vars(base)[name].__doc__ for base in bases if name in vars(base)]
-            if any(doc and ("Args:\n" in doc or "Raises:\n" in doc) for doc in docs):
+            if any(doc and "Args:\n" in doc for doc in docs):
                 method.__doc__ = _completed(method.__doc__, _names(method), docs)
     return cls
 
@@ -107,7 +107,7 @@ def arguments_of(*sources: Any) -> Callable[[_F], _F]:
     def complete(function: _F) -> _F:
         if function.__doc__:
             docs = [source.__doc__ for source in sources]
-            function.__doc__ = _completed(function.__doc__, _names(function), docs, raises=False)
+            function.__doc__ = _completed(function.__doc__, _names(function), docs)
         return function
 
     return complete
@@ -146,7 +146,7 @@ def _option_names(name: str) -> tuple[str, ...]:
 
 
 def _completed(
-    doc: str, names: Iterable[str], others: Iterable[str | None], fields: str = "Args", raises: bool = True
+    doc: str, names: Iterable[str], others: Iterable[str | None], fields: str = "Args", raises: bool = False
 ) -> str:
     """Returns a docstring without indentation, which describes each name that any of the docstrings does.
 

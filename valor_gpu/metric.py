@@ -18,7 +18,7 @@ from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
-from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
+from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update, untraced
 from valor_gpu.memory import Measured
@@ -236,23 +236,6 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
             theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
         self._load(self.metric_state, theirs, self._update_count + updates)
 
-    def to_bytes(self) -> bytes:
-        """The state of this rank as a versioned state file without pickle; raises SyncError while synchronised."""
-        self._check_not_synced("to_bytes")
-        return dump_state(self._tensors(self._schema), self._identity, self._update_count)
-
-    def from_bytes(self, data: Buffer) -> Self:
-        """Replaces the state by one that :meth:`to_bytes` gave, and returns the metric.
-
-        Raises:
-            InputError: ``data`` is no state file, of another format version, truncated or damaged.
-            SyncError: it was made by another class or configuration, or this metric is synchronised now.
-        """
-        self._check_not_synced("from_bytes")
-        tensors, updates = load_state(data, self._identity)
-        self._load(self._defaults, tensors, updates)
-        return self
-
     def reset(self) -> None:
         """Forgets all data. Lists are replaced, never cleared: others may hold them."""
         for name in (spec.name for spec in self._schema if spec.joined):
@@ -277,7 +260,12 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
+        """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot.
+
+        Args:
+            val: a value of ``compute`` or ``forward``, or a list of them; None computes it.
+            ax: matplotlib axes, or None for new ones.
+        """
         require_matplotlib("Metric.plot")
         return self._plot(val, ax)
 
