@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
 
+import valor_gpu
+from valor_gpu import options
 from valor_gpu.argument_docs import arguments_of, documented
 from valor_gpu.classification import Precision, StatScores
 from valor_gpu.classification.ratio_base import RatioMetric
@@ -293,3 +299,54 @@ def test_classes_of_metrics_work_without_docstrings() -> None:
     program = "from valor_gpu.classification import Precision\nassert Precision.__doc__ is None\nprint(Precision())"
     run = subprocess.run([sys.executable, "-OO", "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("Precision(")
+
+
+def parameters(function: Any) -> set[str]:
+    """Names of the parameters of a constructor, with the keywords of an unpacked TypedDict but those of any metric."""
+    names = set()
+    for each in inspect.signature(function).parameters.values():
+        names.add(each.name)
+        if each.kind is each.VAR_KEYWORD and (unpacked := re.fullmatch(r"Unpack\[(\w+)\]", str(each.annotation))):
+            names |= getattr(options, unpacked[1]).__annotations__.keys() - options.MetricOptions.__annotations__.keys()
+    return names - {"self"}
+
+
+def public_classes(package: str) -> list[type]:
+    """The public classes of a package that can be made."""
+    module = importlib.import_module(f"valor_gpu.{package}")
+    return [kind for name in module.__all__ if isinstance(kind := getattr(module, name), type)]
+
+
+def entries(doc: str | None, headings: str = "Args|Attributes") -> Iterator[tuple[str, str]]:
+    """(names, entry) of the arguments or fields that a docstring describes, each entry in one line."""
+    for section in re.findall(rf"^(?:{headings}):\n(.*?)(?=^\S|\Z)", inspect.cleandoc(doc or ""), re.M | re.S):
+        for entry in re.split(r"^ {4}(?=\S)", section, flags=re.M)[1:]:
+            yield entry.partition(":")[0], " ".join(entry.split())
+
+
+@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text", "coco"])
+def test_every_parameter_of_a_public_class_is_described(package: str) -> None:
+    for kind in public_classes(package):
+        constructor = inspect.getattr_static(kind, "__init__")
+        own = kind if constructor is object.__init__ or "__signature__" in vars(kind) else constructor
+        taken = parameters(own)
+        if taken >= options.NamedOptions.__annotations__.keys() - options.MetricOptions.__annotations__.keys():
+            # A class of one task takes those that the class has that it is made of.
+            bases = [parameters(vars(base)["__init__"]) for base in kind.__mro__[1:-1] if "__init__" in vars(base)]
+            taken &= set(inspect.signature(own).parameters) | set().union(*bases)
+        described = {name for names, _ in entries(kind.__doc__) for name in re.findall(r"\w+", names)}
+        assert taken <= described, f"{kind.__name__} does not describe {sorted(taken - described)}"
+
+
+@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text", "functional"])
+def test_no_argument_is_described_twice_in_the_source(package: str) -> None:
+    node_type = ast.FunctionDef if package == "functional" else ast.ClassDef
+    where: dict[str, list[str]] = {}
+    for path in sorted((Path(valor_gpu.__file__).parent / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, node_type) and not node.name.startswith("_"):
+                for _, entry in entries(ast.get_docstring(node), "Args"):
+                    where.setdefault(entry, []).append(f"{path.name}:{node.name}")
+    assert where
+    twice = {entry: places for entry, places in where.items() if len(places) > 1 and len(entry) >= 40}
+    assert not twice, "describe these in a common base class, or let arguments_of copy them"
