@@ -214,8 +214,8 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve.
 
     Args:
-        thresholds: as in :class:`ThresholdCounts`: ascending numbers, or how many evenly spaced ones from 0 to 1; by
-            default 0.05, 0.10, ..., 0.95.
+        thresholds: as in :class:`ThresholdCounts`: ascending numbers, or how many evenly spaced ones from 0 to 1, at
+            least 2; by default 0.05, 0.10, ..., 0.95.
         max_examples: how many examples to give of each kind, class and threshold: the first in order of updates (and of
             ranks), by their running index.
         score_dtype: dtype in which scores are kept, and to which thresholds are rounded; scores of float64 that float32
