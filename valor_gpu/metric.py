@@ -18,7 +18,7 @@ from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
-from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, exchange, load_state
+from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update, untraced
 from valor_gpu.memory import Measured
@@ -26,7 +26,7 @@ from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
 from valor_gpu.saved_metric import Saved
-from valor_gpu.state import Spec, State, merge_tensors, plain
+from valor_gpu.state import Spec, State, merge_tensors, move_last_to_cpu, plain
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -50,8 +50,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     ranks update between two calls, pass ``compute_with_cache=False``. :meth:`memory_plan` says what a batch will take.
 
     Args:
-        empty: the state without data; its fields become the torchmetrics states of the same names, so none may have the
-            name of an attribute of a metric.
+        empty: the state without data; its fields become torchmetrics states, named unlike any attribute of a metric.
         config: the choices that ``update`` depends on, as JSON values. States of another configuration or class (or
             ``update_family``, as of ``Precision`` and ``Recall``) are never merged, nor shared by MetricCollection.
         kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
@@ -236,6 +235,23 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
             theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
         self._load(self.metric_state, theirs, self._update_count + updates)
 
+    def to_bytes(self) -> bytes:
+        """The state of this rank as a versioned state file without pickle; raises SyncError while synchronised."""
+        self._check_not_synced("to_bytes")
+        return dump_state(self._tensors(self._schema), self._identity, self._update_count)
+
+    def from_bytes(self, data: Buffer) -> Self:
+        """Replaces the state by one that :meth:`to_bytes` gave, and returns the metric.
+
+        Raises:
+            InputError: ``data`` is no state file, of another format version, truncated or damaged.
+            SyncError: it was made by another class or configuration, or this metric is synchronised now.
+        """
+        self._check_not_synced("from_bytes")
+        tensors, updates = load_state(data, self._identity)
+        self._load(self._defaults, tensors, updates)
+        return self
+
     def reset(self) -> None:
         """Forgets all data. Lists are replaced, never cleared: others may hold them."""
         for name in (spec.name for spec in self._schema if spec.joined):
@@ -260,12 +276,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
             self.unsync(should_unsync=self._is_synced and should_unsync)
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot.
-
-        Args:
-            val: a value of ``compute`` or ``forward``, or a list of them; None computes it.
-            ax: matplotlib axes, or None for new ones.
-        """
+        """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
         require_matplotlib("Metric.plot")
         return self._plot(val, ax)
 
@@ -325,12 +336,8 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
 
     def _move_list_states_to_cpu(self) -> None:
         """Moves the rows that came last; those before them are there already."""
-        for name, merge in self._merge.items():
-            tensors = getattr(self, name) if merge == "cat" else []
-            for index in range(len(tensors) - 1, -1, -1):
-                if tensors[index].device.type == "cpu":
-                    break
-                tensors[index] = tensors[index].cpu()
+        for name in (name for name, merge in self._merge.items() if merge == "cat"):
+            move_last_to_cpu(getattr(self, name))
 
     def state_dict(  # type: ignore[override]
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -366,8 +373,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
 
     def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
         """One tensor per state; without data, an empty one of its dtype and shape."""
-        device = self._storage()
-        return {spec.name: spec.whole(self.__dict__[spec.name], device) for spec in schema}
+        return {spec.name: spec.whole(self.__dict__[spec.name], self._storage()) for spec in schema}
 
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""

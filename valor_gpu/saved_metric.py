@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.distributed import Buffer, dump_state, load_state
+from valor_gpu.distributed import dump_state
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.result import Result
 from valor_gpu.state_file import StateFile, document_of, read_state, write_state
@@ -36,7 +36,7 @@ _SCALARS = (bool, int, float, str, type(None))
 
 
 class Saved:
-    """Part of every metric: notes the arguments of its constructor, and writes the state to bytes and files."""
+    """Part of every metric: notes the arguments of its constructor, and writes them with its state to a file."""
 
     _given: tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -45,23 +45,6 @@ class Saved:
         made = super().__new__(cls)
         made.__dict__["_given"] = (args, kwargs)
         return made
-
-    def to_bytes(self: Any) -> bytes:
-        """The state of this rank as a versioned state file without pickle; raises SyncError while synchronised."""
-        self._check_not_synced("to_bytes")
-        return dump_state(self._tensors(self._schema), self._identity, self._update_count)
-
-    def from_bytes(self, data: Buffer) -> Self:
-        """Replaces the state by one that :meth:`to_bytes` gave, and returns the metric.
-
-        Raises:
-            InputError: ``data`` is no state file, of another format version, truncated or damaged.
-            SyncError: it was made by another class or configuration, or this metric is synchronised now.
-        """
-        metric: Any = self
-        metric._check_not_synced("from_bytes")
-        metric._load(metric._defaults, *load_state(data, metric._identity))
-        return self
 
     def save_state(self: Any, path: str | os.PathLike[str]) -> None:
         """Writes a state file, which :func:`valor_gpu.stats.compare` takes and :func:`valor_gpu.load_metric` reads.

@@ -74,6 +74,14 @@ def plain(tensor: Tensor) -> Tensor:
     return tensor.as_subclass(Tensor)
 
 
+def move_last_to_cpu(tensors: list[Tensor]) -> None:
+    """Moves the tensors at the end of a list to the CPU, up to the first one that is there already."""
+    for index in range(len(tensors) - 1, -1, -1):
+        if tensors[index].device.type == "cpu":
+            break
+        tensors[index] = tensors[index].cpu()
+
+
 def array_of(tensor: Tensor) -> NDArray[Any]:
     """The array of a tensor on any device; of bfloat16, which numpy lacks, its bits."""
     there = tensor.detach().cpu()
