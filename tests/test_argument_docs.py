@@ -116,6 +116,22 @@ def test_function_takes_entries_of_the_first_source_that_has_them() -> None:
     )
 
 
+def test_class_takes_entries_of_a_function() -> None:
+    @arguments_of(Derived)
+    class Scaled:
+        """Scales.
+
+        Raises:
+            TypeError: no number.
+        """
+
+        def __init__(self, first: int) -> None: ...
+
+    assert Scaled.__doc__ == (
+        "Scales.\n\nArgs:\n    first: of two.\n        Its second line.\n\nRaises:\n    TypeError: no number."
+    )
+
+
 def test_class_without_raises_takes_that_of_the_nearest_base_class_before_its_examples() -> None:
     @documented
     class Silent(Derived):

@@ -71,8 +71,7 @@ def documented(cls: _C) -> _C:
     members, bases = vars(cls), cls.__mro__[1:]
     if written := members.get("__doc__"):  # None under python -OO
         fields = "Attributes" if "__dataclass_fields__" in members else "Args"
-        own: Any = cls if "__signature__" in members else cls.__init__  # type: ignore[misc]
-        cls.__doc__ = _completed(written, _names(own), [base.__doc__ for base in bases], fields, raises=True)
+        cls.__doc__ = _completed(written, _names(cls), [base.__doc__ for base in bases], fields, raises=True)
     for name, method in members.items():
         if isinstance(method, FunctionType) and method.__doc__ and name[0] != "_" and method.__name__ == name:
             docs = [vars(base)[name].__doc__ for base in bases if name in vars(base)]
@@ -82,7 +81,7 @@ def documented(cls: _C) -> _C:
 
 
 def arguments_of(*sources: Any) -> Callable[[_F], _F]:
-    """Returns a decorator that completes the ``Args`` of a function from the docstrings of others.
+    """Returns a decorator that completes the ``Args`` of a function, or of a class, from the docstrings of others.
 
     Args:
         sources: classes or functions; the first that describes an argument gives its entry.
@@ -114,7 +113,10 @@ def arguments_of(*sources: Any) -> Callable[[_F], _F]:
 
 
 def _names(function: Any) -> list[str]:
-    """Returns the parameters of a function but ``self``; those of an unpacked TypedDict stand before ``kwargs``."""
+    """Returns the parameters of a function, or of the constructor of a class, but ``self``.
+
+    The keys of an unpacked TypedDict stand before ``kwargs``.
+    """
     names: list[str] = []
     for name, annotation in _parameters(function):
         if options := _UNPACK.fullmatch(annotation):
@@ -125,6 +127,8 @@ def _names(function: Any) -> list[str]:
 
 def _parameters(function: Any) -> list[tuple[str, str]]:
     """Returns name and annotation of each parameter; annotations only where they are text, not to evaluate them."""
+    if isinstance(function, type) and "__signature__" not in vars(function):
+        function = inspect.getattr_static(function, "__init__")
     if signature := getattr(function, "__signature__", None):
         return [(each.name, str(each.annotation)) for each in signature.parameters.values()]
     function = inspect.unwrap(function)
