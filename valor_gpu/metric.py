@@ -51,13 +51,13 @@ class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, t
     ranks update between two calls, pass ``compute_with_cache=False``. :meth:`memory_plan` says what a batch will take.
 
     Args:
-        empty: the state without data; its fields become the torchmetrics states of the same names.
+        empty: the state without data; its fields become torchmetrics states, named unlike any attribute of a metric.
         config: the choices that ``update`` depends on, as JSON values. States of another configuration or class (or
             ``update_family``, as of ``Precision`` and ``Recall``) are never merged, nor shared by MetricCollection.
         kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
 
     Raises:
-        InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> from dataclasses import dataclass
@@ -369,8 +369,7 @@ class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, t
 
     def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
         """One tensor per state; without data, an empty one of its dtype and shape."""
-        device = self._storage()
-        return {spec.name: spec.whole(self.__dict__[spec.name], device) for spec in schema}
+        return {spec.name: spec.whole(self.__dict__[spec.name], self._storage()) for spec in schema}
 
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
