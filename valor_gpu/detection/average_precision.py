@@ -38,7 +38,11 @@ _RECALLS = np.linspace(0.0, 1.0, 101)
 
 
 class _AveragePrecision(RankedMetric):
-    """What the metrics of this file share: thresholds, AP of every label, and the curves of a result."""
+    """What the metrics of this file share: thresholds, AP of every label, and the curves of a result.
+
+    Args:
+        iou_thresholds: T different IoUs at which a detection is a true positive, above 0 and at most 1.
+    """
 
     def __init__(
         self,
@@ -101,15 +105,6 @@ class AP(_AveragePrecision):
 
     Source: Valor, docs/metrics.md, Average Precision; docs/valor.md says where its document and its engines differ.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` as above; ``doc``: in order of score, a detection takes the best free ground truth of its
-            label whatever the IoU, as the document's text has it.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
     Raises:
         InputError: an argument is out of range; the message names it.
 
@@ -165,14 +160,6 @@ class APAveragedOverIOUs(_AveragePrecision):
 
     Source: Valor, docs/metrics.md, Average Precision.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
     Raises:
         InputError: an argument is out of range; the message names it.
 
@@ -217,7 +204,12 @@ class APAveragedOverIOUs(_AveragePrecision):
 
 
 class _MeanAveragePrecision(_AveragePrecision):
-    """AP averaged over labels."""
+    """AP averaged over labels.
+
+    Args:
+        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
+            no part in the mean.
+    """
 
     def __init__(
         self,
@@ -266,16 +258,6 @@ class mAP(_MeanAveragePrecision):
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
     Raises:
         InputError: an argument is out of range; the message names it.
 
@@ -311,16 +293,6 @@ class mAPAveragedOverIOUs(_MeanAveragePrecision):
     """Computes mean average precision over labels and IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

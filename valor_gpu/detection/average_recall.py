@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 
 class _AverageRecall(RankedMetric):
-    """What both metrics share: thresholds and the recall of every label."""
+    """What both metrics share: thresholds and the recall of every label.
+
+    Args:
+        iou_thresholds: different IoUs over which recall is averaged, above 0 and at most 1.
+        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
+        score_thresholds: several values of ``recall_score_threshold`` to average over, in its place.
+    """
 
     _by_rank = False
 
@@ -95,16 +101,6 @@ class AR(_AverageRecall):
 
     Source: Valor, docs/metrics.md, Average Recall; of ``score_thresholds``: ARAveragedOverScores of valor-lite.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: different numbers, above 0 and at most 1.
-        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
-        score_thresholds: several of it to average over, in its place.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
     Raises:
         InputError: an argument is out of range; the message names it.
 
@@ -158,16 +154,8 @@ class mAR(_AverageRecall):
     Source: Valor, docs/metrics.md, Mean Average Recall; of ``score_thresholds``: mARAveragedOverScores of valor-lite.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: different numbers, above 0 and at most 1.
-        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
-        score_thresholds: several of it to average over, in its place.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
+        include_prediction_only_labels: labels without ground truth count with a recall of 0, as in valor-lite; by
+            default they have no part in the mean.
 
     Raises:
         InputError: an argument is out of range; the message names it.

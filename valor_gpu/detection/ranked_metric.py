@@ -80,7 +80,12 @@ class Ranking(NamedTuple):
 
 
 class DetectionMetric(OverlapMetric):
-    """Base class of the metrics over pairs that overlap; see :class:`OverlapMetric` for the arguments."""
+    """Base class of the metrics over pairs that overlap.
+
+    Args:
+        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
+            keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
 
     plot_lower_bound = 0.0
 
@@ -143,10 +148,9 @@ class RankedMetric(DetectionMetric):
     """Base class of the metrics over ranked detections.
 
     Args:
-        box_format: see :class:`OverlapMetric`; likewise ``iou_type`` and ``kwargs``.
-        iou_type: as above.
-        matching: how a detection gets its ground truth, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
-        kwargs: as above.
+        matching: ``valor``: a detection is compared with the one ground truth of its label that has the largest IoU,
+            and has no second choice. ``doc``: in order of score, a detection takes the best free ground truth of its
+            label whatever the IoU, as the text of Valor's document has it. See :class:`AP`.
     """
 
     higher_is_better = True
