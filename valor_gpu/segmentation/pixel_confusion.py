@@ -120,7 +120,6 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
             class.
         input_format: ``index``; channels of one-hot maps may overlap, so that a pixel has no one cell.
         keep_images: keep the matrix of each image, 4 C^2 bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range, or the matrices do not fit into memory.

@@ -123,7 +123,6 @@ class PixelMetric(Metric[R]):
         task: what is expected.
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range.
@@ -182,8 +181,7 @@ class RegionState(PixelMetric[Any]):
     Args:
         task: what is expected; its classes are known.
         of_images: the number is a mean over images, not one of all pixels.
-        keep_images: keep the counts of each image all the same.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        keep_images: with ``global`` also keep the counts of each image, 12 C bytes per image, which intervals need.
 
     Raises:
         InputTypeError: ``keep_images`` is no bool.
