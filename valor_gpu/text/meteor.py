@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.text.tokens import Ints, texts_of
 
 PARTS = ("noun", "verb", "adj", "adv")
 
 
+@arguments_of(texts_of)
 def meteor_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -37,8 +39,6 @@ def meteor_scores(
     judgments" (2005).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         wordnet: folder of a WordNet 3 database (``data.noun``, ``index.noun``, ``lexnames`` and the others). Nothing is
             downloaded.
         alpha: weight of precision against recall.
