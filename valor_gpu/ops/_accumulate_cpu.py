@@ -110,7 +110,7 @@ def precision_recall(
     ties: str = "given",
     threads: int | None = None,
 ) -> Curves:
-    """Computes :func:`valor_gpu.ops.accumulate.precision_recall` on at most ``threads`` threads, by default one per CPU."""
+    """Computes :func:`valor_gpu.ops.accumulate.precision_recall` on ``threads`` threads, by default one per CPU."""
     check_choice("ties", ties, TIE_ORDERS)
     classes, recalls = len(positives), len(recall_thresholds)
     samples = (shape.thresholds, recalls, classes, shape.areas, shape.limits if full else 1)
