@@ -5,10 +5,9 @@ import inspect
 import re
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
-from typing_extensions import TypeIs
 
 PACKAGE = Path(__file__).parent.parent / "valor_gpu"
 
@@ -24,7 +23,7 @@ def decorated() -> list[tuple[str, str]]:
     return found
 
 
-def is_decorated(node: ast.stmt) -> TypeIs[ast.FunctionDef | ast.ClassDef]:
+def is_decorated(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
     decorators = node.decorator_list if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else []
     return any(ast.unparse(each).startswith("arguments_of(") for each in decorators)
 
