@@ -53,6 +53,7 @@ def meteor_scores(
     return meteor_of([text.split() for text in texts], rows, wordnet_reader(Path(wordnet)), alpha, beta, gamma)
 
 
+@arguments_of(meteor_scores)
 def meteor_of(
     words: Sequence[Sequence[str]], rows: Ints, reader: Any, alpha: float, beta: float, gamma: float
 ) -> NDArray[np.float64]:
@@ -62,9 +63,6 @@ def meteor_of(
         words: of all texts, one after another.
         rows: int64 ``[rows + 1]`` where each row begins; its first text is the prediction.
         reader: WordNet, as :func:`wordnet_reader` opens it.
-        alpha: weight of precision against recall.
-        beta: exponent of the fragmentation.
-        gamma: weight of the fragmentation.
     """
     from nltk.translate.meteor_score import meteor_score
 
