@@ -105,9 +105,6 @@ class AP(_AveragePrecision):
 
     Source: Valor, docs/metrics.md, Average Precision; docs/valor.md says where its document and its engines differ.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 2])}]
@@ -138,10 +135,6 @@ class AP(_AveragePrecision):
         """Returns AP of every label by threshold, with curves, signature and counts; NaN, with a reason, where none.
 
         ``precision`` ``[T, 101]`` is the mean over labels with ground truths at recalls ``recall_thresholds``.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
         """
         with self.synced_state() as state:
             return self._report(state, intervals, _missing)
@@ -159,9 +152,6 @@ class APAveragedOverIOUs(_AveragePrecision):
     """Computes the average precision of every label, averaged over IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Average Precision.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),
@@ -190,12 +180,7 @@ class APAveragedOverIOUs(_AveragePrecision):
         return {"ap": mean_of_thresholds(self._precision(ranking)), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none."""
         with self.synced_state() as state:
             return self._report(state, intervals, _missing)
 
@@ -239,12 +224,7 @@ class _MeanAveragePrecision(_AveragePrecision):
         return self._values(self._means(self._ranking(self.state())))
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none."""
         included = {"include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
             return self._report(state, intervals, lambda numbers: dict.fromkeys(numbers, NO_GROUND_TRUTHS), **included)
@@ -257,9 +237,6 @@ class mAP(_MeanAveragePrecision):
     """Computes mean average precision over labels at IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]), "scores": torch.tensor([0.9, 0.8]),
@@ -293,9 +270,6 @@ class mAPAveragedOverIOUs(_MeanAveragePrecision):
     """Computes mean average precision over labels and IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),

@@ -101,9 +101,6 @@ class AR(_AverageRecall):
 
     Source: Valor, docs/metrics.md, Average Recall; of ``score_thresholds``: ARAveragedOverScores of valor-lite.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.2]), "labels": torch.tensor([1, 2])}]
@@ -135,12 +132,7 @@ class AR(_AverageRecall):
         return {"ar": self._recall(ranking), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth."""
         with self.synced_state() as state:
             return self._report(state, intervals, self._choices())
 
@@ -156,9 +148,6 @@ class mAR(_AverageRecall):
     Args:
         include_prediction_only_labels: labels without ground truth count with a recall of 0, as in valor-lite; by
             default they have no part in the mean.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -193,12 +182,7 @@ class mAR(_AverageRecall):
         return {"mar": self._mean(self._recall(self._ranking(self.state())))}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths."""
         choices = {**self._choices(), "include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
             return self._report(state, intervals, choices)

@@ -18,9 +18,6 @@ class GeneralizedIntersectionOverUnion(IntersectionOverUnion):
     Args:
         iou_threshold: pairs whose GIoU is smaller do not count; None takes all.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> import torch
         >>> preds = [{"boxes": torch.tensor([[0.0, 0.0, 2.0, 2.0]]), "labels": torch.tensor([4])}]
@@ -47,9 +44,6 @@ class DistanceIntersectionOverUnion(IntersectionOverUnion):
     Args:
         iou_threshold: pairs whose DIoU is smaller do not count; None takes all.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> import torch
         >>> preds = [{"boxes": torch.tensor([[0.0, 0.0, 2.0, 2.0]]), "labels": torch.tensor([4])}]
@@ -74,9 +68,6 @@ class CompleteIntersectionOverUnion(IntersectionOverUnion):
 
     Args:
         iou_threshold: pairs whose CIoU is smaller do not count; None takes all.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> import torch

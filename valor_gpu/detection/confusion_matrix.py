@@ -87,9 +87,6 @@ class DetectionConfusionMatrix(_PairedMetric):
         examples: ``result`` also lists every pair and every detection and ground truth without partner, as
             :class:`DetectionExamples` does.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.6]), "labels": torch.tensor([2, 1])}]
@@ -159,9 +156,6 @@ class DetectionExamples(_PairedMetric):
 
     Source: Examples of valor-lite, whose false positives are misclassifications and hallucinations together, and whose
     false negatives are misclassifications and missed ones.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),

@@ -125,9 +125,6 @@ class DetectionCounts(OutcomeMetric):
 
     Source: Counts of valor-lite; docs/design/018-valor-detection.md has the rules.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}]
@@ -153,9 +150,6 @@ class DetectionPrecision(OutcomeMetric):
 
     Source: Precision of valor-lite.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}]
@@ -177,9 +171,6 @@ class DetectionRecall(OutcomeMetric):
 
     Source: Recall of valor-lite.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),
         ...           "labels": torch.tensor([1])}]
@@ -200,9 +191,6 @@ class DetectionF1(OutcomeMetric):
     NaN for a label without ground truth and without a detection that reaches the score threshold.
 
     Source: F1 of valor-lite.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),

@@ -19,6 +19,7 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import MATCHINGS, Overlaps, Ranked, rank_overlaps
 from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled, refusing
 
 if TYPE_CHECKING:
@@ -104,6 +105,15 @@ class DetectionMetric(OverlapMetric):
             raise InputError(f"val must be left out: plot draws what the {type(self).__name__} holds")
         axes = self.result().plot(ax=ax)
         return axes.figure, axes
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers of ``compute`` with signature and counts.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
+        raise NotImplementedError
 
     def _result_of(
         self,

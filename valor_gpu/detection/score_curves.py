@@ -86,9 +86,6 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
         zero_division: what ``compute`` gives for a ratio that does not exist, and for F1 without true positives: -1 as
             Valor's server, 0 as valor_core, or NaN, which is what ``result`` has.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.6]), "labels": torch.tensor([1, 1])}]
@@ -125,11 +122,7 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
         return {**self._ratios(self._outcomes(ranking), self.zero_division), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0.
-
-        Args:
-            intervals: raises :class:`InputError`, since only single numbers have them.
-        """
+        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0."""
         with self.synced_state() as state:
             result = self._report(state, plot_ratios)
         return result if intervals is None else result.with_intervals(intervals)
@@ -162,9 +155,6 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
     Args:
         max_examples: k, examples of each kind, label and score threshold; 0 for none.
         duplicates: count further detections of an object apart from hallucinations.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -206,11 +196,7 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
         return self._arrays(self._ranking(self.state()))
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts.
-
-        Args:
-            intervals: raises :class:`InputError`, since only single numbers have them.
-        """
+        """Returns the arrays of ``compute`` with thresholds, signature and counts."""
         with self.synced_state() as state:
             ranking = self._ranking(state)
             values = {name: part.cpu().numpy() for name, part in self._arrays(ranking).items()}

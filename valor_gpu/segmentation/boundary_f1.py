@@ -49,9 +49,6 @@ class BoundaryF1(SurfaceMetric):
         unit: of ``tolerance``: ``diagonal``, fractions of the diagonal of each image, or ``pixels``.
         include_background: also class 0.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> import torch
         >>> metric = BoundaryF1(num_classes=2, tolerance=1, unit="pixels")

@@ -62,9 +62,6 @@ class DiceScore(RegionState):
             a float dtype stand for their argmax, but with one class the channel is a mask of 0 and 1, in floats too.
             ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> import torch
         >>> metric = DiceScore(num_classes=3, average="none", input_format="index")
@@ -107,9 +104,6 @@ class DiceScore(RegionState):
         """Returns the value in float64, ``per_class``, and with ``samplewise`` ``per_image``; NaN has a reason.
 
         ``tp``, ``predicted`` and ``true`` are pixels of each class, background included.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
 
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
@@ -198,9 +192,6 @@ class GeneralizedDiceScore(RegionState):
         per_class: return the score of each class, whose weight has no effect but where it is 0.
         weight_type: ``square``, ``simple`` or ``linear``.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> import torch
         >>> metric = GeneralizedDiceScore(num_classes=2, input_format="index")
@@ -241,9 +232,6 @@ class GeneralizedDiceScore(RegionState):
         """Returns the value in float64, ``per_class`` and ``per_image``; 0 / 0 is 0 as in ``compute``.
 
         ``images_without_target`` counts the images in which no class that counts is true.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             rows = self._values(state, False)

@@ -51,9 +51,6 @@ class HausdorffDistance(DistanceMetric):
             too, or logits of several, whose largest counts; ``index``: class indices ``[B, H, W]`` or
             ``[B, D, H, W]``, or logits as predictions; ``mixed``: one side each.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> import torch
         >>> metric = HausdorffDistance(num_classes=2, input_format="index")

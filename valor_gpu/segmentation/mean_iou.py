@@ -188,9 +188,6 @@ class MeanIoU(RegionState):
 
         ``per_class`` is the mean over images, ``per_image`` the mean over the classes of each image in order of
         arrival; ``tp``, ``predicted`` and ``true`` are pixels of each class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             values = self._values(state)

@@ -141,6 +141,10 @@ class _PanopticMetric(Metric[Any]):
         allow_unknown_preds_category: predicted categories that are neither are void; otherwise they are an error.
         modified: stuff is scored without a threshold.
         keep_images: keep the counts of each image, 64 bytes per category, which intervals need.
+
+    Raises:
+        InputError: a category is a thing and stuff, or there is none.
+        InputTypeError: a category is no int.
     """
 
     is_differentiable = False
@@ -269,10 +273,6 @@ class PanopticQuality(_PanopticMetric):
         return_sq_and_rq: ``compute`` gives PQ, SQ and RQ.
         return_per_class: ``compute`` gives the numbers of every category: things ascending, then stuff ascending.
 
-    Raises:
-        InputError: a category is a thing and stuff, or there is none.
-        InputTypeError: a category is no int.
-
     Example:
         >>> target = torch.tensor([[[1, 4], [1, 4], [1, 4], [2, 0], [2, 0], [0, 0]]])  # [1, 6, 2]
         >>> preds = torch.tensor([[[1, 7], [1, 7], [2, 0], [2, 0], [2, 0], [2, 0]]])
@@ -320,10 +320,6 @@ class ModifiedPanopticQuality(_PanopticMetric):
     Values and arguments are those of torchmetrics, whose IoUs are rounded to float32.
 
     Source: Porzi et al., "Seamless Scene Segmentation", CVPR 2019, section 5.1.
-
-    Raises:
-        InputError: a category is a thing and stuff, or there is none.
-        InputTypeError: a category is no int.
 
     Example:
         >>> target = torch.tensor([[[1, 4], [1, 4], [2, 0], [2, 0], [2, 0], [2, 0]]])  # [1, 6, 2]

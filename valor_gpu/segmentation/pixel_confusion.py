@@ -199,9 +199,6 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
 
         It warns where ``ignore_index`` leaves one class.
 
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
-
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
         """

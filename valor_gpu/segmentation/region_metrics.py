@@ -52,9 +52,6 @@ class RegionMetric(RegionState):
             the other as for ``one-hot``.
         zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
             means. An absent class, neither true nor predicted, is always NaN and left out.
-
-    Raises:
-        InputError: an argument is out of range.
     """
 
     _ratio: ClassVar[str]
@@ -97,9 +94,6 @@ class RegionMetric(RegionState):
         ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
         an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
         classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
 
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
@@ -163,9 +157,6 @@ class IOU(RegionMetric):
         average: ``none`` (default) or None gives every class; ``macro`` is the mean over classes, ``weighted`` that by
             true pixels; ``micro`` pools the pixels of all classes.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -186,9 +177,6 @@ class mIOU(RegionMetric):
 
     Classes are pooled over the data set first; :class:`MeanIoU` averages over images and classes at once.
     Source: Everingham et al., The PASCAL Visual Object Classes Challenge, IJCV 88, 2010, section 4.1.4.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
@@ -217,9 +205,6 @@ class PixelAccuracy(RegionMetric):
         average: ``micro`` (default): right pixels over counted pixels; ``macro`` is the mean over classes of their
             recall, ``weighted`` that by true pixels; ``none`` or None gives every class.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -240,9 +225,6 @@ class PixelPrecision(RegionMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -260,9 +242,6 @@ class PixelRecall(RegionMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -279,9 +258,6 @@ class PixelF1(RegionMetric):
     """Computes F1 of pixels, 2 tp / (2 tp + fp + fn), which is Dice's coefficient.
 
     Source: Dice, Ecology 26 (3), 1945. :class:`DiceScore` has torchmetrics' arguments.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])

@@ -152,9 +152,6 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 
         ``per_class`` and ``scored_images`` are arrays ``[C]``, without the background from class 1 on. ``scored``,
         ``one_boundary_empty`` and ``no_boundary`` count pairs of an image and a class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             result = self._result(state)

@@ -46,9 +46,6 @@ class SurfaceDistance(DistanceMetric):
         statistic: ``mean``, ``percentile`` or ``max``, over the boundary pixels of an image and class.
         percentile: from 0 to 100.
 
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> import torch
         >>> metric = SurfaceDistance(num_classes=2, statistic="percentile", spacing=[1.0, 0.5])

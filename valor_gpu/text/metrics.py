@@ -160,6 +160,9 @@ class BleuOfCorpus(CorpusMetric):
         tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
             one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
             ``alphanumeric``, ``characters`` or ``nonspace``.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
     """
 
     higher_is_better = True
@@ -209,9 +212,6 @@ class BleuOfCorpus(CorpusMetric):
 
 class BLEU(BleuOfCorpus, CorpusNumbers):
     """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = BLEU()

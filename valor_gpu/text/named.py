@@ -44,9 +44,6 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
         tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``. Those that need a model (``ja-mecab``, ``flores101``,
             ``flores200``, ...) are an error, since no model is downloaded: split the texts and give ``none``.
 
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = SacreBLEUScore()
         >>> metric.update(["the cat sat on the mat."], [["the cat sat on a mat."]])
@@ -77,9 +74,6 @@ class BLEUScore(SacreBLEUScore):
     """Computes BLEU of a corpus of words at white space, in [0, 1]; see :class:`valor_gpu.text.BLEU`.
 
     Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = BLEUScore()
@@ -136,9 +130,6 @@ class ROUGEScore(ROUGE):
 
     Args:
         rouge_keys: one kind or several: ``rouge1`` to ``rouge9``, ``rougeL`` and ``rougeLsum``.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROUGEScore(rouge_keys="rouge1")
