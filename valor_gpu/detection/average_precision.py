@@ -38,7 +38,11 @@ _RECALLS = np.linspace(0.0, 1.0, 101)
 
 
 class _AveragePrecision(RankedMetric):
-    """What the metrics of this file share: thresholds, AP of every label, and the curves of a result."""
+    """What the metrics of this file share: thresholds, AP of every label, and the curves of a result.
+
+    Args:
+        iou_thresholds: T different IoUs at which a detection is a true positive, above 0 and at most 1.
+    """
 
     def __init__(
         self,
@@ -101,18 +105,6 @@ class AP(_AveragePrecision):
 
     Source: Valor, docs/metrics.md, Average Precision; docs/valor.md says where its document and its engines differ.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` as above; ``doc``: in order of score, a detection takes the best free ground truth of its
-            label whatever the IoU, as the document's text has it.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 2])}]
@@ -143,10 +135,6 @@ class AP(_AveragePrecision):
         """Returns AP of every label by threshold, with curves, signature and counts; NaN, with a reason, where none.
 
         ``precision`` ``[T, 101]`` is the mean over labels with ground truths at recalls ``recall_thresholds``.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
         """
         with self.synced_state() as state:
             return self._report(state, intervals, _missing)
@@ -164,17 +152,6 @@ class APAveragedOverIOUs(_AveragePrecision):
     """Computes the average precision of every label, averaged over IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Average Precision.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),
@@ -203,12 +180,7 @@ class APAveragedOverIOUs(_AveragePrecision):
         return {"ap": mean_of_thresholds(self._precision(ranking)), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns AP of every label, with curves, signature and counts; NaN, with a reason, where there is none."""
         with self.synced_state() as state:
             return self._report(state, intervals, _missing)
 
@@ -217,7 +189,12 @@ class APAveragedOverIOUs(_AveragePrecision):
 
 
 class _MeanAveragePrecision(_AveragePrecision):
-    """AP averaged over labels."""
+    """AP averaged over labels.
+
+    Args:
+        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
+            no part in the mean.
+    """
 
     def __init__(
         self,
@@ -247,12 +224,7 @@ class _MeanAveragePrecision(_AveragePrecision):
         return self._values(self._means(self._ranking(self.state())))
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns the numbers of ``compute`` with curves, signature and counts; NaN, with a reason, where none."""
         included = {"include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
             return self._report(state, intervals, lambda numbers: dict.fromkeys(numbers, NO_GROUND_TRUTHS), **included)
@@ -265,19 +237,6 @@ class mAP(_MeanAveragePrecision):
     """Computes mean average precision over labels at IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]), "scores": torch.tensor([0.9, 0.8]),
@@ -311,19 +270,6 @@ class mAPAveragedOverIOUs(_MeanAveragePrecision):
     """Computes mean average precision over labels and IoU thresholds, by Valor's rules; see :class:`AP`.
 
     Source: Valor, docs/metrics.md, Mean Average Precision.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),

@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 
 class _AverageRecall(RankedMetric):
-    """What both metrics share: thresholds and the recall of every label."""
+    """What both metrics share: thresholds and the recall of every label.
+
+    Args:
+        iou_thresholds: different IoUs over which recall is averaged, above 0 and at most 1.
+        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
+        score_thresholds: several values of ``recall_score_threshold`` to average over, in its place.
+    """
 
     _by_rank = False
 
@@ -95,19 +101,6 @@ class AR(_AverageRecall):
 
     Source: Valor, docs/metrics.md, Average Recall; of ``score_thresholds``: ARAveragedOverScores of valor-lite.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: different numbers, above 0 and at most 1.
-        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
-        score_thresholds: several of it to average over, in its place.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
         ...           "scores": torch.tensor([0.9, 0.2]), "labels": torch.tensor([1, 2])}]
@@ -139,12 +132,7 @@ class AR(_AverageRecall):
         return {"ar": self._recall(ranking), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns AR of every label with signature and counts; NaN, with a reason, where there is no ground truth."""
         with self.synced_state() as state:
             return self._report(state, intervals, self._choices())
 
@@ -158,19 +146,8 @@ class mAR(_AverageRecall):
     Source: Valor, docs/metrics.md, Mean Average Recall; of ``score_thresholds``: mARAveragedOverScores of valor-lite.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: different numbers, above 0 and at most 1.
-        recall_score_threshold: from 0 to 1; a score that equals it counts, one of 0 or less never does.
-        score_thresholds: several of it to average over, in its place.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        include_prediction_only_labels: labels without ground truth count as 0, as in valor-lite; by default they have
-            no part in the mean.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
+        include_prediction_only_labels: labels without ground truth count with a recall of 0, as in valor-lite; by
+            default they have no part in the mean.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -205,12 +182,7 @@ class mAR(_AverageRecall):
         return {"mar": self._mean(self._recall(self._ranking(self.state())))}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths.
-
-        Args:
-            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
-                :class:`valor_gpu.stats.Bootstrap`.
-        """
+        """Returns ``mar`` and recall by label with signature and counts; NaN, with a reason, without ground truths."""
         choices = {**self._choices(), "include_prediction_only_labels": self.include_prediction_only_labels}
         with self.synced_state() as state:
             return self._report(state, intervals, choices)

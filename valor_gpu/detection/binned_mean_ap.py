@@ -116,7 +116,7 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         iou_thresholds: T IoUs at which a detection matches, in [0, 1]; default 0.50, 0.55, ..., 0.95.
         rec_thresholds: R recall values at which precision is read, in [0, 1]; default 0.00, 0.01, ..., 1.00.
         max_detection_thresholds: M limits on detections per image and class; default 1, 10, 100, for keypoints 20.
-        class_metrics: also give ``map_per_class`` and ``mar_*_per_class``.
+        class_metrics: also give the values of each class, ``map_per_class`` and ``mar_*_per_class``.
         bins: number of bins in every power of two: 1, 2, 4, ..., 4096.
         octaves: powers of two below 1 with bins of their own, 1 to 64: scores below 2^-octaves share one bin, scores of
             1 and above another.
@@ -125,7 +125,6 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
             ``angle_direction`` of rotated boxes.
         angle_unit: ``degrees`` or ``radians``.
         angle_direction: ``counterclockwise`` or ``clockwise``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

@@ -16,14 +16,7 @@ class GeneralizedIntersectionOverUnion(IntersectionOverUnion):
     ``GeneralizedIntersectionOverUnion``.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
         iou_threshold: pairs whose GIoU is smaller do not count; None takes all.
-        class_metrics: also give the number of every label; this keeps 24 bytes for each box.
-        respect_labels: only pairs of one label count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> import torch
@@ -49,14 +42,7 @@ class DistanceIntersectionOverUnion(IntersectionOverUnion):
     Source: Zheng et al., Distance-IoU loss (AAAI 2020); torchmetrics, ``DistanceIntersectionOverUnion``.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
         iou_threshold: pairs whose DIoU is smaller do not count; None takes all.
-        class_metrics: also give the number of every label; this keeps 24 bytes for each box.
-        respect_labels: only pairs of one label count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> import torch
@@ -81,14 +67,7 @@ class CompleteIntersectionOverUnion(IntersectionOverUnion):
     Source: Zheng et al., Distance-IoU loss (AAAI 2020); torchmetrics, ``CompleteIntersectionOverUnion``.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``.
         iou_threshold: pairs whose CIoU is smaller do not count; None takes all.
-        class_metrics: also give the number of every label; this keeps 24 bytes for each box.
-        respect_labels: only pairs of one label count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> import torch

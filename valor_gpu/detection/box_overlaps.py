@@ -102,7 +102,6 @@ class IntersectionOverUnion(Metric[PairSums]):
         iou_threshold: pairs that are less similar do not count; None takes all.
         class_metrics: also give the number of every label; this keeps 24 bytes for each box.
         respect_labels: only pairs of one label count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

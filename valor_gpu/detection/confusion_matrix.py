@@ -34,7 +34,12 @@ if TYPE_CHECKING:
 
 
 class _PairedMetric(DetectionMetric):
-    """Thresholds, and the pairs of detections and ground truths of any label."""
+    """Thresholds, and the pairs of detections and ground truths of any label.
+
+    Args:
+        iou_thresholds: T different minimum IoUs of a pair, above 0 and at most 1.
+        score_thresholds: S different minimum scores from 0 to 1; a score that equals its minimum counts.
+    """
 
     higher_is_better = None
 
@@ -73,24 +78,14 @@ class DetectionConfusionMatrix(_PairedMetric):
     At an IoU and a score threshold, pairs of any labels that overlap by that IoU or more, of detections with that score
     or more, go by score, then by IoU, then as ground truths and detections came; a pair is taken where both are free.
     This pairing does not prefer equal labels, hence its diagonal need not be the true positives of
-    :class:`DetectionCounts`.
+    :class:`DetectionCounts`. The matrices take ``8 T S C (C + 1)`` bytes.
 
     Source: Valor, docs/metrics.md, Confusion Matrix; valor-lite pairs before it looks at the IoU threshold, which
     docs/valor.md explains.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it. The matrices take
-            ``8 T S C (C + 1)`` bytes.
         examples: ``result`` also lists every pair and every detection and ground truth without partner, as
             :class:`DetectionExamples` does.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -161,17 +156,6 @@ class DetectionExamples(_PairedMetric):
 
     Source: Examples of valor-lite, whose false positives are misclassifications and hallucinations together, and whose
     false negatives are misclassifications and missed ones.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),

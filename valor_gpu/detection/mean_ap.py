@@ -102,7 +102,6 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             its like of a result are told from them. They take 12 bytes a pair and 4 a detection, about 13 bytes a
             detection on COCO, for each ``iou_type``; not defined for keypoints. With ``average="micro"`` errors are
             those of one class, ``all``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

@@ -94,7 +94,6 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
         group_weight: 1, as in the challenges from 2018 on, or 0, as in the metric of Open Images V2.
         expand_detections: a detection also counts for every ancestor of its class. Without it, as in the challenge,
             models predict ancestors themselves.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range, or the hierarchy has a cycle; the message names it.

@@ -35,12 +35,8 @@ class OutcomeMetric(RankedMetric):
     """Base class of metrics over counts at every pair of IoU and score thresholds.
 
     Args:
-        box_format: see :class:`RankedMetric`; likewise ``iou_type``, ``matching`` and ``kwargs``.
-        iou_type: as above.
         iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1.
-        matching: as above.
-        kwargs: as above.
+        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
     """
 
     def __init__(
@@ -129,18 +125,6 @@ class DetectionCounts(OutcomeMetric):
 
     Source: Counts of valor-lite; docs/design/018-valor-detection.md has the rules.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}]
@@ -166,18 +150,6 @@ class DetectionPrecision(OutcomeMetric):
 
     Source: Precision of valor-lite.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [0, 0, 10, 10]]),
         ...           "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}]
@@ -199,18 +171,6 @@ class DetectionRecall(OutcomeMetric):
 
     Source: Recall of valor-lite.
 
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),
         ...           "labels": torch.tensor([1])}]
@@ -231,18 +191,6 @@ class DetectionF1(OutcomeMetric):
     NaN for a label without ground truth and without a detection that reaches the score threshold.
 
     Source: F1 of valor-lite.
-
-    Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_thresholds: T different numbers, above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1; a score that equals one reaches it.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10]]), "scores": torch.tensor([0.9]),

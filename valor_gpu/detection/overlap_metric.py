@@ -57,11 +57,9 @@ class OverlapMetric(Metric[OverlapRecords]):
 
     Args:
         box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``segm``, ``rotated`` or ``polygon``, as in
-            :class:`valor_gpu.detection.MeanAveragePrecision`.
+        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
         angle_unit: ``degrees`` or ``radians``, of ``cxcywha``.
         angle_direction: ``counterclockwise`` or ``clockwise``, of ``cxcywha``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

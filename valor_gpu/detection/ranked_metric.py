@@ -19,6 +19,7 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps import MATCHINGS, Overlaps, Ranked, rank_overlaps
 from valor_gpu.result import Result, Signature, grid_choice
+from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled, refusing
 
 if TYPE_CHECKING:
@@ -80,7 +81,12 @@ class Ranking(NamedTuple):
 
 
 class DetectionMetric(OverlapMetric):
-    """Base class of the metrics over pairs that overlap; see :class:`OverlapMetric` for the arguments."""
+    """Base class of the metrics over pairs that overlap.
+
+    Args:
+        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
+            keyword arguments of :class:`valor_gpu.metric.Metric`.
+    """
 
     plot_lower_bound = 0.0
 
@@ -99,6 +105,15 @@ class DetectionMetric(OverlapMetric):
             raise InputError(f"val must be left out: plot draws what the {type(self).__name__} holds")
         axes = self.result().plot(ax=ax)
         return axes.figure, axes
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers of ``compute`` with signature and counts.
+
+        Args:
+            intervals: also give the interval of each number: replicates of the bootstrap of images, or a
+                :class:`valor_gpu.stats.Bootstrap`.
+        """
+        raise NotImplementedError
 
     def _result_of(
         self,
@@ -143,10 +158,9 @@ class RankedMetric(DetectionMetric):
     """Base class of the metrics over ranked detections.
 
     Args:
-        box_format: see :class:`OverlapMetric`; likewise ``iou_type`` and ``kwargs``.
-        iou_type: as above.
-        matching: how a detection gets its ground truth, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
-        kwargs: as above.
+        matching: ``valor``: a detection is compared with the one ground truth of its label that has the largest IoU,
+            and has no second choice. ``doc``: in order of score, a detection takes the best free ground truth of its
+            label whatever the IoU, as the text of Valor's document has it. See :class:`AP`.
     """
 
     higher_is_better = True

@@ -38,7 +38,13 @@ _COUNTS = {
 
 
 class _ScoreCurve(OutcomeMetric):
-    """Counts at one IoU threshold."""
+    """Counts at one IoU threshold.
+
+    Args:
+        iou_threshold: above 0 and at most 1.
+        score_thresholds: S different numbers from 0 to 1, by default 0.05, 0.10, ..., 0.95; a score that equals one
+            reaches it.
+    """
 
     higher_is_better = None  # type: ignore[assignment]
 
@@ -77,19 +83,8 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
     Source: Valor, docs/metrics.md, Precision-Recall Curves; docs/valor.md says where its engines count otherwise.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_threshold: above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1, by default 0.05, 0.10, ..., 0.95; a score that equals one
-            reaches it.
         zero_division: what ``compute`` gives for a ratio that does not exist, and for F1 without true positives: -1 as
             Valor's server, 0 as valor_core, or NaN, which is what ``result`` has.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -127,11 +122,7 @@ class DetectionPrecisionRecallCurve(_ScoreCurve):
         return {**self._ratios(self._outcomes(ranking), self.zero_division), "classes": ranking.classes}
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0.
-
-        Args:
-            intervals: raises :class:`InputError`, since only single numbers have them.
-        """
+        """Returns the arrays of ``compute`` with thresholds, signature and counts; NaN, with a reason, for 0 / 0."""
         with self.synced_state() as state:
             result = self._report(state, plot_ratios)
         return result if intervals is None else result.with_intervals(intervals)
@@ -162,19 +153,8 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
     Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve; docs/valor.md says where its engines count otherwise.
 
     Args:
-        box_format: ``xyxy``, ``xywh`` or ``cxcywh``; of rotated boxes ``cxcywha`` or ``xyxyxyxy``.
-        iou_type: ``bbox``, ``rotated``, ``segm`` or ``polygon``, as in :class:`MeanAveragePrecision`.
-        iou_threshold: above 0 and at most 1.
-        score_thresholds: S different numbers from 0 to 1, by default 0.05, 0.10, ..., 0.95; a score that equals one
-            reaches it.
         max_examples: k, examples of each kind, label and score threshold; 0 for none.
         duplicates: count further detections of an object apart from hallucinations.
-        matching: ``valor`` or ``doc``, see :class:`AP`.
-        kwargs: ``angle_unit`` and ``angle_direction`` of rotated boxes, as in :class:`MeanAveragePrecision`, and
-            keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> preds = [{"boxes": torch.tensor([[0.0, 0, 10, 10], [20, 0, 30, 10]]),
@@ -216,11 +196,7 @@ class DetectionDetailedPrecisionRecallCurve(_ScoreCurve):
         return self._arrays(self._ranking(self.state()))
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
-        """Returns the arrays of ``compute`` with thresholds, signature and counts.
-
-        Args:
-            intervals: raises :class:`InputError`, since only single numbers have them.
-        """
+        """Returns the arrays of ``compute`` with thresholds, signature and counts."""
         with self.synced_state() as state:
             ranking = self._ranking(state)
             values = {name: part.cpu().numpy() for name, part in self._arrays(ranking).items()}

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from valor_gpu._headline import headline
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
@@ -20,7 +21,7 @@ from valor_gpu.judge.protocol import Judgement, Status, Usage, describe
 from valor_gpu.judge.rows import JudgedRow, check_metrics, check_repeats
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices, Summary, check_clusters, row_mean, summarize
-from valor_gpu.judge.stream import TICK, async_stream, open_scheduler, plain_stream
+from valor_gpu.judge.stream import TICK, async_stream, open_scheduler, plain_stream, stream_judge
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,7 @@ class _Collected:
         return JudgeRun(judgements, summaries, usage, cost, perf_counter() - self._begun, asked.gate.peak, *extras)
 
 
+@arguments_of(stream_judge)
 def run_judge(
     rows: Iterable[Any],
     metrics: Iterable[LLMMetric],
@@ -218,9 +220,6 @@ def run_judge(
 
     Args:
         rows: what the metrics take; an iterator is pulled as results come, see :func:`stream_judge`.
-        metrics: numbers to compute of every row; their names must differ.
-        judge: a :class:`Judge`, or a callable from messages to text.
-        limits: how it may be asked, by all metrics together.
         cache: keeps replies; a run that was killed goes on where it was. A path, or an open one. A cache that fails
             during the run costs the keeping, never the results: there is one warning, and ``cache_error``.
         repeats: times that every question is asked; with two or more the judge's own variance is known.
@@ -228,7 +227,6 @@ def run_judge(
         prices: of tokens, for the cost.
         progress: called in this thread after every row, and each second while requests wait for another try; True
             shows a bar on stderr.
-        seed: of the random waits.
         scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``. It serves one run at a
             time.
 

@@ -22,6 +22,7 @@ from collections.abc import (
 from contextlib import contextmanager
 from typing import Any
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
@@ -223,6 +224,7 @@ def _row_of(judged: JudgedRow | BaseException) -> JudgedRow:
     return judged
 
 
+@arguments_of(stream_judge)
 def stream_judge_async(
     rows: Iterable[Any] | AsyncIterable[Any],
     metrics: Iterable[LLMMetric],
@@ -241,13 +243,6 @@ def stream_judge_async(
 
     Args:
         rows: a synchronous or asynchronous iterable. A synchronous one is pulled in the event loop and must not block.
-        metrics: numbers to compute of every row; their names must differ.
-        judge: a :class:`Judge`, or a callable from messages to text.
-        limits: how it may be asked, by all metrics together.
-        cache: keeps replies. A path, or an open one.
-        repeats: times that every question is asked, at least 1.
-        seed: of the random waits.
-        scheduler: used instead of one made from ``judge``, ``limits``, ``cache`` and ``seed``.
 
     Raises:
         InputError: arguments that cannot be used, or a scheduler that serves another run.

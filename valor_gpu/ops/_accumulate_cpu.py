@@ -49,13 +49,7 @@ def _new(shape: int | tuple[int, ...], dtype: Any) -> tuple[NDArray[Any], int]:
 
 
 def label_counts(detections: Bytes, ground_truths: Bytes, areas: int) -> LabelCounts:
-    """Labels and row counts of the tables that matching leaves, padding rows left out.
-
-    Args:
-        detections: uint8 rows, see docs/design/001-detection-records.md.
-        ground_truths: uint8 rows.
-        areas: A, the number of area ranges.
-    """
+    """Labels and row counts of tables; see :func:`valor_gpu.ops.accumulate.label_counts`."""
     (detections, d), (ground_truths, g) = _whole(detections), _whole(ground_truths)
     (totals, total), (count, found), room = _new(3, np.int64), _new(1, np.int64), _ROOM
     while True:
@@ -77,20 +71,7 @@ def order_records(
     agnostic: bool = False,
     threads: int | None = None,
 ) -> Ordered:
-    """Orders records by (class, score descending, position of the image, index in the image).
-
-    Args:
-        detections: uint8 rows.
-        starts: int64 ``[I]``: first row of each image, images in the order that breaks ties.
-        lengths: int64 ``[I]``: rows of each image.
-        labels: int64 ``[K]`` ascending labels wanted; other rows are left out.
-        limits: M; rows beyond every max-detection limit and padding rows are left out.
-        agnostic: every row belongs to the one class of ``labels``.
-        threads: at most so many; None: one for each CPU.
-
-    Raises:
-        InputError: an image has rows that are not in ``detections``.
-    """
+    """Orders records as :func:`valor_gpu.ops.accumulate.order_records`; ``threads`` are one per CPU by default."""
     check_rows_of_images(len(detections), starts, lengths)
     order, rows = _new(int(lengths.sum()), np.int64)
     offsets, ends = _new(len(labels) + 1, np.int64)
@@ -109,14 +90,7 @@ def check_rows_of_images(rows: int, starts: Any, lengths: Any) -> None:
 
 
 def count_ground_truths(ground_truths: Bytes, labels: Ints, areas: int, agnostic: bool = False) -> Ints:
-    """Ground truths that count, int64 ``[K, A]``.
-
-    Args:
-        ground_truths: uint8 rows ``[G, 4 + ceil((A + 2) / 8)]``.
-        labels: int64 ``[K]`` ascending labels wanted.
-        areas: A.
-        agnostic: every row belongs to the one class of ``labels``.
-    """
+    """Ground truths that count, int64 ``[K, A]``; see :func:`valor_gpu.ops.accumulate.count_ground_truths`."""
     counts = np.zeros((len(labels), areas), np.int64)
     (ground_truths, g), (labels, k) = _whole(ground_truths), _whole(labels)
     if len(labels):
@@ -136,21 +110,7 @@ def precision_recall(
     ties: str = "given",
     threads: int | None = None,
 ) -> Curves:
-    """Precision at recall samples, and final recall, of every class, setting and max-detection limit.
-
-    A sample of precision is the largest precision at any recall at or above the sample; recall samples are found by
-    the float64 comparisons of ``numpy.searchsorted``. After the first sample that is not reached all are 0.
-
-    Args:
-        detections: uint8 rows.
-        ordered: what :func:`order_records` gave.
-        positives: int64 ``[K, A]`` ground truths that count.
-        recall_thresholds: float64 ``[R]``, any order.
-        shape: T, A and M of the rows.
-        full: all M limits and the scores, not the last limit alone.
-        ties: order of tied scores: as ``given``, or the one of ``highest`` or ``lowest`` precision in each setting.
-        threads: at most so many; None: one for each CPU.
-    """
+    """Computes :func:`valor_gpu.ops.accumulate.precision_recall` on ``threads`` threads, by default one per CPU."""
     check_choice("ties", ties, TIE_ORDERS)
     classes, recalls = len(positives), len(recall_thresholds)
     samples = (shape.thresholds, recalls, classes, shape.areas, shape.limits if full else 1)
@@ -168,14 +128,7 @@ def precision_recall(
 
 
 def present_means(curves: Curves, picks: Sequence[Pick]) -> Floats:
-    """Means of all values above -1, NaN where there is none.
-
-    The order of summation is that of ``numpy.mean(s[s > -1])`` in pycocotools' ``COCOeval.summarize``, so that the
-    result has the same bits.
-
-    Args:
-        curves: what :func:`precision_recall` gave: a class is absent as a whole or not at all.
-        picks: what to take the means over; indices may be negative.
+    """Means of all values above -1, NaN where there is none; see :func:`valor_gpu.ops.accumulate.present_means`.
 
     Returns:
         float64 ``[P]``.
@@ -282,14 +235,7 @@ class _Outputs:
 def accumulate(
     detections: Bytes, ground_truths: Bytes, images: Ints, choices: AccumulateChoices, threads: int | None = None
 ) -> Accumulated:
-    """All that the numbers of an evaluation are read from, in one native call.
-
-    Args:
-        detections: uint8 rows, see docs/design/001-detection-records.md.
-        ground_truths: uint8 rows.
-        images: int64 ``[I, 8]``, whose row counts are those of the other tables.
-        choices: what to accumulate.
-        threads: at most so many; None: one for each CPU.
+    """Computes :func:`valor_gpu.ops.accumulate.accumulate` in one native call; ``threads`` are one per CPU by default.
 
     Raises:
         InputError: an image id came with two different ground truths, or images name other rows than the tables have.

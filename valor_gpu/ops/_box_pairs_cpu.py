@@ -28,7 +28,7 @@ def box_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> Match
     Args:
         batch: numpy arrays; ``boxes`` and ``gt_boxes`` have the formats ``box_format`` and ``gt_box_format``.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
 
     Raises:
         InputError: for the first row that is not finite.

@@ -180,7 +180,7 @@ def dense_pairs(
         masks: bool or uint8 ``[D_i, H_i, W_i]`` of each image.
         gt_masks: likewise ``[G_i, H_i, W_i]``.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         boundaries: boundaries of ``masks`` and of ``gt_masks``.
 
     Raises:
@@ -208,7 +208,7 @@ def run(
         batch: labels, flags, lengths and counts are read.
         sides: masks of detections and ground truths; then those of boundaries, if they count.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         access: how arrays are read.
         budget: see :func:`plan`.
     """

@@ -111,7 +111,7 @@ def keypoint_pairs(
         gt_areas: float64 ``[G]``, at least 0.
         sigmas: K numbers.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         hashed: whether the batch gets hashes, which name images without ids.
 
     Raises:
@@ -230,7 +230,7 @@ def run(
         batch: labels, flags, lengths and counts are read.
         given: keypoints of both sides.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         user: flags are crowd flags of 0 or 1, areas are positive, and ground truths without visible keypoints ignored.
         access: how arrays are read.
         hashed: whether hashes are made.

@@ -45,7 +45,7 @@ def find(
     Args:
         batch: labels, flags, lengths and counts are read.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         similarity: of a detection and a ground truth, rows of the whole batch, and whether that is a crowd.
         device: where the pairs are to lie.
     """

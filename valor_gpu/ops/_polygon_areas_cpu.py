@@ -34,7 +34,7 @@ def polygon_pairs(
         polygons: one for each detection, of all images one after another.
         gt_polygons: likewise for ground truths.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
 
     Raises:
         InputError: for arrays that do not fit the batch.

@@ -78,23 +78,9 @@ def _ring(ring: Any, mask: int, position: int) -> NDArray[np.float64]:
 def rasterise(
     vertices: Any, rings: Any, masks: Any, sizes: Any, rule: str = "coco", *, threads: int | None = None
 ) -> Runs:
-    """Returns the pixels inside polygons as run lengths.
+    """Returns the pixels inside polygons as run lengths, by at most ``threads`` threads (default: all).
 
-    With rule ``coco`` these are the runs of pycocotools, ``merge(frPyObjects(...))``, to the pixel: rings are filled
-    even-odd one by one and united. With rule ``centre`` a pixel is set when its centre, (column + 0.5, row + 0.5), is
-    inside, even-odd over all rings of the mask, so that rings inside others are holes. A centre exactly on an edge
-    counts as if it were moved down by an infinitely small step and to the right by an infinitely smaller one: polygons
-    that tile the plane and share whole edges have every pixel once. A mask without rings has no pixel set.
-
-    Args:
-        vertices: float64 ``[V, 2]``, x and y in pixels, from -2e8 to 2e8; pixel (row, column) is the square from
-            (column, row) to (column + 1, row + 1).
-        rings: int64 ``[R + 1]``: ring r has the vertices from ``rings[r]`` to before ``rings[r + 1]``, at least 3, and
-            is closed by an edge from its last to its first.
-        masks: int64 ``[N + 1]``: mask i has the rings from ``masks[i]`` to before ``masks[i + 1]``.
-        sizes: int32 ``[N, 2]``: height and width, whose product is below 2**31.
-        rule: ``coco`` or ``centre``.
-        threads: how many threads at most; all by default.
+    Arguments and rules are those of :func:`valor_gpu.ops.polygons.rasterise`; ``sizes`` are int32.
 
     Raises:
         InputError: on other shapes, on offsets that do not ascend from 0 to the number of rows, or naming the first

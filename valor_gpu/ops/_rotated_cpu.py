@@ -63,7 +63,7 @@ def rotated_pairs(batch: MatchBatch, lowest: float, agnostic: bool = False) -> M
         batch: numpy arrays; ``boxes`` and ``gt_boxes`` have the columns of the quad format that ``box_format`` and
             ``gt_box_format`` name.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
 
     Raises:
         InputError: for the first row that is no box.

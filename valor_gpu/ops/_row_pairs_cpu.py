@@ -135,7 +135,7 @@ def run(batch: MatchBatch, lowest: float, agnostic: bool, access: Access, shape:
     Args:
         batch: boxes, labels, flags, lengths and counts are read.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         access: how arrays are read.
         shape: how rows look.
         kernels: of the CPU.

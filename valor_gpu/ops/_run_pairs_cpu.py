@@ -50,7 +50,7 @@ def run_pairs(
         masks: one for each detection, of all images one after another.
         gt_masks: likewise for ground truths.
         lowest: the lowest threshold.
-        agnostic: pair detections with ground truths of every class.
+        agnostic: see :class:`valor_gpu.ops._pairs_cpu.Search`.
         boundaries: of ``masks`` and ``gt_masks``.
         hashed: whether the batch gets hashes, which name images without ids.
 

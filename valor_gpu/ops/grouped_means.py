@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.ops import _grouped_means_cpu
 from valor_gpu.ops import _grouped_means_reference as reference
 from valor_gpu.ops._launch import cpp, cuda
@@ -26,6 +27,7 @@ Ints = NDArray[np.int64]
 _DETECTIONS, _GROUND_TRUTHS = map(IMAGE_COLUMNS.index, ("DETECTIONS", "GROUND_TRUTHS"))
 
 
+@arguments_of(accumulate)
 def grouped_means(
     detections: Tensor,
     ground_truths: Tensor,
@@ -40,9 +42,6 @@ def grouped_means(
     a ground truth in a group has no part in its means. The records are ordered once for all groups.
 
     Args:
-        detections: uint8 ``[D, 13 + 2B]``.
-        ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
-        images: int64 ``[I, 8]``, whose row counts are those of the other tables.
         groups: int64, ascending positions of the images of each group, among the images that count in the order that
             breaks ties of scores: ``choices.images`` or, if that is None, images by key (or by arrival).
         choices: what to accumulate; its first order of ties is ``given``, others are not read.

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _labels_cuda
@@ -97,6 +98,7 @@ def count_top(
     return Counts(*_COUNT_TOP(scores, target, k, ignore_index, weight))
 
 
+@arguments_of(count_top)
 def count_labels(
     preds: Tensor, target: Tensor, num_classes: int, *, ignore_index: int | None = None, weight: Tensor | None = None
 ) -> Counts:
@@ -106,8 +108,6 @@ def count_labels(
         preds: any integer dtype ``[N]``, class indices.
         target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1.
-        ignore_index: rows with this target are left out, whatever else they hold.
-        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         Counts, summed as in :func:`count_top`.
@@ -126,17 +126,14 @@ def count_labels(
     return Counts(*_COUNT_LABELS(preds, target, num_classes, ignore_index, weight))
 
 
+@arguments_of(count_labels)
 def count_pairs(
     preds: Tensor, target: Tensor, num_classes: int, *, ignore_index: int | None = None, weight: Tensor | None = None
 ) -> Pairs:
     """The confusion matrix: rows of each pair of true and predicted class.
 
     Args:
-        preds: any integer dtype ``[N]``, class indices.
-        target: class indices ``[N]`` of any integer dtype, which may differ from that of ``preds``.
         num_classes: C, at least 1; the matrix takes 8 C^2 bytes.
-        ignore_index: rows with this target are left out, whatever else they hold.
-        weight: float64 ``[N]``, from 0 to 1e60.
 
     Returns:
         Pairs. Sums of weights run over blocks of rows as in :func:`count_top`, of at least C^2 rows.

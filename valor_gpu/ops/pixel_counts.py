@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_dtype, check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _pixel_counts_reference as reference
@@ -61,17 +62,14 @@ def count_pixels(
     return Counts(*_COUNT_PIXELS(preds, target, num_classes, ignored, per_image, False))
 
 
+@arguments_of(count_pixels)
 def count_pixel_pairs(
     preds: Tensor, target: Tensor, num_classes: int, *, ignore_index: int | None = None, per_image: bool = False
 ) -> Pairs:
     """The confusion matrix of label maps; :func:`count_pixels` has what most metrics need of it.
 
     Args:
-        preds: see :func:`count_pixels`.
-        target: see :func:`count_pixels`.
         num_classes: C; the matrix takes 8 C^2 bytes, 800 MB for 10,000 classes, and nothing else of that size is made.
-        ignore_index: see :func:`count_pixels`.
-        per_image: see :func:`count_pixels`.
 
     Returns:
         Pairs ``[C, C]``, with ``per_image`` ``[B, C, C]``; rows are true classes.
@@ -89,6 +87,7 @@ def count_pixel_pairs(
     return Pairs(*_COUNT_PIXELS(preds, target, num_classes, ignored, per_image, True))
 
 
+@arguments_of(count_pixels)
 def count_logits(logits: Tensor, target: Tensor, *, ignore_index: int | None = None, per_image: bool = False) -> Counts:
     """Counts of :func:`count_pixels` where each pixel has the class of its largest logit.
 
@@ -98,8 +97,6 @@ def count_logits(logits: Tensor, target: Tensor, *, ignore_index: int | None = N
     Args:
         logits: float16, bfloat16, float32 or float64 ``[B, C, ...]``, also with ``memory_format=channels_last``.
         target: any integer dtype ``[B, ...]``.
-        ignore_index: see :func:`count_pixels`.
-        per_image: see :func:`count_pixels`.
 
     Returns:
         Counts ``[3, C]``, with ``per_image`` ``[B, 3, C]``.
@@ -118,16 +115,11 @@ def count_logits(logits: Tensor, target: Tensor, *, ignore_index: int | None = N
     return Counts(*_COUNT_LOGITS(logits, target, ignored_label(ignore_index, target), per_image, False))
 
 
+@arguments_of(count_logits)
 def count_logit_pairs(
     logits: Tensor, target: Tensor, *, ignore_index: int | None = None, per_image: bool = False
 ) -> Pairs:
     """The confusion matrix of :func:`count_pixel_pairs` where each pixel has the class of its largest logit.
-
-    Args:
-        logits: see :func:`count_logits`.
-        target: see :func:`count_logits`.
-        ignore_index: see :func:`count_pixels`.
-        per_image: see :func:`count_pixels`.
 
     Returns:
         Pairs ``[C, C]``, with ``per_image`` ``[B, C, C]``.

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu import native
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _ranks_cuda, targets
 from valor_gpu.ops._launch import cpp, cuda
@@ -102,18 +103,13 @@ def auroc_and_ap(
     return AurocAndAp(*_AUROC_AND_AP(scores, target, ignore_index, weight))
 
 
+@arguments_of(auroc_and_ap)
 def rank_curves(
     scores: Tensor, target: Tensor, *, ignore_index: int | None = None, weight: Tensor | None = None
 ) -> RankCurves:
     """Counts what is at or above each distinct score of every class: the points of exact curves.
 
     The size of the result depends on the scores, so that on CUDA the host synchronises with the device.
-
-    Args:
-        scores: floating ``[N, C]``, any value but NaN.
-        target: integers: ``[N]`` class indices, or ``[N, C]`` of 0 and 1.
-        ignore_index: target value that leaves out a row, or one element of ``[N, C]``; its scores are not looked at.
-        weight: float64 ``[N]``, from 0 to 1e60; weights of rows that are left out are not looked at.
 
     Returns:
         The points of all classes, on the device of ``scores``.

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu._frozen import frozen
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_dtype, check_same_device, check_shape
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _resampled_means_cpu, _resampled_means_cuda
 from valor_gpu.ops import _resampled_means_reference as reference
 from valor_gpu.ops._launch import cpp, cuda
 from valor_gpu.ops._library import register
-from valor_gpu.ops.accumulate import label_counts, order_records
+from valor_gpu.ops.accumulate import accumulate, label_counts, order_records
 from valor_gpu.ops.accumulate_types import AccumulateChoices
 from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.image_order import check_row_counts, choose_images
@@ -86,6 +87,7 @@ class ResampledMeans(NamedTuple):
     class_recall: Tensor
 
 
+@arguments_of(accumulate)
 def resampled_records(
     detections: Tensor, ground_truths: Tensor, images: Tensor, choices: AccumulateChoices
 ) -> ResampledRecords:
@@ -95,9 +97,6 @@ def resampled_records(
     ``choices.by_key`` is False or ``choices.images`` gives another order.
 
     Args:
-        detections: uint8 ``[D, 13 + 2B]``.
-        ground_truths: uint8 ``[G, 4 + ceil((A + 2) / 8)]``.
-        images: int64 ``[I, 8]``, whose row counts are those of the other tables.
         choices: what to accumulate; its first order of ties is ``given``, others are not read.
 
     Raises:

@@ -48,16 +48,6 @@ class BoundaryF1(SurfaceMetric):
         tolerance: largest distance of a match, Euclidean.
         unit: of ``tolerance``: ``diagonal``, fractions of the diagonal of each image, or ``pixels``.
         include_background: also class 0.
-        input_format: ``index``: class indices ``[B, H, W]`` or ``[B, D, H, W]``, or logits as predictions;
-            ``one-hot``: masks ``[B, C, H, W]`` or ``[B, C, D, H, W]``, of one class in floats too; ``mixed``: one side
-            each.
-        average: ``macro``: the mean of the classes' means over images; ``micro``: over all images and classes at
-            once; ``none`` or None: every class.
-        ignore_index: pixels of this target are of no class on either side, as if the image ended there.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> import torch

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -52,19 +53,14 @@ class DiceScore(RegionState):
 
     Args:
         num_classes: C, from 1 to 32,767.
-        include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
+        include_background: whether class 0 counts; if not, ``compute`` leaves it out, unless it is the only class.
         average: ``macro`` is the mean over classes, ``weighted`` that by true pixels (0 where pixels were predicted but
             none is true), ``micro`` pools the pixels of all classes; ``none`` or None gives every class.
         aggregation_level: ``samplewise`` scores each image, keeping 12 C bytes of it, and averages over the images
             where the score exists; ``global`` pools the pixels of the data set.
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
+            a float dtype stand for their argmax, but with one class the channel is a mask of 0 and 1, in floats too.
             ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> import torch
@@ -108,9 +104,6 @@ class DiceScore(RegionState):
         """Returns the value in float64, ``per_class``, and with ``samplewise`` ``per_image``; NaN has a reason.
 
         ``tp``, ``predicted`` and ``true`` are pixels of each class, background included.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
 
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
@@ -183,6 +176,7 @@ def _resampled_generalized_dice(state: Regions, kept: NDArray[np.bool_], weight_
     return ResampledImages("rows", counts, numbers, **classes, tables=[rows, of_classes], truths=counts[:, 2])
 
 
+@arguments_of(DiceScore)
 class GeneralizedDiceScore(RegionState):
     """Computes the generalized Dice score, the mean over images, as torchmetrics does for each image.
 
@@ -195,17 +189,8 @@ class GeneralizedDiceScore(RegionState):
     batch: docs/quirks.md.
 
     Args:
-        num_classes: C, from 1 to 32,767.
-        include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
         per_class: return the score of each class, whose weight has no effect but where it is 0.
         weight_type: ``square``, ``simple`` or ``linear``.
-        input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
-            ``index``: class indices ``[B, ...]`` of any integer dtype. ``mixed``: one side of either kind.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> import torch
@@ -247,9 +232,6 @@ class GeneralizedDiceScore(RegionState):
         """Returns the value in float64, ``per_class`` and ``per_image``; 0 / 0 is 0 as in ``compute``.
 
         ``images_without_target`` counts the images in which no class that counts is true.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             rows = self._values(state, False)

@@ -46,14 +46,10 @@ class HausdorffDistance(DistanceMetric):
         distance_metric: ``euclidean``, ``chessboard`` (the largest of the distances along the axes) or ``taxicab``
             (their sum).
         spacing: distance of neighbouring pixels along each axis of the image, list or tensor; None for 1.
-        directed: from the predictions to the target alone.
+        directed: take distances from the predictions to the target alone.
         input_format: ``one-hot``: masks of 0 and 1 ``[B, C, H, W]`` or ``[B, C, D, H, W]``, of one class in floats
             too, or logits of several, whose largest counts; ``index``: class indices ``[B, H, W]`` or
             ``[B, D, H, W]``, or logits as predictions; ``mixed``: one side each.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> import torch

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -20,6 +21,7 @@ from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.reduce.region_tables import mean_of_values, table_iou
 from valor_gpu.reduce.regions import mean_of_images, region_value
 from valor_gpu.result import Result
+from valor_gpu.segmentation.dice import DiceScore
 from valor_gpu.segmentation.image_analysis import image_result
 from valor_gpu.segmentation.region_base import (
     Regions,
@@ -92,6 +94,7 @@ def _one_size(*classes: Tensor) -> int:
     return int(low)
 
 
+@arguments_of(DiceScore)
 class MeanIoU(RegionState):
     """Computes the mean of intersection over union of each image and class, as torchmetrics does.
 
@@ -103,13 +106,11 @@ class MeanIoU(RegionState):
 
     Args:
         num_classes: C. Without it, a one-hot side tells it, which must be the same in every batch.
-        include_background: whether class 0 counts; it is left out of ``compute`` then, unless it is the only class.
         per_class: return the mean over images of each class, -1 for a class that no image has.
         input_format: ``one-hot``: 0 and 1 ``[B, C, ...]`` of bool or any integer dtype, channels may overlap; logits of
-            a float dtype stand for their argmax, but the one channel of one class is a mask of 0 and 1 in floats too.
+            a float dtype stand for their argmax, but with one class the channel is a mask of 0 and 1, in floats too.
             ``index``: class indices ``[B, ...]`` of any integer dtype; as in torchmetrics a map of one or two
             dimensions is one image. ``mixed``: one side of either kind.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range, or ``num_classes`` is missing with ``index``.
@@ -187,9 +188,6 @@ class MeanIoU(RegionState):
 
         ``per_class`` is the mean over images, ``per_image`` the mean over the classes of each image in order of
         arrival; ``tp``, ``predicted`` and ``true`` are pixels of each class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             values = self._values(state)

@@ -133,7 +133,19 @@ def _check_segments(counts: Tensor, rule: int) -> None:
 
 
 class _PanopticMetric(Metric[Any]):
-    """Base of both: one update, with or without a threshold for stuff."""
+    """Base of both: one update, with or without a threshold for stuff.
+
+    Args:
+        things: categories whose instances are told apart.
+        stuffs: categories that have one segment per image.
+        allow_unknown_preds_category: predicted categories that are neither are void; otherwise they are an error.
+        modified: stuff is scored without a threshold.
+        keep_images: keep the counts of each image, 64 bytes per category, which intervals need.
+
+    Raises:
+        InputError: a category is a thing and stuff, or there is none.
+        InputTypeError: a category is no int.
+    """
 
     is_differentiable = False
     higher_is_better = True
@@ -258,17 +270,8 @@ class PanopticQuality(_PanopticMetric):
     Source: Kirillov et al., "Panoptic Segmentation", CVPR 2019.
 
     Args:
-        things: categories whose instances are told apart.
-        stuffs: categories that have one segment an image.
-        allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
         return_sq_and_rq: ``compute`` gives PQ, SQ and RQ.
         return_per_class: ``compute`` gives the numbers of every category: things ascending, then stuff ascending.
-        keep_images: keep the counts of each image, 64 bytes a category, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: a category is a thing and stuff, or there is none.
-        InputTypeError: a category is no int.
 
     Example:
         >>> target = torch.tensor([[[1, 4], [1, 4], [1, 4], [2, 0], [2, 0], [0, 0]]])  # [1, 6, 2]
@@ -317,17 +320,6 @@ class ModifiedPanopticQuality(_PanopticMetric):
     Values and arguments are those of torchmetrics, whose IoUs are rounded to float32.
 
     Source: Porzi et al., "Seamless Scene Segmentation", CVPR 2019, section 5.1.
-
-    Args:
-        things: categories whose instances are told apart.
-        stuffs: categories that have one segment an image.
-        allow_unknown_preds_category: predicted categories that are neither are void; else they are an error.
-        keep_images: keep the counts of each image, 64 bytes a category, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: a category is a thing and stuff, or there is none.
-        InputTypeError: a category is no int.
 
     Example:
         >>> target = torch.tensor([[[1, 4], [1, 4], [2, 0], [2, 0], [2, 0], [2, 0]]])  # [1, 6, 2]

@@ -120,7 +120,6 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
             class.
         input_format: ``index``; channels of one-hot maps may overlap, so that a pixel has no one cell.
         keep_images: keep the matrix of each image, 4 C^2 bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range, or the matrices do not fit into memory.
@@ -199,9 +198,6 @@ class PixelConfusionMatrix(PixelMetric[PixelPairs]):
         """Returns ``confusion_matrix``, counts or fractions in float64, NaN for 0 / 0, and what was seen.
 
         It warns where ``ignore_index`` leaves one class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
 
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.

@@ -28,10 +28,11 @@ from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES
 from valor_gpu.reduce.region_tables import MAX_COUNT, Table
 from valor_gpu.reduce.regions import absent
-from valor_gpu.result import Signature
+from valor_gpu.result import Result, Signature
 from valor_gpu.segmentation.cuda_plans import added_plan
 from valor_gpu.segmentation.plans import Counted, Forms, RegionPlan, form_planner, region_plan
 from valor_gpu.state import State, check_elements, check_sums, joined, merge_tensors, summed
+from valor_gpu.stats.intervals import Bootstrap
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -123,7 +124,6 @@ class PixelMetric(Metric[R]):
         task: what is expected.
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range.
@@ -158,6 +158,14 @@ class PixelMetric(Metric[R]):
         choices = {name: getattr(self, name) for name in names}
         return Signature({"metric": type(self).__name__, **self._identity.config, **choices})
 
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the numbers of ``compute`` with the counts behind them.
+
+        Args:
+            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
+        """
+        raise NotImplementedError
+
     def _warn_of_ignored(self, true: Callable[[], NDArray[np.int64]], ignored: int) -> None:
         """Warns where ``ignore_index`` may have left out what should count; where nothing is left, NaN has a reason.
 
@@ -182,11 +190,11 @@ class RegionState(PixelMetric[Any]):
     Args:
         task: what is expected; its classes are known.
         of_images: the number is a mean over images, not one of all pixels.
-        keep_images: keep the counts of each image all the same.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        keep_images: with ``global`` also keep the counts of each image, 12 C bytes per image, which intervals need.
 
     Raises:
-        InputTypeError: ``keep_images`` is no bool.
+        InputError: an argument is out of range.
+        InputTypeError: ``keep_images`` is not a bool.
     """
 
     update_family: ClassVar[str | None] = "region counts"

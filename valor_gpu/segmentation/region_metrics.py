@@ -39,17 +39,19 @@ class RegionMetric(RegionState):
 
     Args:
         num_classes: C, from 1 to 32,767.
-        average: over classes, see :func:`valor_gpu.reduce.regions.region_value`.
-        aggregation_level: ``global`` or ``samplewise``.
-        ignore_index: pixels of this target are left out.
-        include_background: whether class 0 counts in values and means.
-        input_format: ``index``, ``one-hot`` or ``mixed``.
-        zero_division: value of a class that is there but whose denominator is 0.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
+        average: ``macro`` (default) is the mean over classes, ``weighted`` the mean weighted by true pixels;
+            ``micro`` pools the pixels of all classes; ``none`` or None gives every class.
+        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
+            over the images where the value exists, for which it keeps 12 C bytes per image.
+        ignore_index: pixels with this target are left out, whatever their prediction. It may be any integer, also one
+            that is no class. In a one-hot target it is the channel whose pixels are left out.
+        include_background: whether class 0 counts; without it, its value is NaN and means leave it out.
+        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
+            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
+            but with one class the channel is a mask of 0 and 1, in floats too. ``mixed``: one side as for ``index``,
+            the other as for ``one-hot``.
+        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
+            means. An absent class, neither true nor predicted, is always NaN and left out.
     """
 
     _ratio: ClassVar[str]
@@ -92,9 +94,6 @@ class RegionMetric(RegionState):
         ``aggregation_level="samplewise"`` ``per_class`` is the mean over images, and with an average ``per_image`` is
         an array ``[N]`` in order of arrival. A number whose denominator is 0 is NaN, with a reason, but means over
         classes and images take it as ``zero_division``. It warns where ``ignore_index`` leaves one class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
 
         Raises:
             InputError: intervals are asked for but the counts of images are not kept: ``keep_images=True`` keeps them.
@@ -155,25 +154,8 @@ class IOU(RegionMetric):
     Classes Challenge, IJCV 88, 2010, section 4.1.4.
 
     Args:
-        num_classes: C, from 1 to 32,767.
         average: ``none`` (default) or None gives every class; ``macro`` is the mean over classes, ``weighted`` that by
             true pixels; ``micro`` pools the pixels of all classes.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
@@ -195,27 +177,6 @@ class mIOU(RegionMetric):
 
     Classes are pooled over the data set first; :class:`MeanIoU` averages over images and classes at once.
     Source: Everingham et al., The PASCAL Visual Object Classes Challenge, IJCV 88, 2010, section 4.1.4.
-
-    Args:
-        num_classes: C, from 1 to 32,767.
-        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
-            pixels of all classes; ``none`` or None gives every class.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
@@ -241,25 +202,8 @@ class PixelAccuracy(RegionMetric):
     convolutional networks for semantic segmentation, CVPR 2015, section 5 (pixel accuracy and mean accuracy).
 
     Args:
-        num_classes: C, from 1 to 32,767.
         average: ``micro`` (default): right pixels over counted pixels; ``macro`` is the mean over classes of their
             recall, ``weighted`` that by true pixels; ``none`` or None gives every class.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
@@ -281,27 +225,6 @@ class PixelPrecision(RegionMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
-    Args:
-        num_classes: C, from 1 to 32,767.
-        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
-            pixels of all classes; ``none`` or None gives every class.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -319,27 +242,6 @@ class PixelRecall(RegionMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
-    Args:
-        num_classes: C, from 1 to 32,767.
-        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
-            pixels of all classes; ``none`` or None gives every class.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
-
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])
         >>> preds = torch.tensor([[[0, 0], [1, 1]], [[0, 1], [1, 1]]])
@@ -356,27 +258,6 @@ class PixelF1(RegionMetric):
     """Computes F1 of pixels, 2 tp / (2 tp + fp + fn), which is Dice's coefficient.
 
     Source: Dice, Ecology 26 (3), 1945. :class:`DiceScore` has torchmetrics' arguments.
-
-    Args:
-        num_classes: C, from 1 to 32,767.
-        average: ``macro`` (default) is the mean over classes, ``weighted`` that by true pixels; ``micro`` pools the
-            pixels of all classes; ``none`` or None gives every class.
-        aggregation_level: ``global`` pools the pixels of the data set; ``samplewise`` scores each image and averages
-            over the images where the value exists, for which it keeps 12 C bytes an image.
-        ignore_index: pixels of this target are left out, whatever their prediction; any integer, also one that is no
-            class. Of a one-hot target it is the channel whose pixels are left out.
-        include_background: whether class 0 counts; without it, it is NaN and has no part in means.
-        input_format: ``index``: class indices ``[B, ...]`` of any integer dtype; predictions may be logits
-            ``[B, C, ...]``. ``one-hot``: 0 and 1 ``[B, C, ...]``, channels may overlap; logits stand for their argmax,
-            but the one channel of one class is a mask of 0 and 1 in floats too. ``mixed``: one side as for ``index``,
-            the other as for ``one-hot``.
-        zero_division: value of a class that is there but whose denominator is 0, from 0 to 1; NaN leaves it out of
-            means. An absent class, neither true nor predicted, is NaN and left out always.
-        keep_images: with ``global`` keep the counts of each image too, 12 C bytes of it, which intervals need.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> target = torch.tensor([[[0, 0], [1, 2]], [[0, 0], [1, 1]]])

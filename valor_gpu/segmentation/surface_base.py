@@ -65,12 +65,14 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 
     Args:
         classes: C, and whether the background, class 0, counts.
-        input_format: as :class:`~valor_gpu.inputs.pixels.PixelTask`.
-        ignore_index: likewise.
+        input_format: ``index``: class indices ``[B, H, W]`` or ``[B, D, H, W]``, or logits as predictions;
+            ``one-hot``: masks ``[B, C, H, W]`` or ``[B, C, D, H, W]``, of one class in floats too; ``mixed``: one side
+            each.
+        ignore_index: pixels with this target are of no class on either side, as if the image ended there.
         config: further choices that ``update`` depends on.
         options: keyword arguments of :func:`~valor_gpu.ops.surface.surface_distances`.
-        average: one of ``AVERAGES``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        average: ``macro``: the mean of the classes' means over images; ``micro``: over all images and classes at
+            once; ``none`` or None: every class.
     """
 
     higher_is_better = False
@@ -150,9 +152,6 @@ class SurfaceMetric(PixelMetric[ImageScores]):
 
         ``per_class`` and ``scored_images`` are arrays ``[C]``, without the background from class 1 on. ``scored``,
         ``one_boundary_empty`` and ``no_boundary`` count pairs of an image and a class.
-
-        Args:
-            intervals: replicates of a bootstrap over images, or its choices: an interval beside each number.
         """
         with self.synced_state() as state:
             result = self._result(state)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_number, check_type
 from valor_gpu.ops.surface import LARGEST, PERCENTILE, SUM, SurfaceDistances
+from valor_gpu.segmentation.hausdorff import HausdorffDistance
 from valor_gpu.segmentation.surface_base import (
     DistanceMetric,
     Spacing,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 STATISTICS = ("mean", "percentile", "max")
 
 
+@arguments_of(HausdorffDistance)
 class SurfaceDistance(DistanceMetric):
     """Computes how far the boundaries of a predicted and a true class are apart in each image, and averages images.
 
@@ -40,23 +43,8 @@ class SurfaceDistance(DistanceMetric):
     left out of the mean of that class, and :meth:`result` counts it.
 
     Args:
-        num_classes: C.
         statistic: ``mean``, ``percentile`` or ``max``, over the boundary pixels of an image and class.
         percentile: from 0 to 100.
-        directed: distances from the predictions to the target alone.
-        spacing: distance of neighbouring pixels along each axis of the image, list or tensor; None for 1.
-        distance_metric: ``euclidean``, ``chessboard`` or ``taxicab``.
-        include_background: also class 0.
-        input_format: ``index``: class indices ``[B, H, W]`` or ``[B, D, H, W]``, or logits as predictions;
-            ``one-hot``: masks ``[B, C, H, W]`` or ``[B, C, D, H, W]``, of one class in floats too; ``mixed``: one side
-            each.
-        average: ``macro``: the mean of the classes' means over images; ``micro``: over all images and classes at
-            once; ``none`` or None: every class.
-        ignore_index: pixels of this target are of no class on either side, as if the image ended there.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> import torch

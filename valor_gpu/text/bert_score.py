@@ -108,7 +108,6 @@ class BERTScore(Metric[TokenScores]):
             None: ``update`` takes such embeddings in place of texts.
         idf: weights of tokens; needs token numbers. None: every token weighs the same.
         baseline: precision, recall and F1 of unrelated texts, all below 1: a score s becomes (s - b) / (1 - b).
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.

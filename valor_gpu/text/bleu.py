@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._version import __version__
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
@@ -50,6 +51,7 @@ class BleuCounts(NamedTuple):
     reference_lengths: Ints
 
 
+@arguments_of(texts_of)
 def bleu_counts(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -60,12 +62,9 @@ def bleu_counts(
     """Counts matching n-grams of 1 to ``max_ngram`` words for every row.
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
-        max_ngram: N, the longest n-gram that counts.
-        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
-            or a function from a text to its words.
-        lowercase: compare in lower case.
+        max_ngram: N, the longest n-gram that counts, at least 1.
+        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters``, ``nonspace`` or
+            ``unicode`` (words of any script), or a function from a text to its words.
 
     Raises:
         InputError: rows that are no texts.
@@ -87,6 +86,7 @@ def _nearest_lengths(rows: TokenizedRows) -> Ints:
     return lengths[first_best(-(apart * (lengths.max(initial=0) + 1.0) + lengths), references)]
 
 
+@arguments_of(bleu_counts)
 def sentence_bleu(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -101,11 +101,7 @@ def sentence_bleu(
     Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         weights: of the precisions of n = 1, 2, ...; not negative, and their sum is 1.
-        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
-            or a function from a text to its words.
 
     Raises:
         InputError: rows that are no texts, or weights that are no weights.
@@ -183,6 +179,7 @@ class CorpusBleu:
     signature: str
 
 
+@arguments_of(bleu_counts)
 def corpus_bleu(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -199,17 +196,13 @@ def corpus_bleu(
     Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
             one by one), ``char`` (all characters) or ``none`` (at white space); ``valor``, ``whitespace``,
             ``alphanumeric``, ``characters`` or ``nonspace``; or a function from a text to its words.
         smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
-            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none``.
+            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
         smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
-        lowercase: compare in lower case.
         effective_order: leave out sizes of n-grams that the predictions do not have: for single sentences.
-        max_ngram: N, the longest n-gram.
         weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
             does not count.
 
@@ -293,6 +286,7 @@ def _smoothed(matches: Sequence[int], totals: Sequence[int], smoothing: str, val
     return precisions, max(order, 1)
 
 
+@arguments_of(bleu_counts)
 def gleu_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -305,13 +299,6 @@ def gleu_scores(
     reference counts; 0 where neither text has a word.
 
     Source: Wu et al., "Google's neural machine translation system" (2016), section 6.
-
-    Args:
-        predictions: one text per row.
-        references: for each row one text or several.
-        tokenizer: ``valor``, ``whitespace``, ``alphanumeric`` (runs of a-z and 0-9), ``characters`` or ``nonspace``,
-            or a function from a text to its words.
-        max_ngram: the longest n-gram that counts, at least 1.
 
     Raises:
         InputError: rows that are no texts.

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
@@ -83,6 +84,7 @@ def chrf_value(counts: ChrfCounts, beta: float = 2.0) -> Floats:
     return value
 
 
+@arguments_of(texts_of)
 def chrf_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -101,12 +103,9 @@ def chrf_scores(
     Source: M. Popovic, "chrF: character n-gram F-score for automatic MT evaluation" (2015).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
-        char_order: longest character n-gram.
-        word_order: longest word n-gram, 0 for none.
-        beta: weight of recall.
-        lowercase: compare in lower case.
+        char_order: the longest character n-gram.
+        word_order: the longest word n-gram, 0 for none (chrF++ has 2).
+        beta: weight of recall against precision.
         whitespace: count white space as characters.
 
     Raises:

@@ -99,8 +99,7 @@ class CorpusMetric(Metric[CorpusCounts]):
     Args:
         size: M, how many sums are kept.
         config: the choices that counts depend on, by name.
-        keep_rows: keep the counts of every row (8 M bytes) beside their sums, for intervals.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        keep_rows: keep the counts of every row beside their sums, 8 bytes per count, for intervals.
     """
 
     plot_lower_bound = 0.0
@@ -228,10 +227,7 @@ class ScoredCorpus(CorpusMetric):
     """Base of one number of a corpus, on request with that of every row; a subclass gives what reads counts of rows.
 
     Args:
-        size: M, how many sums are kept.
-        config: the choices that counts depend on, by name.
-        return_sentence_level_score: keep the score of every row.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        return_sentence_level_score: also keep the score of every row, and compute a tuple: corpus, rows.
     """
 
     def __init__(

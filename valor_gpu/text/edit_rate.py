@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.text.match_counts import row_addresses, texts_by_pair
 from valor_gpu.text.mteval import split_signs
 from valor_gpu.text.tokens import Ints, TokenizedRows, first_best, texts_of, word_rows
@@ -218,6 +219,7 @@ def ter_values(counts: TerCounts) -> Floats:
     return np.array([ter_value(*each) for each in zip(counts.edits, counts.lengths / WORD_UNITS)], np.float64)
 
 
+@arguments_of(texts_of)
 def ter_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -236,11 +238,8 @@ def ter_scores(
     Source: Snover et al., "A study of translation edit rate with targeted human annotation" (2006).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         normalize: set signs apart, and write the XML entities of quotes, ``&``, ``<`` and ``>`` as signs.
         no_punctuation: leave out ``. , ? : ; ! " ( )``.
-        lowercase: compare in lower case.
         asian_support: with ``normalize`` make Chinese and Japanese characters and their signs words of their own, with
             ``no_punctuation`` leave those signs out.
 

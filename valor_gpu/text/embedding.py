@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.text.tokens import Ints, check_size, texts_of
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 Embed = Callable[[list[str]], Any]
 
 
+@arguments_of(texts_of)
 def embedding_similarity(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], embed: Embed | tuple[Any, Any]
 ) -> Floats:
@@ -32,8 +34,6 @@ def embedding_similarity(
     Source: G. Salton and M. McGill, "Introduction to Modern Information Retrieval" (1983).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         embed: a function from a list of texts to their vectors, real numbers ``[texts, size]``, such as
             `valor_gpu.text.OpenAIEmbedder` and :class:`LocalEncoder`; it is called once, with every distinct text once,
             and not at all without rows. Or a tuple of vectors: of the predictions ``[rows, size]``, and of the

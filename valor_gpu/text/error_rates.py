@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.state import check_elements
 from valor_gpu.text.corpus_base import CorpusNumber, ScoredCorpus
-from valor_gpu.text.edit_rate import WORD_UNITS, TerCounts, ter_counts, ter_value, ter_values
+from valor_gpu.text.edit_rate import WORD_UNITS, TerCounts, ter_counts, ter_scores, ter_value, ter_values
 from valor_gpu.text.match_counts import edit_distance_of_words
 from valor_gpu.text.metric_base import OneMean, References, RowScores, Texts
 from valor_gpu.text.overlap import nearest_references, weighted_distances
@@ -41,6 +42,9 @@ class _EditMetric(CorpusNumber):
     """Base of the numbers of edits and lengths of all rows.
 
     A row with several references counts by the nearest of them, the one that needs the fewest edits.
+
+    Args:
+        lowercase: compare in lower case.
     """
 
     higher_is_better = False
@@ -81,11 +85,6 @@ class _ErrorRate(_EditMetric):
 class WordErrorRate(_ErrorRate):
     """Computes the word error rate of a corpus: edits over words; see :func:`valor_gpu.text.edit_counts`.
 
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
-
     Example:
         >>> metric = WordErrorRate()
         >>> metric.update(["the cat sat"], ["the cat sat down"])
@@ -98,11 +97,6 @@ class WordErrorRate(_ErrorRate):
 
 class CharErrorRate(_ErrorRate):
     """Computes the character error rate of a corpus: edits over characters; see :func:`valor_gpu.text.edit_counts`.
-
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = CharErrorRate()
@@ -121,11 +115,6 @@ class MatchErrorRate(_EditMetric):
     words, by which Morris et al. and jiwer divide, where a row needs insertions and deletions both.
 
     Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
-
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = MatchErrorRate()
@@ -152,11 +141,6 @@ class WordInfoPreserved(_EditMetric):
 
     Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
 
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
-
     Example:
         >>> metric = WordInfoPreserved()
         >>> metric.update(["this is the prediction", "there is an other sample"],
@@ -181,11 +165,6 @@ class WordInfoLost(WordInfoPreserved):
     In [0, 1]; NaN where the references or the predictions have no word; see :class:`valor_gpu.text.WordInfoPreserved`.
 
     Source: Morris, Maier and Green, "From WER and RIL to MER and WIL" (2004).
-
-    Args:
-        lowercase: compare in lower case.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = WordInfoLost()
@@ -225,7 +204,6 @@ class EditDistance(OneMean):
         substitution_cost: cost of replacing a character, a whole number of at least 0; insertions and deletions cost 1.
         reduction: ``mean`` over rows, float64 ``[]`` (NaN without a row); ``sum``, int64 ``[]``; ``none`` or None for
             the distance of every row, int64 ``[N]``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -273,6 +251,7 @@ class EditDistance(OneMean):
         return Result({self.names[0]: number}, self._signature(), {"rows": len(scores)}, {})
 
 
+@arguments_of(ter_scores)
 class TranslationEditRate(ScoredCorpus):
     """Computes the translation edit rate of a corpus, as sacreBLEU; see :func:`valor_gpu.text.ter_scores`.
 
@@ -280,16 +259,6 @@ class TranslationEditRate(ScoredCorpus):
     row and else rounded to 1/720720 of a word. sacreBLEU's score is 100 times as much.
 
     Source: Snover et al., "A study of translation edit rate with targeted human annotation" (2006).
-
-    Args:
-        normalize: set signs apart, and write the XML entities of quotes, ``&``, ``<`` and ``>`` as signs.
-        no_punctuation: leave out ``. , ? : ; ! " ( )``.
-        lowercase: compare in lower case.
-        asian_support: with ``normalize`` make Chinese and Japanese characters and their signs words of their own, with
-            ``no_punctuation`` leave those signs out.
-        return_sentence_level_score: keep the rate of every row too, and compute a tuple: corpus, rows.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = TranslationEditRate()

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.text.tokens import Ints, texts_of
 
 PARTS = ("noun", "verb", "adj", "adv")
 
 
+@arguments_of(texts_of)
 def meteor_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -37,8 +39,6 @@ def meteor_scores(
     judgments" (2005).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         wordnet: folder of a WordNet 3 database (``data.noun``, ``index.noun``, ``lexnames`` and the others). Nothing is
             downloaded.
         alpha: weight of precision against recall.
@@ -53,6 +53,7 @@ def meteor_scores(
     return meteor_of([text.split() for text in texts], rows, wordnet_reader(Path(wordnet)), alpha, beta, gamma)
 
 
+@arguments_of(meteor_scores)
 def meteor_of(
     words: Sequence[Sequence[str]], rows: Ints, reader: Any, alpha: float, beta: float, gamma: float
 ) -> NDArray[np.float64]:
@@ -62,9 +63,6 @@ def meteor_of(
         words: of all texts, one after another.
         rows: int64 ``[rows + 1]`` where each row begins; its first text is the prediction.
         reader: WordNet, as :func:`wordnet_reader` opens it.
-        alpha: weight of precision against recall.
-        beta: exponent of the fragmentation.
-        gamma: weight of the fragmentation.
     """
     from nltk.translate.meteor_score import meteor_score
 

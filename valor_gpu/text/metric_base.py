@@ -80,7 +80,6 @@ class RowMetric(Metric[RowScores]):
 
     Args:
         config: the choices that scores depend on, by name.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
     """
 
     higher_is_better = True

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.text.bleu import (
     SMOOTHING,
     bleu_counts,
     check_weights,
+    corpus_bleu,
     gleu_scores,
     value_of_sums,
 )
-from valor_gpu.text.chrf import ChrfCounts, check_chrf_choices, chrf_counts, chrf_value
+from valor_gpu.text.chrf import ChrfCounts, check_chrf_choices, chrf_counts, chrf_scores, chrf_value
 from valor_gpu.text.corpus_base import CorpusMetric, CorpusNumber, CorpusNumbers
 from valor_gpu.text.metric_base import NamedMeans, OneMean, References, Texts
 from valor_gpu.text.mteval import corpus_tokenizer
@@ -30,18 +32,9 @@ if TYPE_CHECKING:
     from valor_gpu.options import CorpusOptions, MetricOptions
 
 
+@arguments_of(rouge_scores)
 class ROUGE(NamedMeans):
     """Computes mean ROUGE of rows, with the numbers of rouge_score; see :func:`valor_gpu.text.rouge_scores`.
-
-    Args:
-        rouge_types: which kinds: ``rouge1`` to ``rouge9`` (shared n-grams), ``rougeL`` (longest common subsequence) and
-            ``rougeLsum`` (the same over lines); default: 1, 2, L and Lsum.
-        use_stemmer: compare Porter stems of words longer than three letters.
-        accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
-        normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
-        tokenizer: a function from that text to its words, in place of splitting at white space; or a name, by which
-            the text is split as it stands, such as ``unicode``: words of any script.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -83,14 +76,13 @@ class ROUGE(NamedMeans):
         return np.stack(columns, axis=1) if columns else np.zeros((len(preds), 0))
 
 
+@arguments_of(gleu_scores)
 class GLEU(OneMean):
     """Computes mean Google-BLEU of rows, as NLTK's ``sentence_gleu``; see :func:`valor_gpu.text.gleu_scores`.
 
     Args:
         tokenizer: how texts become words: ``whitespace``, ``valor``, ``alphanumeric`` (runs of a-z and 0-9),
             ``characters``, ``nonspace`` or ``unicode`` (words of any script).
-        max_ngram: the longest n-gram that counts, at least 1.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: an argument is out of range; the message names it.
@@ -120,7 +112,6 @@ class TokenF1(NamedMeans):
     Args:
         normalize: compare plain answers (lower case, without punctuation and articles), see
             :func:`valor_gpu.text.plain_answer`.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = TokenF1()
@@ -140,13 +131,9 @@ class TokenF1(NamedMeans):
         return np.stack((scores.f1, scores.precision, scores.recall), axis=1)
 
 
+@arguments_of(TokenF1)
 class ExactMatch(OneMean):
     """Computes the fraction of rows that equal a reference; see :func:`valor_gpu.text.exact_match`.
-
-    Args:
-        normalize: compare plain answers (lower case, without punctuation and articles), see
-            :func:`valor_gpu.text.plain_answer`.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = ExactMatch()
@@ -165,8 +152,18 @@ class ExactMatch(OneMean):
         return exact_match(preds, target, self.normalize)
 
 
+@arguments_of(corpus_bleu)
 class BleuOfCorpus(CorpusMetric):
-    """Base of BLEU by any name; see :class:`BLEU` for its arguments."""
+    """Base of BLEU by any name.
+
+    Args:
+        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
+            one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
+            ``alphanumeric``, ``characters`` or ``nonspace``.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+    """
 
     higher_is_better = True
 
@@ -216,24 +213,6 @@ class BleuOfCorpus(CorpusMetric):
 class BLEU(BleuOfCorpus, CorpusNumbers):
     """Computes BLEU of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.corpus_bleu`.
 
-    Args:
-        tokenizer: of sacreBLEU ``13a`` (mteval-v13a, its default), ``intl`` (mteval-v14), ``zh`` (Chinese characters
-            one by one), ``char`` (all characters) or ``none`` (at white space); or ``valor``, ``whitespace``,
-            ``alphanumeric``, ``characters`` or ``nonspace``.
-        smoothing: of precisions without a match: ``exp`` halves once more for each, ``floor`` puts ``smoothing_value``
-            in place of the count, ``add-k`` adds it to all counts from n = 2 on, ``none`` leaves them 0.
-        smoothing_value: for ``floor`` (default 0.1) and ``add-k`` (default 1).
-        lowercase: compare in lower case.
-        effective_order: leave out sizes of n-grams that the predictions do not have.
-        max_ngram: N, the longest n-gram that counts, at least 1.
-        weights: of the precisions of n = 1 to N, not negative, with the sum 1; default: equal ones. A size of weight 0
-            does not count.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = BLEU()
         >>> metric.update(["the cat sat on the mat"], ["the cat sat on a mat"])
@@ -242,8 +221,9 @@ class BLEU(BleuOfCorpus, CorpusNumbers):
     """
 
 
+@arguments_of(chrf_scores)
 class ChrfOfCorpus(CorpusMetric):
-    """Base of chrF by any name; see :class:`CHRF` for its arguments."""
+    """Base of chrF by any name."""
 
     higher_is_better = True
 
@@ -280,15 +260,6 @@ class ChrfOfCorpus(CorpusMetric):
 
 class CHRF(ChrfOfCorpus, CorpusNumber):
     """Computes chrF of a corpus, in [0, 1], with the numbers of sacreBLEU; see :func:`valor_gpu.text.chrf_scores`.
-
-    Args:
-        char_order: the longest character n-gram.
-        word_order: the longest word n-gram, 0 for none (chrF++ has 2).
-        beta: weight of recall against precision.
-        lowercase: compare in lower case.
-        whitespace: count white space as characters.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = CHRF()

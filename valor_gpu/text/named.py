@@ -39,17 +39,10 @@ class SacreBLEUScore(BleuOfCorpus, CorpusMetric):
     Source: M. Post, "A call for clarity in reporting BLEU scores" (2018).
 
     Args:
-        n_gram: the longest n-gram that counts, at least 1.
+        n_gram: N, the longest n-gram that counts, at least 1.
         smooth: add 1 to all counts from n = 2 on.
         tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``. Those that need a model (``ja-mecab``, ``flores101``,
             ``flores200``, ...) are an error, since no model is downloaded: split the texts and give ``none``.
-        lowercase: compare in lower case.
-        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = SacreBLEUScore()
@@ -82,16 +75,6 @@ class BLEUScore(SacreBLEUScore):
 
     Source: Papineni et al., "BLEU: a method for automatic evaluation of machine translation" (2002).
 
-    Args:
-        n_gram: the longest n-gram that counts, at least 1.
-        smooth: add 1 to all counts from n = 2 on.
-        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = BLEUScore()
         >>> metric.update(["the cat is on the mat"], [["there is a cat on the mat", "a cat is on the mat"]])
@@ -117,12 +100,6 @@ class CHRFScore(ChrfOfCorpus, ScoredCorpus):
     Args:
         n_char_order: the longest character n-gram.
         n_word_order: the longest word n-gram, 0 for none.
-        beta: weight of recall against precision.
-        lowercase: compare in lower case.
-        whitespace: count white space as characters.
-        return_sentence_level_score: keep the chrF of every row too, and compute a tuple: corpus, rows.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`, and ``keep_rows``: keep the counts of every row
-            for intervals.
 
     Example:
         >>> metric = CHRFScore()
@@ -152,16 +129,7 @@ class ROUGEScore(ROUGE):
     Source: C.-Y. Lin, "ROUGE: a package for automatic evaluation of summaries" (2004).
 
     Args:
-        use_stemmer: compare Porter stems of words longer than three letters.
-        normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.
-        tokenizer: a function from that text to its words, in place of splitting at white space; or a name, by which
-            the text is split as it stands, such as ``unicode``: words of any script.
-        accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
         rouge_keys: one kind or several: ``rouge1`` to ``rouge9``, ``rougeL`` and ``rougeLsum``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROUGEScore(rouge_keys="rouge1")

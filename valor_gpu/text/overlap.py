@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.text.match_counts import common_lengths, edit_distances, ngram_matches
 from valor_gpu.text.tokens import Ints, TokenizedRows, Tokenizer, first_best, plain_answer, texts_of, tokenize_rows
 
@@ -23,6 +24,7 @@ class TokenScores(NamedTuple):
     f1: Floats
 
 
+@arguments_of(texts_of)
 def token_f1(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -35,8 +37,6 @@ def token_f1(
     Source: Rajpurkar et al., "SQuAD: 100,000+ questions for machine comprehension of text" (2016).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         normalize: applied to every text before it is split at white space; None for nothing.
 
     Raises:
@@ -68,6 +68,7 @@ def shared_words(rows: TokenizedRows, empty: float = 1.0) -> TokenScores:
     return TokenScores(precision[best], recall[best], f1[best])
 
 
+@arguments_of(texts_of)
 def exact_match(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -76,8 +77,6 @@ def exact_match(
     """Returns float64 ``[rows]``: 1 where the prediction equals a reference, after ``normalize``, else 0.
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         normalize: applied to every text before they are compared; None for nothing.
 
     Raises:
@@ -123,6 +122,7 @@ class EditCounts(NamedTuple):
         return np.where(reference > 0, edits / np.maximum(reference, 1), nothing)
 
 
+@arguments_of(texts_of)
 def edit_counts(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -138,11 +138,8 @@ def edit_counts(
     Source: V. Levenshtein, "Binary codes capable of correcting deletions, insertions, and reversals" (1966).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         tokenizer: ``whitespace``, ``characters``, ``nonspace`` (characters without white space), ``valor`` or
             ``alphanumeric`` (runs of a-z and 0-9), or a function from a text to its tokens.
-        lowercase: compare in lower case.
 
     Raises:
         InputError: rows that are no texts.
@@ -163,6 +160,7 @@ def nearest_references(rows: TokenizedRows) -> EditCounts:
     return EditCounts(edits[best], rows.reference_lengths[best])
 
 
+@arguments_of(texts_of)
 def weighted_distances(
     predictions: Sequence[str], references: Sequence[str | Sequence[str]], substitution_cost: int = 1
 ) -> Ints:
@@ -172,8 +170,6 @@ def weighted_distances(
     leaves the longest common subsequence; one that costs nothing leaves the difference of the lengths.
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
         substitution_cost: of a replacement, a whole number of at least 0.
 
     Raises:

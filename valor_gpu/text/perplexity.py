@@ -67,7 +67,6 @@ class Perplexity(Metric[TokenSums]):
 
     Args:
         ignore_index: tokens with this target are left out, such as padding; their logits are not looked at.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Raises:
         InputError: ``ignore_index`` is no int, or does not fit in int64.

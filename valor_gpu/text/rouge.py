@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.text.match_counts import common_lengths, ngram_matches, union_common
@@ -47,6 +48,7 @@ class Rouge(NamedTuple):
     fmeasure: Floats
 
 
+@arguments_of(texts_of)
 def rouge_scores(
     predictions: Sequence[str],
     references: Sequence[str | Sequence[str]],
@@ -67,9 +69,8 @@ def rouge_scores(
     Source: C.-Y. Lin, "ROUGE: A package for automatic evaluation of summaries" (2004).
 
     Args:
-        predictions: one text per row.
-        references: for each row one text or several.
-        rouge_types: of ``rouge1`` to ``rouge9``, ``rougeL``, ``rougeLsum``.
+        rouge_types: which kinds: ``rouge1`` to ``rouge9`` (shared n-grams), ``rougeL`` (longest common subsequence) and
+            ``rougeLsum`` (the same over lines); default: 1, 2, L and Lsum.
         use_stemmer: compare Porter stems of words longer than three letters.
         accumulate: of several references ``best`` takes the one with the best F-measure, ``avg`` the mean of all.
         normalizer: a function from a text to the text that is split, in place of lower case and a-z and 0-9 alone.

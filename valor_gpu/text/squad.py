@@ -76,7 +76,6 @@ class SQuAD(NamedMeans):
 
     Args:
         normalize: compare plain answers as above; else texts as they are, split at white space.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
 
     Example:
         >>> metric = SQuAD()

@@ -159,7 +159,7 @@ def texts_of(
     Args:
         predictions: one text per row; sequences, NumPy arrays and columns of pandas, polars and PyArrow are taken.
         references: for each row one text or several.
-        lowercase: give the texts in lower case.
+        lowercase: compare in lower case.
 
     Raises:
         InputError: the lengths differ, a value is no text, or a row has no reference.

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from valor_gpu._headline import headline
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_int, near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.results.comparison_lines import comparison_lines
@@ -242,6 +243,7 @@ def compare_runs(
     return Comparison(*joined, cluster_column=cluster_column)
 
 
+@arguments_of(compare_runs)
 def compare_group(
     runs: Sequence[Run | EvaluationResult],
     baseline: Run | EvaluationResult | None = None,
@@ -259,12 +261,6 @@ def compare_group(
     Args:
         runs: of any store, or the results of runs, such as the list that :func:`~valor_gpu.evaluate` returns.
         baseline: likewise; None for the first of ``runs``, which is then compared with the others.
-        metrics: only these evaluators.
-        cluster_column: column of the data of the run, such as a document or a patient: rows with one value are drawn,
-            and swapped, as a whole. None: each row stands alone.
-        confidence: of the intervals.
-        resamples: of bootstrap and permutations.
-        seed: of their random numbers.
 
     Returns:
         A comparison for each run but the baseline, in their order.

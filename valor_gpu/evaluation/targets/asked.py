@@ -87,10 +87,8 @@ class AskedTarget(Target):
     for is no timeout.
 
     Args:
-        name: shown in results.
-        secrets: masked in messages, and in answers.
+        secrets: get the keys; masked in messages and answers.
         timeout: seconds of an attempt.
-        parameters: given with every row.
         max_concurrency: most requests in flight.
         retries: how often a request is tried again.
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from valor_gpu.argument_docs import documented
 from valor_gpu.checks import check_number, near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import content_hash
@@ -75,6 +76,10 @@ class Target(ABC):
     outputs: tuple[str, ...] = ()
     accepts: frozenset[str] | None = None
     requires: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        documented(cls)
 
     def __init__(
         self, name: str, secrets: Secrets, timeout: float | None, parameters: Mapping[str, Any] | None = None

@@ -28,9 +28,6 @@ class FunctionTarget(Target):
     Args:
         function: a function, a coroutine function or an object with ``__call__``. An attribute ``outputs``, a sequence
             of names, declares what every answer has.
-        secrets: masked in messages, and in answers.
-        timeout: seconds of an answer.
-        parameters: given with every row.
         origin: the name that it was given by, ``module:function``.
 
     Raises:

@@ -54,10 +54,6 @@ class HttpTarget(AskedTarget):
             without them the reply's own object or text; ``content_type`` of the replies, in place of the one that
             they declare; ``retries``, 5; ``max_bytes`` of a reply, 10 million; ``allow_http`` for keys that may travel
             unencrypted; ``name``. Texts of ``url``, ``headers`` and ``body`` may hold ``${env:NAME}``.
-        secrets: get the keys; masked in messages and answers.
-        timeout: seconds of an attempt.
-        parameters: given with every row, in place of columns of the same name.
-        max_concurrency: most requests in flight.
 
     Raises:
         InputError: a key that there is not, an address or header that cannot be, a variable that is not set.

@@ -35,12 +35,9 @@ class ModelTarget(AskedTarget):
         given: what :func:`~valor_gpu.evaluation.models.judge_from_config` takes, and ``prompt``, a template, or
             ``prompt_file``, a file with one; ``system``, a template too, for the system message; ``retries``, 5;
             ``name``. Without ``temperature`` and ``max_tokens`` the server's own are used.
-        secrets: get the keys; masked in messages and answers.
-        timeout: seconds of an attempt.
         prices: of tokens.
         parameters: given with every row; those that ``given`` may have, such as ``prompt``, ``model`` and
             ``temperature``, take the place of what it has.
-        max_concurrency: most requests in flight.
 
     Raises:
         InputError: what cannot be; a prompt that is no template.

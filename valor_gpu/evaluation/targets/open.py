@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.connections import CONFIG_KEYS
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
@@ -99,6 +100,7 @@ def _mapped(target: Mapping[str, Any], options: Mapping[str, Any]) -> Target:
     raise InputError(f"target must be {_FORMS} but the mapping has {', '.join(map(str, target)) or 'nothing'}")
 
 
+@arguments_of(open_target)
 def target_from_config(
     config: Mapping[str, Any] | None,
     *,
@@ -111,10 +113,6 @@ def target_from_config(
 
     Args:
         config: of the target; None for a run without one.
-        secrets: get the keys; masked in messages and answers.
-        timeout: seconds of an answer; of one attempt of a request.
-        prices: of tokens.
-        max_concurrency: most requests in flight, of endpoints and models.
 
     Raises:
         InputError: a target that cannot be made again, since it was an object of its process or had a key by value; one

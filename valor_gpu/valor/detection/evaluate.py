@@ -78,8 +78,8 @@ def evaluate_detection(
         device: where the computation runs; default: the CPU.
         score_thresholds: of Precision, Recall, F1, Counts, ARAveragedOverScores, mARAveragedOverScores,
             ConfusionMatrix, ConfusionMatrixWithExamples and Examples; default: 0.5.
-        matching: ``valor``, as above; ``doc``: in order of score each prediction takes the free ground truth of its
-            label that it overlaps most, whatever the IoU.
+        matching: ``valor``, the rule of :func:`evaluate_detection`; ``doc``: in order of score each prediction takes
+            the free ground truth of its label that it overlaps most, whatever the IoU.
         duplicates: whether predictions of a ground truth that is found already are a kind of their own in
             DetailedPrecisionRecallCurve; otherwise they are hallucinations.
         limit: how many datums Examples show; default: all.

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError
-from valor_gpu.valor.detection.evaluate import evaluate_scene
+from valor_gpu.valor.detection.evaluate import evaluate_detection, evaluate_scene
 from valor_gpu.valor.detection.request import DEFAULT_METRICS, IOU_THRESHOLDS, DetectionRequest, make_detection_request
 from valor_gpu.valor.detection.slices import DetectionEvaluation
 from valor_gpu.valor.enums import AnnotationType, MetricType
@@ -27,34 +28,20 @@ _SHARED = (
 )  # fmt: skip
 
 
+@arguments_of(evaluate_detection)
 @dataclass
 class ValorDetectionManager:
     """Detections, added a part at a time; pairs are found as a part comes, and metrics at the end.
 
+    Choices are fixed once the manager is made: setting one raises AttributeError.
+
     Args:
         datum_uids: uids that were added.
-        label_map: labels that count as another.
-        convert_annotations_to_type: as :func:`~valor_gpu.valor.detection.evaluate_detection` takes it. It must be given
-            where parts differ in the most detailed geometry that both sides have.
-        metrics_to_return: as that function takes them, likewise the next five.
-        iou_thresholds_to_compute: IoU thresholds of AP and AR.
-        iou_thresholds_to_return: those of them that single values are returned for; None: 0.5 and 0.75, as far as they
-            are computed.
-        recall_score_threshold: of AR.
-        pr_curve_iou_threshold: of the two curves.
-        pr_curve_max_examples: annotations shown for each kind of observation in DetailedPrecisionRecallCurve.
+        convert_annotations_to_type: the geometry to compare; default: the most detailed one that both sides have, which
+            must be the same in every part.
         unique_groundtruth_labels: (key, value) of labels that were added, to the numbers of their annotations.
         unique_prediction_labels: (key, value) of labels that were added.
         unique_annotation_ids: numbers of the annotations that were added.
-        compat: None, or the program whose rules apply.
-        score_thresholds: of Counts and the like.
-        matching: as that function takes it, likewise the next three.
-        duplicates: whether repeated finds are a kind of their own in DetailedPrecisionRecallCurve.
-        limit: how many datums Examples show; None: all.
-        offset: the first of them, by its place.
-        device: where pairs are found and metrics computed; default: the CPU.
-
-    Choices are fixed once the manager is made: setting one raises AttributeError.
 
     Raises:
         InputError: as :func:`~valor_gpu.valor.detection.evaluate_detection`.
