@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-from abc import ABCMeta
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +10,7 @@ import torch
 from valor_gpu.checks import check_choice
 from valor_gpu.classification import task_names
 from valor_gpu.errors import InputError
+from valor_gpu.metric_type import MetricType
 from valor_gpu.options import NamedOptions
 
 TASKS = ("binary", "multiclass", "multilabel")
@@ -52,7 +52,7 @@ def check_multidim(average: str) -> str:
     return average
 
 
-class TaskType(ABCMeta):
+class TaskType(MetricType):
     """Type of the metrics of a task: ``Accuracy(task="multiclass", num_classes=5)`` is a ``MulticlassAccuracy``.
 
     Type checkers read both forms in ``signatures.pyi``.
