@@ -50,8 +50,9 @@ class MissingNameError(AttributeError):
             return f" but torchmetrics has it: from {home} import {name}"
         import difflib  # here since a message alone needs it
 
-        close = difflib.get_close_matches(name, getattr(sys.modules[package], "__all__", ()), 1, 0.7)
-        return f"; did you mean {close[0]!r}?" if close else ""
+        known = {each.lower(): each for each in getattr(sys.modules[package], "__all__", ())}
+        close = difflib.get_close_matches(name.lower(), known, 1, 0.75)
+        return f"; did you mean {known[close[0]]!r}?" if close else ""
 
 
 def lazy_names(
