@@ -89,7 +89,7 @@ def lazy_names(
             except ModuleNotFoundError as error:
                 raise missing_package(error, f"{package}.{name}") or error from None
         else:
-            return _shared_module(package, name, parts)
+            return shared_module(package, name, parts)
         setattr(sys.modules[package], name, value)
         return value
 
@@ -117,17 +117,22 @@ def names_of_package(module: str) -> Callable[[str], Any]:
             if name in names(path):
                 return getattr(sys.modules[package], name)
             if "__path__" in vars(sys.modules[module]):
-                return _shared_module(module, name, ())
+                return shared_module(module, name)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     return find
 
 
-def _shared_module(package: str, name: str, parts: Sequence[str]) -> Any:
-    """The module of this name below a package, where torchmetrics has one: ``valor_gpu.text.rouge`` without an import.
+def shared_module(package: str, name: str, parts: Sequence[str] = ()) -> Any:
+    """Returns a module below a package by its name, where torchmetrics has one: ``valor_gpu.text.rouge``.
+
+    Args:
+        package: the package.
+        name: of the module.
+        parts: packages below ``package`` which the error names where they have a name like that.
 
     Raises:
-        MissingNameError: there is none.
+        MissingNameError: the package has no such module, or torchmetrics has none.
     """
     path, module = package.partition(".")[2], f"{package}.{name}"
     shared = path.partition(".")[0] in _SHARED and not name.startswith("_")

@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from valor_gpu._lazy import MissingNameError
+from valor_gpu._lazy import MissingNameError, shared_module
 from valor_gpu._torchmetrics import PASSED, TASKS, has_module, is_package, names
 
 _ROOT = "valor_gpu."
@@ -53,7 +53,7 @@ class TorchmetricsPaths:
             if name == "__all__":
                 return sorted(names(below) if passed else _shared(below))
             if name.startswith("__") or not (passed or name in _shared(below)):
-                raise MissingNameError(module.__name__, name)
+                return shared_module(module.__name__, name)
             value = getattr(importlib.import_module(owner), name)
             setattr(module, name, value)
             return value
