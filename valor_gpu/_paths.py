@@ -9,7 +9,7 @@ import importlib
 import sys
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from valor_gpu._lazy import MissingNameError, shared_module
 from valor_gpu._torchmetrics import PASSED, TASKS, has_module, is_package, names
@@ -32,7 +32,7 @@ class TorchmetricsPaths:
         if below == name or any(part.startswith("_") for part in below.split(".")):
             return None
         if has_module(below) and (below.partition(".")[0] in PASSED or _shared(below)):
-            return ModuleSpec(name, TorchmetricsPaths(), is_package=is_package(below))
+            return ModuleSpec(name, cast(Any, TorchmetricsPaths()), is_package=is_package(below))
         # importlib.util.find_spec() asks in other words, and gets None as for every module that is missing.
         if sys._getframe(2).f_code.co_name == "_find_and_load_unlocked":
             _advise(name, below)
