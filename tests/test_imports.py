@@ -194,4 +194,3 @@ def test_tests_and_benchmarks_share_code_only_through_testing(folder: str, unwan
         str(path.relative_to(root)) for path in (root / folder).rglob("*.py") if statement.search(path.read_text())
     ]
     assert [name for name in importing if not (except_for and name.startswith(except_for))] == []
-

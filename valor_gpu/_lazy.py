@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from valor_gpu._torchmetrics import TASKS, has_module, names, place_of
-from valor_gpu.errors import missing_package
+from valor_gpu.errors import LINES, missing_package
 
 _SHARED = ("", "functional", *TASKS)
 """Packages that torchmetrics has too, whose attributes are its modules as well; ``""`` is valor_gpu itself."""
@@ -51,8 +51,11 @@ class MissingNameError(AttributeError):
         import difflib  # here since a message alone needs it
 
         known = {each.lower(): each for each in getattr(sys.modules[package], "__all__", ())}
-        close = difflib.get_close_matches(name.lower(), known, 1, 0.75)
-        return f"; did you mean {known[close[0]]!r}?" if close else ""
+        if close := difflib.get_close_matches(name.lower(), known, 1, 0.75):
+            return f"; did you mean {known[close[0]]!r}?"
+        if package == "valor_gpu" and not has_module(""):
+            return f"; if torchmetrics has it: pip install {LINES['torchmetrics']}"
+        return ""
 
 
 def lazy_names(

@@ -29,7 +29,7 @@ def names(module: str) -> frozenset[str]:
 
 
 def has_module(module: str) -> bool:
-    """Returns whether torchmetrics has a module that is not private at this path below it."""
+    """Returns whether torchmetrics has a module that is not private at this path below it; ``""``: is installed."""
     return not any(part.startswith("_") for part in module.split(".")) and _file(module) is not None
 
 
