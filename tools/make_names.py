@@ -88,7 +88,8 @@ def of_functions() -> str:
 def of_functional() -> str:
     """Returns the stub of ``valor_gpu.functional``."""
     imports = [("valor_gpu.functional", f"{module} as {module}") for module in MODULES]
-    imports += [(f"valor_gpu.functional.{home}", f"{n} as {n}") for home, names in MODULES.items() for n in names]
+    homes = {name: home for home, names in MODULES.items() for name in names}
+    imports += [(f"valor_gpu.functional.{home}", f"{name} as {name}") for name, home in homes.items()]
     return stub(functional, imports, [])
 
 

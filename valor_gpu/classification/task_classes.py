@@ -20,6 +20,16 @@ TYPES = {
     "weights": "str | None", "zero_division": "float",
 }  # fmt: skip
 """Argument to its annotation; ``| None`` is added where None is the default."""
+_DOC = """Computes ``{name}`` of the {task} task.
+
+The arguments are those of that task alone, in the order of torchmetrics. For the definition see
+:class:`valor_gpu.classification.{name}`.
+"""
+_NORMALIZATION = """
+Args:
+    normalization: ``sigmoid`` or ``softmax`` applies that function to scores of which any lies outside [0, 1], None
+        takes them as they are.
+"""
 
 
 def task_class(name: str) -> type:
@@ -34,10 +44,7 @@ def task_class(name: str) -> type:
     ]
     body = f"super(kind, self).__init__(**native(kwargs, {passed(named.arguments)}))"
     init = function(module, f"{name}.__init__", Signature(parameters, return_annotation="None"), body, native=native)
-    doc = (
-        f"Computes ``{base.__name__}`` of the {named.task} task.\n\nThe arguments are those of that task alone, in the"
-        f" order of torchmetrics. See :class:`valor_gpu.classification.{base.__name__}` for the definition."
-    )
+    doc = _DOC.format(name=base.__name__, task=named.task) + _NORMALIZATION * ("normalization" in named.arguments)
     kind: type = type(base)(name, (base,), {"__init__": init, "__module__": module, "__doc__": doc})
     init.__globals__["kind"] = kind
     return kind
@@ -73,9 +80,9 @@ def function(module: str, name: str, signature: Signature, body: str, **names: A
     parameters = signature.parameters.values()
     bare = Signature([each.replace(default=Parameter.empty, annotation=Parameter.empty) for each in parameters])
     scope = {**names, "__name__": module}
-    exec(compile(f"def made{bare}: return {body}", f"<{module}.{name}>", "exec"), scope)
-    made: FunctionType = scope.pop("made")
-    made.__name__, made.__qualname__ = name.rpartition(".")[2], name
+    exec(compile(f"def {(short := name.rpartition('.')[2])}{bare}: return {body}", f"<{module}.{name}>", "exec"), scope)
+    made: FunctionType = scope.pop(short)
+    made.__qualname__ = name
     given = [each for each in parameters if each.default is not each.empty]
     made.__defaults__ = tuple(each.default for each in given if each.kind is not each.KEYWORD_ONLY)
     made.__kwdefaults__ = {each.name: each.default for each in given if each.kind is each.KEYWORD_ONLY}

@@ -11,6 +11,8 @@ from valor_gpu.default_device import device_free
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import alone
+from valor_gpu.functional.segmentation import modified_panoptic_quality as modified_panoptic_quality
+from valor_gpu.functional.segmentation import panoptic_quality as panoptic_quality
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
 from valor_gpu.ops.box_similarity import similarity_of_pairs

@@ -12,6 +12,8 @@ MODULES: dict[str, list[str]] = {
         "generalized_intersection_over_union",
         "intersection_over_union",
         "mean_average_precision",
+        "modified_panoptic_quality",
+        "panoptic_quality",
     ],
     "segmentation": [
         "dice_score",

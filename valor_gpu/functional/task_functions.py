@@ -15,13 +15,15 @@ from valor_gpu.functional.once import once
 _VALUES = "ArrayLike | Tensor | None"
 _DOC = """Returns the value of ``{name}`` for one batch.
 
+See :class:`valor_gpu.classification.{name}` for the definition.
+
 Args:
     preds: predictions, as ``update`` of the class takes them.
     target: the truth, likewise.{task}
     y_true, y_pred: ``target`` and ``preds`` by name, in place of these.
 
 Returns:
-    The value of ``compute`` of :class:`valor_gpu.classification.{name}`, on the device of the predictions.
+    The value of ``compute`` of that class, on the device of the predictions.
 
 Raises:
     InputError: an argument or a value is out of range, or predictions and truth are not given as one pair.
@@ -44,4 +46,4 @@ def task_function(name: str) -> Callable[..., Any]:
     body = f"once(kind, (preds, target, y_true, y_pred), {passed([*named.function_arguments, *own])})"
     made = function("valor_gpu.functional.classification", name, signature, body, once=once, kind=kind)
     made.__doc__ = _DOC.format(name=named.name, task=_TASK if named.task == ANY else "")
-    return arguments_of(kind)(made)
+    return arguments_of(kind, getattr(classification, named.row.name))(made)
