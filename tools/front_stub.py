@@ -1,6 +1,6 @@
 """Makes ``valor_gpu/__init__.pyi``: the names of valor_gpu for type checkers and editors, which do not run its code.
 
-Usage: python tools/front_stub.py [--check]. tools/make_names.py writes and checks it with the other stubs.
+tools/make_names.py writes and checks it with the other stubs.
 """
 
 from __future__ import annotations
@@ -42,18 +42,3 @@ def _imported(module: str, names: list[str]) -> str:
     parts = [f"{name} as {name}" for name in names]
     short = f"from {module} import {', '.join(parts)}"
     return short if len(short) <= WIDTH else f"from {module} import (\n" + "".join(f"    {p},\n" for p in parts) + ")"
-
-
-def main() -> int:
-    """Writes the stub, or checks it."""
-    text = front_stub()
-    if "--check" in sys.argv[1:]:
-        stale = not STUB.exists() or STUB.read_text() != text
-        print(f"{STUB.relative_to(ROOT)} is not up to date: run tools/make_names.py" if stale else "up to date")
-        return int(stale)
-    STUB.write_text(text)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -99,6 +99,30 @@ def lazy_names(
     def listed() -> list[str]:
         module = sys.modules[package]
         return sorted({*module.__all__, *(name for name in vars(module) if name.startswith("__"))})
+
+    return find, listed
+
+
+def made_names(
+    module: str, names: Collection[str], make: Callable[[str], Any]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns ``__getattr__`` and ``__dir__`` for a module whose public values are made on first use.
+
+    Every access gives the same value, also where threads ask at once.
+
+    Args:
+        module: its ``__name__``.
+        names: those of the values.
+        make: returns the value of a name.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            return shared_module(module, name)
+        return vars(sys.modules[module]).setdefault(name, make(name))  # one step, so that no thread replaces a value
+
+    def listed() -> list[str]:
+        return sorted({*names, *(name for name in vars(sys.modules[module]) if name.startswith("__"))})
 
     return find, listed
 

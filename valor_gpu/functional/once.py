@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError
+from valor_gpu.graphs import outside_graphs
 from valor_gpu.inputs.values import as_values
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+@outside_graphs  # torch.compile cannot trace the constructor of a metric
 def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tensor:
     """``compute`` of a metric after one ``update``.
 
