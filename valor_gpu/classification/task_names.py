@@ -9,7 +9,7 @@ torchmetrics 1.9, in its order. This module loads no torch.
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import Any
 
 TASKS = ("binary", "multiclass", "multilabel")
 ANY = "any"
@@ -168,20 +168,18 @@ OWN: dict[str, dict[str, Any]] = {"calibration": {"separate_ones": False}}
 """Family to what its functions take by name beyond torchmetrics' arguments; classes have it among their options."""
 
 
-class Row(NamedTuple):
+class Row:
     """One metric.
 
-    Attributes:
+    Args:
         name: of the class; it takes ``task`` where the family has that.
         module: of :mod:`valor_gpu.classification`, which defines the class.
         function: of the class with any task; empty where torchmetrics has neither class nor function.
         family: of the arguments.
     """
 
-    name: str
-    module: str
-    function: str = ""
-    family: str = ""
+    def __init__(self, name: str, module: str, function: str = "", family: str = "") -> None:
+        self.name, self.module, self.function, self.family = name, module, function, family
 
 
 TABLE = (
@@ -220,22 +218,24 @@ TABLE = (
 )
 
 
-class Named(NamedTuple):
-    """A class of the table, with its function.
+class Named:
+    """A class with arguments of the table, and its function.
+
+    Args:
+        row: of the table.
+        task: of both; ``any`` where they take ``task``.
 
     Attributes:
         name: of the class.
         function: of the function.
-        task: of both; ``any`` where they take ``task``.
-        row: of the table.
         made: whether the class is made of that of any task.
     """
 
-    name: str
-    function: str
-    task: str
-    row: Row
-    made: bool
+    def __init__(self, row: Row, task: str) -> None:
+        self.row, self.task = row, task
+        self.made = task != ANY and not row.name.startswith(task.capitalize())
+        self.name = f"{task.capitalize()}{row.name}" if self.made else row.name
+        self.function = row.function if task == ANY else f"{task}_{row.function}"
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -263,15 +263,7 @@ def _parsed(text: str) -> dict[str, Any]:
     return {name: ast.literal_eval(value) if equals else REQUIRED for name, equals, value in pairs}
 
 
-def _named(row: Row, task: str) -> Named:
-    if task == ANY:
-        return Named(row.name, row.function, task, row, made=False)
-    title = task.capitalize()
-    made = not row.name.startswith(title)
-    return Named(f"{title}{row.name}" if made else row.name, f"{task}_{row.function}", task, row, made)
-
-
-_ALL = [_named(row, task) for row in TABLE if row.family for task in _FAMILIES[row.family]]
+_ALL = [Named(row, task) for row in TABLE if row.family for task in _FAMILIES[row.family]]
 NAMED = {each.name: each for each in _ALL}
 """Class to its names and arguments, of those that torchmetrics has by task."""
 FUNCTIONS = {each.function: each for each in _ALL}

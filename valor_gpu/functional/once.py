@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-@outside_graphs  # torch.compile cannot trace the constructor of a metric
 def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tensor:
     """``compute`` of a metric after one ``update``.
 
@@ -25,8 +24,13 @@ def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tenso
     Raises:
         InputError: neither pair is complete, or both were given; or the class rejects an argument or a value.
     """
-    value: Tensor = updated(kind, given, arguments).compute()  # of curves several, for which the functions declare Any
+    value: Tensor = _value(kind, given, arguments)  # of curves several, for which the functions declare Any
     return value
+
+
+@outside_graphs  # torch.compile cannot trace the constructor of a metric
+def _value(kind: Any, given: tuple[Any, Any, Any, Any], arguments: dict[str, Any]) -> Any:
+    return updated(kind, given, arguments).compute()
 
 
 @device_free
