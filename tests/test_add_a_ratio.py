@@ -32,7 +32,7 @@ print(json.dumps({
     "multilabel": MultilabelInformedness(2)(found.reshape(3, 2), truth.reshape(3, 2)).item(),
     "classes": metric.compute().tolist(),
     "function": functional.multiclass_informedness(found_of_three, truth_of_three, 3, "none").tolist(),
-    "same": functional.multiclass_informedness is multiclass_informedness,
+    "same": functional.multiclass_informedness is multiclass_informedness and valor_gpu.Informedness is Informedness,
     "doc": Informedness.__doc__,
     "failed": doctest.testmod(ratio_metrics).failed,
     "parameters": list(inspect.signature(MulticlassInformedness).parameters),
@@ -79,6 +79,7 @@ def test_steps_make_the_ratio_under_all_its_names(tmp_path: Path) -> None:
         "num_classes", "top_k", "average", "multidim_average", "ignore_index", "validate_args", "kwargs"
     ]  # fmt: skip
     for path, name in (("classification/__init__", "class MultilabelInformedness(_Informedness)"),
+                       ("__init__", "    MulticlassInformedness as MulticlassInformedness,"),
                        ("functional/classification", "def binary_informedness("),
                        ("functional/__init__", "import informedness as informedness")):  # fmt: skip
         assert name in (tmp_path / f"valor_gpu/{path}.pyi").read_text()

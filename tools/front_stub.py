@@ -24,7 +24,7 @@ def front_stub() -> str:
     The names of torchmetrics' wrappers are those of its ``__all__``, so that a newer torchmetrics does not change it.
     """
     modules_of_torchmetrics = {part: f"valor_gpu.{part}" for part in _torchmetrics.PASSED}
-    homes = {**valor_gpu._classes(), **valor_gpu._HOMES, **modules_of_torchmetrics}
+    homes = {**vars(valor_gpu)["_classes"](), **vars(valor_gpu)["_HOMES"], **modules_of_torchmetrics}
     modules: dict[str, list[str]] = {}
     for name, home in homes.items():
         if home != "torchmetrics.wrappers":

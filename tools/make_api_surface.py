@@ -66,8 +66,8 @@ def surface() -> dict[str, Any]:
         name: {public: describe(getattr(package, public)) for public in sorted(package.__all__)}
         for name, package in packages.items() if package is not valor_gpu
     }  # fmt: skip
-    own = {name: describe(getattr(valor_gpu, name)) for name in (*valor_gpu._HOMES, "__version__")}
-    shared = {name: home for name, home in valor_gpu._classes().items() if home in PACKAGES}
+    own = {name: describe(getattr(valor_gpu, name)) for name in (*vars(valor_gpu)["_HOMES"], "__version__")}
+    shared = {name: home for name, home in vars(valor_gpu)["_classes"]().items() if home in PACKAGES}
     return {"valor_gpu": dict(sorted((own | shared).items())), **found}
 
 

@@ -236,7 +236,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, StateOnly, t
             if not isinstance(incoming_state, Mapping):
                 need = f"be of class {type(self).__name__}, its metric_state or its to_bytes()"
                 raise InputTypeError(f"incoming_state must {need} but got {type(incoming_state).__name__}")
-            theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
+            theirs, updates = dict(incoming_state), 1
         self._load(self.metric_state, theirs, self._update_count + updates)
 
     def to_bytes(self) -> bytes:

@@ -31,7 +31,8 @@ class MetricType(ABCMeta):
         """Makes a class; of the type that torchmetrics has where it calls ``add_state``."""
         if _adds_state(namespace) and any(map(_is_base, bases)):
             foreign = tuple(torchmetrics.Metric if _is_base(base) else base for base in bases)
-            return type(torchmetrics.Metric)(name, foreign, namespace, **kwargs)
+            made: Any = type(torchmetrics.Metric)
+            return made(name, foreign, namespace, **kwargs)
         return super().__new__(mcls, name, bases, namespace, **kwargs)
 
     def __instancecheck__(cls, instance: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -71,7 +71,7 @@ def _class_of(where: str, path: str) -> type[Metric[Any]]:
         found = _own_class(where, path)
     if not isinstance(found, MetricType):
         raise InputError(f"{where} must be a metric of valor_gpu.Metric but {path!r} is none")
-    return found
+    return cast(type[Metric[Any]], found)
 
 
 def _own_class(where: str, path: str) -> Any:
