@@ -194,16 +194,3 @@ def test_tests_and_benchmarks_share_code_only_through_testing(folder: str, unwan
         str(path.relative_to(root)) for path in (root / folder).rglob("*.py") if statement.search(path.read_text())
     ]
     assert [name for name in importing if not (except_for and name.startswith(except_for))] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "places"),
-    [
-        ("Accuracy", "; valor_gpu.classification.Accuracy is there"),
-        ("ExactMatch", "; valor_gpu.classification.ExactMatch is there; valor_gpu.text.ExactMatch is there"),
-        ("Acuracy", ""),
-    ],
-)
-def test_a_name_of_a_task_is_said_to_be_there(name: str, places: str) -> None:
-    with pytest.raises(AttributeError, match=re.escape(f"module 'valor_gpu' has no attribute '{name}'{places}") + "$"):
-        getattr(valor_gpu, name)

@@ -126,7 +126,7 @@ def test_the_constructor_refuses_what_cannot_work() -> None:
         Plain(Total(torch.tensor(1), torch.zeros(0, dtype=torch.int64)))
     with pytest.raises(InputError, match="empty must hold no data but its field rows does"):
         Plain(Total(torch.tensor(0), torch.zeros(1, dtype=torch.int64)))
-    with pytest.raises(InputError, match="empty must be State but got int"):
+    with pytest.raises(InputError, match="empty of Plain must be a State but got int; a class that uses add_state"):
         Plain(0)  # type: ignore[type-var]
     with pytest.raises(InputError, match="config must hold numbers, strings, lists and dicts but got set"):
         Sum({"a": {1}})

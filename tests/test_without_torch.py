@@ -63,6 +63,8 @@ for name in sys.stdin.read().split():
 for name in MODULES:
     print(name, tried(lambda: importlib.import_module(name)))
     print(name, tried(lambda: exec(f"import {name}", {"__name__": "valor_gpu_user"})))
+for name in ("Accuracy", "MetricCollection", "wrappers", "Acuracy"):
+    print(name, tried(lambda: getattr(valor_gpu, name)))
 print("other", tried(lambda: importlib.import_module("torch")), importlib.util.find_spec("torch"))
 importlib.reload(valor_gpu)
 print("finders", [getattr(finder, "__module__", "") for finder in sys.meta_path].count("valor_gpu._missing"))
@@ -115,6 +117,15 @@ def test_other_names_say_the_line_to_type(name: str, said: dict[str, str]) -> No
 def test_modules_say_the_line_to_type(name: str, said: dict[str, str]) -> None:
     line = f"MissingPackageError {name} needs torch: pip install {LINES['torch']}"
     assert (said[name], said[f"{name} again"]) == (line, line)
+
+
+def test_names_at_the_top_say_the_line_to_type(said: dict[str, str]) -> None:
+    absent = "MissingNameError module 'valor_gpu' has no attribute"
+    line = f"if torchmetrics has it: pip install {LINES['torchmetrics']}"
+    assert said["Accuracy"] == f"MissingPackageError valor_gpu.Accuracy needs torch: pip install {LINES['torch']}"
+    assert said["MetricCollection"] == f"{absent} 'MetricCollection'; {line}"
+    assert said["wrappers"] == f"{absent} 'wrappers'; {line}"
+    assert said["Acuracy"] == f"{absent} 'Acuracy'; did you mean 'Accuracy'?"
 
 
 def test_imports_of_others_fail_as_ever(said: dict[str, str]) -> None:

@@ -15,6 +15,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
+import valor_gpu  # noqa: E402
+
 PARTS = (
     "classification",
     "coco",
@@ -55,12 +57,18 @@ def describe(value: Any) -> Any:
 
 
 def surface() -> dict[str, Any]:
-    """Package to public name to description."""
+    """Package to public name to description; a name of valor_gpu that a task has to the package of the task.
+
+    Names of torchmetrics are left out: they differ by its version.
+    """
     packages = {name: importlib.import_module(name) for name in PACKAGES}
-    return {
+    found = {
         name: {public: describe(getattr(package, public)) for public in sorted(package.__all__)}
-        for name, package in packages.items()
-    }
+        for name, package in packages.items() if package is not valor_gpu
+    }  # fmt: skip
+    own = {name: describe(getattr(valor_gpu, name)) for name in (*vars(valor_gpu)["_HOMES"], "__version__")}
+    shared = {name: home for name, home in vars(valor_gpu)["_classes"]().items() if home in PACKAGES}
+    return {"valor_gpu": dict(sorted((own | shared).items())), **found}
 
 
 def text() -> str:

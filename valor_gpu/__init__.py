@@ -1,7 +1,10 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
-``valor_gpu.detection``, ``valor_gpu.classification``, ``valor_gpu.segmentation`` and ``valor_gpu.text`` have the
-metrics of their tasks, ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
+Every metric is here, and in the package of its task (``valor_gpu.detection``, ``classification``, ``segmentation``,
+``text``); ``MetricCollection``, aggregations and wrappers are those of torchmetrics. A program written for torchmetrics
+runs after ``import valor_gpu as torchmetrics``.
+
+``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
 ``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
 ``valor_gpu.stats`` has intervals and paired tests. ``valor_gpu.evaluate`` scores data sets, ``valor_gpu.offline`` data
 in many files. ``valor-gpu doctor`` says which kernels serve here.
@@ -9,74 +12,14 @@ in many files. ``valor-gpu doctor`` says which kernels serve here.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from functools import cache
 
+from valor_gpu import _torchmetrics
 from valor_gpu._lazy import lazy_names
 from valor_gpu._missing import MissingPackages
-from valor_gpu._version import __version__
-
-if TYPE_CHECKING:
-    from valor_gpu import (
-        classification,
-        coco,
-        detection,
-        functional,
-        inputs,
-        judge,
-        offline,
-        ops,
-        segmentation,
-        stats,
-        text,
-        valor,
-    )
-    from valor_gpu.errors import (
-        InputError,
-        InputTypeError,
-        MissingExtraError,
-        MissingPackageError,
-        NativeError,
-        SyncError,
-        ValorError,
-    )
-    from valor_gpu.evaluation.result import EvaluationResult
-    from valor_gpu.evaluation.run import evaluate
-    from valor_gpu.metric import Metric
-    from valor_gpu.ragged import Ragged
-    from valor_gpu.result import Result, Signature
-    from valor_gpu.saved_metric import load_metric
-    from valor_gpu.state import State
-
-__all__ = [
-    "EvaluationResult",
-    "InputError",
-    "InputTypeError",
-    "Metric",
-    "MissingExtraError",
-    "MissingPackageError",
-    "NativeError",
-    "Ragged",
-    "Result",
-    "Signature",
-    "State",
-    "SyncError",
-    "ValorError",
-    "__version__",
-    "classification",
-    "coco",
-    "detection",
-    "evaluate",
-    "functional",
-    "inputs",
-    "judge",
-    "load_metric",
-    "offline",
-    "ops",
-    "segmentation",
-    "stats",
-    "text",
-    "valor",
-]
+from valor_gpu._paths import TorchmetricsPaths
+from valor_gpu._version import __version__ as __version__
 
 _PACKAGES = (
     "classification",
@@ -92,19 +35,17 @@ _PACKAGES = (
     "text",
     "valor",
 )
+_ERRORS = (
+    "InputError",
+    "InputTypeError",
+    "MissingExtraError",
+    "MissingPackageError",
+    "NativeError",
+    "SyncError",
+    "ValorError",
+)
 _HOMES = {
-    **dict.fromkeys(
-        (
-            "InputError",
-            "InputTypeError",
-            "MissingExtraError",
-            "MissingPackageError",
-            "NativeError",
-            "SyncError",
-            "ValorError",
-        ),
-        "valor_gpu.errors",
-    ),
+    **dict.fromkeys(_ERRORS, "valor_gpu.errors"),
     **dict.fromkeys(("Result", "Signature"), "valor_gpu.result"),
     "EvaluationResult": "valor_gpu.evaluation.result",
     "Metric": "valor_gpu.metric",
@@ -115,8 +56,20 @@ _HOMES = {
     **{package: f"valor_gpu.{package}" for package in _PACKAGES},
 }
 
-_TASKS = ("classification", "detection", "segmentation", "text")
-"""Packages of metrics, whose names are looked for where one is asked of valor_gpu itself."""
+
+@cache
+def _classes() -> dict[str, str]:
+    """Class to the module it is taken from: those of torchmetrics that hold metrics, then every public class of a task.
+
+    Where two tasks have a name, it is that of the task which comes first, as in torchmetrics.
+    """
+    found = _torchmetrics.passed_through()
+    for task in reversed(_torchmetrics.TASKS):
+        package = importlib.import_module(f"valor_gpu.{task}")
+        found |= {name: package.__name__ for name in package.__all__ if name != name.lower()}
+    return found
+
 
 MissingPackages.install()
-__getattr__, __dir__ = lazy_names(__name__, _HOMES, _TASKS)
+TorchmetricsPaths.install()
+__getattr__, __dir__ = lazy_names(__name__, _HOMES, _PACKAGES, _classes)

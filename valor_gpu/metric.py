@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 import torch
 import torchmetrics
 from torch import Tensor
+from torchmetrics.metric import CompositionalMetric as CompositionalMetric  # torchmetrics has it at this path
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from valor_gpu.argument_docs import documented
 from valor_gpu.attributes import Settable, class_has, update_family
-from valor_gpu.checks import check_type
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
-from valor_gpu.errors import InputError, SyncError, ValorError
+from valor_gpu.errors import InputError, InputTypeError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update, untraced
 from valor_gpu.memory import Measured
+from valor_gpu.metric_type import StateOnly, is_own
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
@@ -39,7 +40,9 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
+class Metric(
+    Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, StateOnly, torchmetrics.Metric, Generic[S]
+):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -96,9 +99,10 @@ class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, t
         super().__init_subclass__(**kwargs)
         documented(cls)
 
-    def __init__(self, empty: S, config: Any = (), **kwargs: Any) -> None:
+    def __init__(self, empty: S = None, config: Any = (), **kwargs: Any) -> None:  # type: ignore[assignment]
         super().__init__(**kwargs)
-        check_type("empty", empty, State)
+        if not isinstance(empty, State):
+            raise self._needs_state("empty", f"be a State but got {type(empty).__name__}")
         schema = (*(fields := empty.schema()), *_EXTRA)
         identity = Identity(update_family(type(self)), config, schema)
         # As self.name = value would, which looks through parameters, buffers and modules first.
@@ -225,15 +229,17 @@ class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, t
             SyncError: it was made by another class or configuration, or this metric is synchronised now.
         """
         self._check_not_synced("merge_state")
-        if isinstance(incoming_state, Metric):
+        if is_own(incoming_state):
             self._identity.check(incoming_state._identity.text, "the incoming metric")
             incoming_state._check_not_synced("merge_state of it")
             theirs, updates = cast(dict[str, Any], incoming_state.metric_state), incoming_state._update_count
         elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
             theirs, updates = load_state(incoming_state, self._identity)
         else:
-            check_type("incoming_state", incoming_state, (Metric, Mapping, bytes, bytearray, memoryview))
-            theirs, updates = dict(cast(Mapping[str, Any], incoming_state)), 1
+            if not isinstance(incoming_state, Mapping):
+                need = f"be of class {type(self).__name__}, its metric_state or its to_bytes()"
+                raise InputTypeError(f"incoming_state must {need} but got {type(incoming_state).__name__}")
+            theirs, updates = dict(incoming_state), 1
         self._load(self.metric_state, theirs, self._update_count + updates)
 
     def to_bytes(self) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
 from valor_gpu.reduce import ratios
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import RatioOptions
+
+__getattr__ = names_of_package(__name__)
 
 
 class Accuracy(RatioMetric):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.classification.class_counts import (
     check_marks,
     count_classes,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
     from valor_gpu.options import TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
+
+__getattr__ = names_of_package(__name__)
 
 
 @dataclass(frozen=True)

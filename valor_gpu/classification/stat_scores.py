@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.classification.class_counts import ClassCounts, whole_numbers
 from valor_gpu.classification.ratio_base import RatioMetric
 from valor_gpu.errors import InputError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import RatioOptions
+
+__getattr__ = names_of_package(__name__)
 
 _FEW_CLASSES = 64  # for which plain numbers are faster than tensors
 _EXACT = 1e12  # up to which counts differ by no rounding, see valor_gpu.reduce.ratios

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.default_device import device_free
 from valor_gpu.errors import InputError
+from valor_gpu.graphs import outside_graphs
 from valor_gpu.inputs.values import as_values
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ def once(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tenso
     Raises:
         InputError: neither pair is complete, or both were given; or the class rejects an argument or a value.
     """
-    value: Tensor = updated(kind, given, arguments).compute()  # of curves several, for which the functions declare Any
+    value: Tensor = _value(kind, given, arguments)  # of curves several, for which the functions declare Any
     return value
+
+
+@outside_graphs  # torch.compile cannot trace the constructor of a metric
+def _value(kind: Any, given: tuple[Any, Any, Any, Any], arguments: dict[str, Any]) -> Any:
+    return updated(kind, given, arguments).compute()
 
 
 @device_free

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu._lazy import names_of_package
+from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import once, updated
 from valor_gpu.segmentation import (
     DiceScore,
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
     from torch import Tensor
+
+__all__ = MODULES["segmentation"]
+__path__: list[str] = []  # modules below have no file: they are torchmetrics' paths, see valor_gpu._paths
+__getattr__ = names_of_package(__name__)
 
 
 def _of_images(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tensor:

@@ -11,6 +11,7 @@ from torchmetrics import MetricCollection
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.metric import Metric
+from valor_gpu.metric_type import is_own
 from valor_gpu.result import Result
 
 Metrics = Metric[Any] | MetricCollection | Mapping[str, Metric[Any]]
@@ -33,7 +34,7 @@ class MetricGroup:
         if not named:
             raise InputError("metrics must hold at least one metric but is empty")
         for name, each in named:
-            if not isinstance(each, Metric):
+            if not is_own(each):
                 need = "must be a metric of valor_gpu, which has a result(),"
                 raise InputTypeError(
                     f"metrics[{name!r}] {need} but is of type {type(each).__module__}.{type(each).__name__}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -12,6 +12,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.detection.kept_inputs import KeepsInputs
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
+from valor_gpu.metric_type import MetricType
 
 _PACKAGES = ("classification", "detection", "segmentation", "text")
 
@@ -68,9 +69,9 @@ def _class_of(where: str, path: str) -> type[Metric[Any]]:
             raise InputError(f"{where} must be a class that can be imported but is {path!r}: {error}") from None
     else:
         found = _own_class(where, path)
-    if not (isinstance(found, type) and issubclass(found, Metric)):
+    if not isinstance(found, MetricType):
         raise InputError(f"{where} must be a metric of valor_gpu.Metric but {path!r} is none")
-    return found
+    return cast(type[Metric[Any]], found)
 
 
 def _own_class(where: str, path: str) -> Any:

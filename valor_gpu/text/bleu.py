@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu._version import __version__
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice
@@ -28,6 +29,8 @@ from valor_gpu.text.tokens import (
     texts_of,
     tokenize_rows,
 )
+
+__getattr__ = names_of_package(__name__)
 
 Floats = NDArray[np.float64]
 SMOOTHING = ("none", "exp", "floor", "add-k")

@@ -9,11 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
 from valor_gpu.text.match_counts import ngram_matches
 from valor_gpu.text.tokens import MOST_WORDS, Ints, first_best, texts_of, tokenize_rows
+
+__getattr__ = names_of_package(__name__)
 
 Floats = NDArray[np.float64]
 _MOST_BETA = 1e6  # there the score is the recall to 12 digits

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError, InputTypeError
@@ -27,6 +28,8 @@ from valor_gpu.text.tokens import (
     tokenize_rows,
     unread_rows,
 )
+
+__getattr__ = names_of_package(__name__)
 
 Floats = NDArray[np.float64]
 Normalizer = Callable[[str], str]

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from valor_gpu._lazy import names_of_package
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
 from valor_gpu.default_device import device_free
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import alone
+from valor_gpu.functional.segmentation import modified_panoptic_quality as modified_panoptic_quality
+from valor_gpu.functional.segmentation import panoptic_quality as panoptic_quality
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
 from valor_gpu.ops.box_similarity import similarity_of_pairs
@@ -20,6 +24,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
     from torch import Tensor
+
+__all__ = MODULES["detection"]
+__path__: list[str] = []  # modules below have no file: they are torchmetrics' paths, see valor_gpu._paths
+__getattr__ = names_of_package(__name__)
 
 
 def intersection_over_union(

@@ -1,0 +1,197 @@
+"""Classes and functions of one task, which the table of names makes on first use."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import pickle
+import pydoc
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
+
+import pytest
+import torch
+
+from valor_gpu import classification, functional
+from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE
+from valor_gpu.functional.names import MODULES
+
+NEEDED = {"num_classes": 3, "num_labels": 3, "beta": 1.0, "min_precision": 0.5, "min_recall": 0.5,
+          "min_sensitivity": 0.5, "min_specificity": 0.5}  # fmt: skip
+
+
+def made(name: str) -> Any:
+    """A metric of a class of one task."""
+    return getattr(classification, name)(**{n: NEEDED[n] for n in MADE[name].arguments if n in NEEDED})
+
+
+def test_rows_are_sorted_and_name_the_module_that_defines_the_class() -> None:
+    assert [row.name for row in TABLE] == sorted(row.name for row in TABLE)
+    assert set(classification.__all__) == HOMES.keys() == {row.name for row in TABLE} | MADE.keys()
+    for row in TABLE:
+        assert getattr(classification, row.name).__module__ == f"valor_gpu.classification.{row.module}"
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_class_is_as_if_it_had_been_written(name: str) -> None:
+    kind, named = getattr(classification, name), MADE[name]
+    assert (kind.__name__, kind.__qualname__, kind.__module__) == (name, name, HOMES[name])
+    assert kind.__mro__[1] is getattr(classification, named.row.name)
+    assert list(inspect.signature(kind).parameters) == [*named.arguments, "kwargs"]
+    assert kind.__init__.__qualname__ == f"{name}.__init__" and kind.__init__.__module__ == HOMES[name]
+    assert kind.__init__.__annotations__.keys() == {*named.arguments, "kwargs", "return"}
+    metric = made(name)
+    for same in (copy.deepcopy(metric), pickle.loads(pickle.dumps(metric))):
+        assert type(same) is kind and same.state() is not None
+
+
+@pytest.mark.parametrize("name", [*MADE, *FUNCTIONS])
+def test_every_argument_is_explained(name: str) -> None:
+    made = getattr(classification, name) if name in MADE else getattr(functional, name)
+    lines = [line for line in made.__doc__.splitlines() if line.startswith("    ") and line[4] != " "]
+    explained = {each for line in lines for each in line.strip().partition(":")[0].split(", ")}
+    assert inspect.signature(made).parameters.keys() <= explained
+    assert max(map(len, made.__doc__.splitlines())) <= 120
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_as_if_it_had_been_written(name: str) -> None:
+    function, named = getattr(functional, name), FUNCTIONS[name]
+    assert (function.__name__, function.__qualname__) == (name, name)
+    assert function is getattr(importlib.import_module(function.__module__), name)
+    assert pickle.loads(pickle.dumps(function)) is function
+    listed = list(inspect.signature(function).parameters)
+    count = len(named.function_arguments) + 2
+    assert listed[:count] == ["preds", "target", *named.function_arguments]
+    assert listed[count : count + 2] == ["y_true", "y_pred"]
+    assert function.__annotations__.keys() == {*listed, "return"}
+
+
+def test_help_and_inspect_show_the_parameters_of_classes_of_any_task() -> None:
+    class Own(classification.BinaryAccuracy):
+        def __init__(self, scale: float, *, shown: bool = True) -> None:
+            super().__init__()
+
+    assert list(inspect.signature(classification.Precision).parameters)[:3] == ["num_classes", "num_labels", "average"]
+    assert "class Precision" in (shown := pydoc.render_doc(classification.Precision))
+    assert "Precision(num_classes: 'int | None' = None, num_labels" in shown
+    assert str(inspect.signature(Own)) == "(scale: 'float', *, shown: 'bool' = True)"
+    for each in NAMED.values():
+        shown = inspect.signature(getattr(classification, each.name)).parameters
+        assert "args" not in shown and "self" not in shown, each.name
+
+
+@pytest.mark.parametrize(
+    ("args", "options", "message"),
+    [
+        ((), {}, r"MulticlassAUROC\.__init__\(\) missing 1 required positional argument: 'num_classes'"),
+        ((3,), {"num_classes": 3}, r"MulticlassAUROC\.__init__\(\) got multiple values for argument 'num_classes'"),
+        ((3, *"abcde"), {}, r"MulticlassAUROC\.__init__\(\) takes from 2 to 6 positional arguments but 7 were given"),
+    ],
+)
+def test_python_names_the_class_whose_arguments_are_wrong(args: Any, options: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        classification.MulticlassAUROC(*args, **options)
+
+
+def test_python_names_the_function_whose_arguments_are_wrong() -> None:
+    with pytest.raises(TypeError, match=r"^binary_auroc\(\) got an unexpected keyword argument 'maxfpr'"):
+        functional.binary_auroc([0.5], [1], maxfpr=0.5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^binary_auroc\(\) got multiple values for argument 'preds'"):
+        functional.binary_auroc([0.5], [1], preds=[0.5])  # type: ignore[misc]
+    with pytest.raises(TypeError, match=r"^binary_auroc\(\) takes from 0 to 6 positional arguments but 7 were given"):
+        functional.binary_auroc(*range(7))  # type: ignore[arg-type]
+
+
+def test_classes_may_be_derived_from_and_mixed() -> None:
+    seen: list[dict[str, Any]] = []
+
+    class Between(classification.Accuracy):
+        def __init__(self, **kwargs: Any) -> None:
+            seen.append(kwargs)
+            super().__init__(**kwargs)
+
+    class Own(classification.MulticlassAccuracy, Between):
+        """Computes accuracy.
+
+        Args:
+            num_classes: as here.
+        """
+
+    metric = Own(3, average="none")
+    assert [options["average"] for options in seen] == ["none"]
+    metric.update(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1]))
+    assert metric.compute().tolist() == [1, 0.5, 0]
+    assert "num_classes: as here." in str(Own.__doc__) and "keep_rows: keep" in str(Own.__doc__)
+
+
+def test_threads_that_ask_at_once_get_one_class_and_one_function() -> None:
+    barrier = Barrier(8)
+    for module, names in (
+        (importlib.import_module("valor_gpu.classification.multilabel"), [n for n in MADE if "Multilabel" in n]),
+        (importlib.import_module("valor_gpu.functional.classification"), list(FUNCTIONS)[:20]),
+    ):
+        for name in names:
+            kept = vars(module).pop(name, None)
+
+            def ask(module: Any = module, name: str = name) -> Any:
+                barrier.wait()
+                return getattr(module, name)
+
+            with ThreadPoolExecutor(8) as pool:
+                found = {id(each.result()): each.result() for each in [pool.submit(ask) for _ in range(8)]}
+            assert len(found) == 1 and vars(module)[name] is next(iter(found.values()))
+            if kept is not None:
+                vars(module)[name] = kept
+
+
+def test_pickles_of_0_2_0_and_of_other_processes_are_read() -> None:
+    metric = classification.MulticlassRecall(3, average="macro")
+    metric.update(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1]))
+    data = pickle.dumps(metric)
+    assert b"valor_gpu.classification.multiclass" in data  # where 0.2.0 defines it
+    program = (
+        "import pickle, sys\nmetric = pickle.loads(sys.stdin.buffer.read())\nprint(metric.compute().item())\n"
+        "import valor_gpu.classification as c\nassert type(metric) is c.MulticlassRecall"
+    )
+    run = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=True)
+    assert float(run.stdout) == metric.compute().item()
+
+
+def test_compiled_programs_take_functions_and_updates() -> None:
+    scores, target = torch.tensor([0.9, 0.2, 0.6, 0.4]), torch.tensor([1, 0, 0, 1])
+    metric = classification.BinaryAccuracy()
+
+    def step(scores: torch.Tensor) -> torch.Tensor:
+        return functional.binary_accuracy(scores * 1.0, target) + 1
+
+    def update(scores: torch.Tensor) -> None:
+        metric.update(scores * 1.0, target)
+
+    torch.compile(update, backend="eager", fullgraph=True)(scores)
+    assert torch.compile(step, backend="eager")(scores) == 1.5 and metric.compute() == 0.5
+
+
+@pytest.mark.parametrize("part", MODULES)
+def test_functional_has_the_packages_of_torchmetrics(part: str) -> None:
+    module = importlib.import_module(f"valor_gpu.functional.{part}")
+    assert module is getattr(functional, part) and part in dir(functional) and part not in functional.__all__
+    assert module.__all__ == MODULES[part] and set(module.__all__) <= set(functional.__all__)
+    assert all(getattr(module, name) is getattr(functional, name) for name in module.__all__)
+    peer = importlib.import_module(f"torchmetrics.functional.{part}")
+    assert {name for name in peer.__all__ if name in functional.__all__} <= set(module.__all__)
+    with pytest.raises(AttributeError, match=f"module '{module.__name__}' has no attribute 'no_such_name'"):
+        _ = module.no_such_name
+
+
+def test_names_of_functions_load_no_torch() -> None:
+    program = (
+        "import sys, valor_gpu.functional as f, valor_gpu.functional.classification as c\n"
+        "import valor_gpu.classification.binary as b\ndir(f), dir(c), dir(b)\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

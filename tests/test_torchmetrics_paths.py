@@ -1,0 +1,181 @@
+"""Modules by the paths of torchmetrics: what they hold, and what is said about those that torchmetrics alone has."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import importlib.util
+import pickle
+import pkgutil
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torchmetrics
+
+import valor_gpu
+from valor_gpu import _torchmetrics
+
+SHARED = ("classification", "detection", "segmentation", "text", "functional")
+
+HELD = ("aggregation", "collections", "utilities", "utilities.data", "wrappers", "wrappers.tracker",
+        "wrappers.transformations")  # fmt: skip
+"""Modules that hold no metric of predictions; old releases lack some."""
+
+
+def modules_of_torchmetrics() -> list[str]:
+    """Paths below torchmetrics of every public module; importing it finds them, unlike the code that is tested."""
+    found = [each.name for each in pkgutil.walk_packages(torchmetrics.__path__, "torchmetrics.")]
+    paths = [name.partition(".")[2] for name in found]
+    return [path for path in paths if not any(part.startswith("_") for part in path.split("."))]
+
+
+PATHS = modules_of_torchmetrics()
+
+
+def defined(module: ModuleType) -> list[str]:
+    """Public classes and functions that are defined in a module, or listed by a package."""
+    listed = getattr(module, "__all__", None)
+    return [
+        name for name in listed or vars(module)
+        if not name.startswith("_") and (listed or getattr(vars(module)[name], "__module__", "") == module.__name__)
+    ]  # fmt: skip
+
+
+def owner_of(path: str) -> Any:
+    return importlib.import_module(f"valor_gpu.{path.partition('.')[0]}")
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.partition(".")[0] in SHARED])
+def test_what_is_here_is_there_by_the_path_of_torchmetrics(path: str) -> None:
+    theirs = importlib.import_module(f"torchmetrics.{path}")
+    here = [name for name in defined(theirs) if name in owner_of(path).__all__]
+    if not here and "." in path:
+        with pytest.raises(ImportError, match=r"^No module named 'valor_gpu\.[\w.]+' but torchmetrics has it: import"):
+            importlib.import_module(f"valor_gpu.{path}")
+        return
+    ours = importlib.import_module(f"valor_gpu.{path}")
+    assert here
+    for name in here:
+        assert getattr(ours, name) is getattr(owner_of(path), name)
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path in HELD])
+def test_modules_that_hold_no_metric_give_what_torchmetrics_has(path: str) -> None:
+    theirs, ours = (importlib.import_module(f"{root}.{path}") for root in ("torchmetrics", "valor_gpu"))
+    assert defined(theirs) and set(defined(theirs)) <= set(ours.__all__) <= set(dir(ours))
+    for name in defined(theirs):
+        assert getattr(ours, name) is getattr(theirs, name)
+    assert ours is not theirs and theirs.__name__ == f"torchmetrics.{path}" == theirs.__spec__.name
+
+
+def test_private_names_and_helpers_of_passed_modules_are_theirs() -> None:
+    """A program may use what is not public, as ``dim_zero_cat`` of a module is used by subclasses."""
+    from valor_gpu.utilities.checks import _check_same_shape
+
+    assert _check_same_shape is torchmetrics.utilities.checks._check_same_shape
+
+
+def test_modules_are_reached_as_attributes() -> None:
+    program = """
+import valor_gpu as torchmetrics
+found = (
+    torchmetrics.text.rouge.ROUGEScore, torchmetrics.text.wer.WordErrorRate, torchmetrics.metric.CompositionalMetric,
+    torchmetrics.detection.mean_ap.MeanAveragePrecision, torchmetrics.wrappers.tracker.MetricTracker,
+    torchmetrics.functional.segmentation.dice.dice_score, torchmetrics.classification.f_beta.MulticlassF1Score,
+)
+print([kind.__name__ for kind in found])
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == (
+        "['ROUGEScore', 'WordErrorRate', 'CompositionalMetric', 'MeanAveragePrecision', 'MetricTracker',"
+        " 'dice_score', 'MulticlassF1Score']\n"
+    )
+
+
+def test_a_module_of_ours_comes_first() -> None:
+    module = importlib.import_module("valor_gpu.text.rouge")
+    assert str(module.__file__).endswith("rouge.py") and module.rouge_scores is valor_gpu.text.rouge_scores
+    with pytest.raises(AttributeError, match=r"^module 'valor_gpu\.text\.rouge' has no attribute 'BLEUScore'$"):
+        _ = module.BLEUScore
+
+
+def test_made_modules_are_modules_of_python() -> None:
+    module = importlib.import_module("valor_gpu.text.wer")
+    assert importlib.import_module("valor_gpu.text.wer") is module is sys.modules["valor_gpu.text.wer"]
+    assert importlib.reload(module) is module and module.__spec__ is not None
+    assert module.__all__ == ["WordErrorRate"] and "torchmetrics.text.wer" in str(module.__doc__)
+    assert pickle.loads(pickle.dumps(module.WordErrorRate)) is copy.copy(module.WordErrorRate)
+    values: dict[str, Any] = {}
+    exec("from valor_gpu.wrappers import *", values)
+    assert values["MetricTracker"] is torchmetrics.MetricTracker
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        ("import valor_gpu.regression", "No module named 'valor_gpu.regression' but torchmetrics has it: import"
+         " torchmetrics.regression"),
+        ("from valor_gpu import audio", "No module named 'valor_gpu.audio' but torchmetrics has it: import"
+         " torchmetrics.audio"),
+        ("from valor_gpu.retrieval import RetrievalMAP", "No module named 'valor_gpu.retrieval' but torchmetrics has"
+         " it: import torchmetrics.retrieval"),
+        ("import valor_gpu.text.infolm", "No module named 'valor_gpu.text.infolm' but torchmetrics has it: import"
+         " torchmetrics.text.infolm"),
+        ("from valor_gpu.classification import HingeLoss", "cannot import name 'HingeLoss' from"
+         " 'valor_gpu.classification' but torchmetrics has it: from torchmetrics.classification import HingeLoss"),
+        ("from valor_gpu import MeanSquaredError", "cannot import name 'MeanSquaredError' from 'valor_gpu' but"
+         " torchmetrics has it: from torchmetrics import MeanSquaredError"),
+        ("from valor_gpu.functional import mean_squared_error", "cannot import name 'mean_squared_error' from"
+         " 'valor_gpu.functional' but torchmetrics has it: from torchmetrics.functional import mean_squared_error"),
+        ("from valor_gpu.text import WordErorRate", "cannot import name 'WordErorRate' from 'valor_gpu.text'; did you"
+         " mean 'WordErrorRate'?"),
+        ("from valor_gpu import COCOeval", "cannot import name 'COCOeval' from 'valor_gpu'; valor_gpu.coco.COCOeval is"
+         " there"),
+        ("import valor_gpu.no_such_module", "No module named 'valor_gpu.no_such_module'"),
+        ("import valor_gpu._nothing", "No module named 'valor_gpu._nothing'"),
+    ],
+)  # fmt: skip
+def test_imports_of_what_is_not_here_say_where_it_is(statement: str, message: str) -> None:
+    with pytest.raises(ImportError) as caught:
+        exec(statement)
+    assert str(caught.value) == message
+
+
+def test_an_unknown_name_is_an_error_of_python() -> None:
+    with pytest.raises(ImportError, match=r"^cannot import name 'xyzzy' from 'valor_gpu' \(.*__init__.py\)$"):
+        exec("from valor_gpu import xyzzy")
+
+
+def test_whether_a_module_is_there_can_be_asked() -> None:
+    assert importlib.util.find_spec("valor_gpu.regression") is None
+    assert importlib.util.find_spec("valor_gpu.text.infolm") is None
+    assert importlib.util.find_spec("valor_gpu.text.wer") is not None
+
+
+def test_modules_and_messages_load_no_torch() -> None:
+    program = """
+import sys
+import valor_gpu.wrappers, valor_gpu.utilities.data, valor_gpu.text.wer
+dir(valor_gpu.wrappers)
+for statement in ("import valor_gpu.regression", "from valor_gpu.classification import HingeLoss"):
+    try:
+        exec(statement)
+    except ImportError as error:
+        str(error)
+print([name for name in ("torch", "torchmetrics") if name in sys.modules])
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout == "[]\n"
+
+
+def test_names_read_from_files_are_those_of_the_modules() -> None:
+    """Static reading and importing agree wherever a module lists or defines names, but for optional packages."""
+    paths = [path for path in PATHS if path.partition(".")[0] not in ("utilities", "functional")]
+    for path in ("", "functional", "functional.text", "functional.text.wer", "utilities", *paths):
+        module = importlib.import_module(f"torchmetrics.{path}".rstrip("."))
+        read, there = _torchmetrics.names(path), set(defined(module))
+        assert there <= read, path
+        assert not any(hasattr(module, name) for name in read - there), path

@@ -1,0 +1,3 @@
+"""Names of torchmetrics.aggregation."""
+
+from torchmetrics.aggregation import *  # noqa: F403

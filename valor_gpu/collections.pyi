@@ -1,0 +1,3 @@
+"""Names of torchmetrics.collections."""
+
+from torchmetrics.collections import *  # noqa: F403

@@ -1,0 +1,3 @@
+"""Names of torchmetrics.utilities."""
+
+from torchmetrics.utilities import *  # noqa: F403

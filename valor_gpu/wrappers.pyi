@@ -1,0 +1,3 @@
+"""Names of torchmetrics.wrappers."""
+
+from torchmetrics.wrappers import *  # noqa: F403
