@@ -13,7 +13,8 @@
 #   make report   the tables of the README and docs/benchmarks.md from the stored results, also those of a GPU check
 #   make pictures the pictures of the README and of docs/valor.md
 #   make wheel    wheel and source archive in dist/, for this machine; with CUDA kernels where nvcc is found
-#   make docs     the site of the documentation in build/site, strict; its tools lie in .venv/docs, and need no torch
+#   make wheel-smoke  that wheel, or WHEEL=FILE, in empty environments: first example of the README, doctor, detect, import budget
+#   make docs     the site of the documentation in build/site, strict, with a page for each metric; mkdocs lies in .venv/docs
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
 #   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
 #   make gpu-pack what a GPU machine without a network needs, in build/gpu_pack.tar: checkout, libraries for sm_90, wheel of pycocotools
@@ -51,7 +52,7 @@ DIGITS := examples/data/digits_predictions.csv
 PANOPTIC := examples/data/panoptic_examples
 DIGITS_PICTURES := demo_out/digits_roc.png,demo_out/digits_pr.png,demo_out/digits_confusion.png,demo_out/digits_reliability.png
 
-.PHONY: $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval peers fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
+.PHONY: wheel-smoke $(VENV)/.native $(VENV)/.warnings $(VENV)/.most $(VENV)/.in_browser setup demo pictures browser ray test test-metrics test-eval peers fuzz mutants check bench report parity wheel release-check minimum gpu-pack gpu-dry-run docs clean
 .DELETE_ON_ERROR:
 
 # The compilers run beside pip.
@@ -248,6 +249,12 @@ NVCC := from tools.native_toolchain import find_nvcc as nvcc
 wheel: setup
 	@VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-$$($(PY) -c "$(NVCC); print('1' if nvcc() else 'auto')")} $(PY) -m build --no-isolation --outdir dist .
 
+# SMOKE=--download: pip gets the dependencies; otherwise they are links to those of .venv.
+WHEEL ?=
+SMOKE ?=
+wheel-smoke: $(if $(WHEEL),setup,wheel)
+	@$(PY) -m tools.wheel_smoke $(SMOKE) $(or $(WHEEL),$$(ls -t dist/valor_gpu-*.whl | head -n 1))
+
 # Tools of a release lie in an environment of their own, which sees the packages of the other one.
 $(VENV)/release: $(VENV)/.installed
 	@$(PYTHON) -m venv $@ && echo "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" > \
@@ -274,13 +281,16 @@ gpu-pack gpu-dry-run:
 	@test -x $(PY) || { echo "$(PY) must be there for $@ but is not: run make setup first"; exit 1; }
 	@$(PY) -m $(if $(filter gpu-pack,$@),benchmarks.gpu_pack,tools.gpu_dry_run $(ARGS))
 
-# mkdocs reads the sources and imports nothing of them; once its environment is there, it needs no network.
+# mkdocs imports nothing of the package; once its environment is there, it needs no network.
 $(VENV)/docs: pyproject.toml
 	@test -x $@/bin/python || $(PYTHON) -m venv $@
 	@$@/bin/python -m pip --disable-pip-version-check -qq install $$($(PYTHON) -m tools.docs_site)
 	@touch $@
 
-docs: $(VENV)/docs
+# The pages of metrics are made in the other environment, by introspection; kernels are not needed for that.
+docs: $(VENV)/.installed $(VENV)/docs
+	@rm -rf build/pages
+	@$(PY) -W ignore tools/make_docs.py build/pages
 	@NO_MKDOCS_2_WARNING=1 $(VENV)/docs/bin/python -W ignore::DeprecationWarning -m mkdocs build --strict
 	@echo "site: build/site/index.html; with search: $(PYTHON) -m http.server -b 127.0.0.1 -d build/site"
 

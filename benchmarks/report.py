@@ -28,8 +28,7 @@ from benchmarks import (
 )
 from benchmarks.classification import WORKS
 from benchmarks.machine import RESULTS
-from benchmarks.mask_baselines import SUM
-from benchmarks.segmentation_baselines import SECOND_ENTRIES
+from benchmarks.summary import figures, readme_block, summary
 from testing.datasets import ROOT
 
 _WORK = {"files": "JSON files to AP", "tensors": "Tensors in batches of 16 images to AP"}
@@ -45,6 +44,10 @@ reference; `(3.1x)` means 3.1 times the seconds, or the memory, of valor_gpu. Ev
 kernel with its plain PyTorch definition and measures it: [On a GPU](#on-a-gpu). Imports are counted only where a
 process is timed from the shell; elsewhere importing torch, about 2 s, is not counted for any engine.
 """
+_SUMMARY = """## Summary
+
+Seconds of valor_gpu, and how many times as long the fastest other engine and the reference take; below 1x, valor_gpu is
+the slower one. Engines, memory and conditions of each row are in the sections below."""
 _SECTIONS = {
     "detection": "Detection",
     "masks": "Masks",
@@ -61,36 +64,6 @@ _SECTIONS = {
     "offline": "Offline evaluation of shards",
     "studio": "Studio",
 }
-
-# Kind, case, path, reference of a row of the summary, and how it reads; the row that we lose stays in.
-_SUMMARY = (
-    ("detection", "val2017", "files", "pycocotools", "COCO AP from JSON files, {images:,} images"),
-    ("detection", "val2017", "tensors", "torchmetrics + pycocotools", "COCO AP from tensors, {images:,} images"),
-    ("detection", "objects365", "files", "pycocotools", "AP at Objects365 scale from JSON files, {images:,} images"),
-    ("shell", "100", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
-    ("shell", "5k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
-    ("shell", "60k", "shell", "pycocotools", "COCO AP from the shell, imports included, {images:,} images"),
-    ("masks", "segm-val2017", "segm files", "pycocotools", "COCO mask AP from JSON files, {images:,} images"),
-    ("masks", "segm-lvis", "segm files", "pycocotools", "mask AP at LVIS scale from JSON files, {images:,} images"),
-    ("masks", "keypoints", "keypoints files", "pycocotools", "keypoint AP from JSON files, {images:,} images"),
-    ("masks", "dense", "dense masks", "pycocotools", "mask AP from dense masks, {images:,} images"),
-    ("segmentation", "maps-19", "label maps", "scikit-learn", "mIoU, {images:,} label maps 1024 x 2048, 19 classes"),
-    ("segmentation", "maps-150", "label maps", "scikit-learn", "mIoU, {images:,} label maps 1024 x 2048, 150 classes"),
-    ("segmentation", "logits-150", "logits", "numpy", "mIoU from logits, {images:,} x 150 x 512 x 1024"),
-    ("segmentation", "panoptic", "panoptic quality", "loop of numpy", "panoptic quality, {images:,} images"),
-    ("segmentation", "surface", "surface distances", "loop of scipy", "surface distances, {images:,} x 512 x 512"),
-    ("segmentation", "folder", "PNG files", "Pillow and numpy", "mIoU from {images:,} pairs of PNG files"),
-    ("classification", "20k", "top-1", "scikit-learn", "accuracy, precision, recall, F1, {rows:,} x {classes:,}"),
-    ("classification", "20k", "confusion matrix", "scikit-learn", "confusion matrix, {rows:,} x {classes:,}"),
-    ("classification", "20k", "ROC AUC", "scikit-learn", "macro ROC AUC, exact, {rows:,} x {classes:,}"),
-    ("valor_detection", "valor-5k", "objects", "valor-lite", "Valor's AP and AR from objects, {images:,} images"),
-    ("valor_detection", "valor-20k", "tensors", "valor-lite", "Valor's AP and AR from tensors, {images:,} images"),
-    ("text", "pairs", "ROUGE-1, 2, L and Lsum, from texts", "rouge_score", "ROUGE-1, 2, L, Lsum, {rows:,} texts"),
-    ("text", "pairs", "chrF of sentences, from texts", "sacrebleu", "chrF, {rows:,} texts"),
-    ("evaluation", "20k", evaluation.BOTH, evaluation.AZURE, "F1 and ROUGE-L, {rows:,} rows"),
-    ("evaluation", "20k", evaluation.RUN, evaluation.AZURE, "evaluate() with storage, {rows:,} rows"),
-    ("evaluation", "10", evaluation.RUN, evaluation.AZURE, "evaluate() with storage, {rows:,} rows"),
-)
 
 Row = dict[str, Any]
 
@@ -143,7 +116,7 @@ def _cell(found: list[Row], rows: list[Row]) -> str:
     if row["status"] != "ok":
         return str(row["status"])
     ours = next((r for r in rows if r["tool"] == "valor_gpu" and r["case"] == row["case"] and r["status"] == "ok"), row)
-    seconds = f"{_figures(row['seconds']['median'])} s"
+    seconds = f"{figures(row['seconds']['median'])} s"
     memory = "" if row["peak_mb"] is None else f", {row['peak_mb']['median']:.0f} MB"
     if row is ours:
         return f"**{seconds}**{memory}"
@@ -151,10 +124,6 @@ def _cell(found: list[Row], rows: list[Row]) -> str:
     if memory and ours["peak_mb"]:
         memory += f" ({row['peak_mb']['median'] / ours['peak_mb']['median']:.1f}x)"
     return seconds + times + memory
-
-
-def _figures(seconds: float) -> str:
-    return f"{seconds:.3f}" if seconds < 1 else f"{seconds:.3g}"
 
 
 def _conditions(result: dict[str, Any]) -> str:
@@ -286,39 +255,9 @@ TEXTS = {
 """What shows results of each kind."""
 
 
-def summary(results: dict[str, list[dict[str, Any]]]) -> str:
-    """The README's table: our seconds, and how many times as long the fastest other engine and the reference take."""
-    lines = ["| | valor_gpu | fastest other engine | reference |", "| --- | --- | --- | --- |"]
-    for kind, case, path, reference, text in _SUMMARY:
-        rows = [row for result in results.get(kind, ()) for row in result["rows"]]
-        seconds = {
-            row["tool"]: row["seconds"]["median"]
-            for row in rows
-            if (row["case"], row["path"], row["status"]) == (case, path, "ok")
-        }
-        for name in (shell.SCRIPT, SUM, *SECOND_ENTRIES):
-            seconds.pop(name, None)
-        ours = seconds.pop("valor_gpu", None)
-        if ours is None or not seconds:
-            continue
-        first = next(row for row in rows if (row["case"], row["path"]) == (case, path))
-        fastest = min(seconds, key=lambda name: seconds[name])
-        cells = [
-            f"{name} {_ratio(seconds[name] / ours)}" if name in seconds else "not run" for name in (fastest, reference)
-        ]
-        inside = first.get("without_imports")  # of ours, which comes first
-        after = "" if inside is None else f", {_figures(inside['median'])} s without"
-        lines.append(f"| {text.format(**first)} | **{_figures(ours)} s**{after} | {' | '.join(cells)} |")
-    return "\n".join([*lines, *small.summary_lines(results.get("small", ()))])
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.1f}x" if ratio < 10 else f"{ratio:.0f}x"
-
-
 def page(results: dict[str, list[dict[str, Any]]], gpu: dict[str, Any] | None) -> str:
     """docs/benchmarks.md; ``gpu``: the record of a GPU check, None where there is none."""
-    parts = [_HEAD.strip()]
+    parts = [_HEAD.strip(), _SUMMARY, summary(results)]
     for kind, title in _SECTIONS.items():
         if results.get(kind):
             parts += [f"## {title}", TEXTS[kind](results[kind])]
@@ -336,7 +275,7 @@ def put(readme: str, text: str, block: str = "benchmarks") -> str:
 
 def filled(readme: str, results: dict[str, list[dict[str, Any]]], gpu: dict[str, Any] | None) -> str:
     """``readme`` with its two blocks."""
-    return put(put(readme, summary(results)), gpu_table.readme_block(gpu), "gpu")
+    return put(put(readme, readme_block(results)), gpu_table.readme_block(gpu), "gpu")
 
 
 def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
@@ -351,12 +290,12 @@ def collected(folder: Path = RESULTS) -> dict[str, list[dict[str, Any]]]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write, or with ``--print`` show, the page and the summary."""
+    """Writes, or with ``--print`` shows, the page and the two tables of the README."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.report", description=__doc__)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "benchmarks.md")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of the stored results")
-    parser.add_argument("--print", action="store_true", help="print the page and the summary, write nothing")
+    parser.add_argument("--print", action="store_true", help="print the page and the tables, write nothing")
     arguments = parser.parse_args(argv)
     try:
         results, gpu = collected(arguments.results), gpu_table.newest(arguments.results)
@@ -367,7 +306,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"no result of a full run in {arguments.results}: python -m benchmarks.run detection", file=sys.stderr)
         return 1
     if arguments.print:
-        print("\n".join((page(results, gpu), summary(results), gpu_table.readme_block(gpu))))
+        print("\n".join((page(results, gpu), readme_block(results), gpu_table.readme_block(gpu))))
         return 0
     arguments.readme.write_text(filled(arguments.readme.read_text(), results, gpu))
     arguments.page.write_text(page(results, gpu))

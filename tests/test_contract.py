@@ -22,7 +22,7 @@ from tests.contract_checks import CHECKS, FAMILY_CHECKS, UPDATE_CHECKS, check_si
 from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
 from tests.ddp import run_ranks
 from tests.devices import CUDA
-from tools.make_docs import metrics_of
+from tools.metric_names import metrics_of
 from valor_gpu import classification, detection, plans, segmentation, text
 
 Check = Callable[[Case, torch.device], None]

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.checkout import FILES, FOLDERS, ROOT, TEXTS, copy_checkout, outcome, run
+from tools import wheel_smoke
 from tools.native_build import find_ninja
 
 for _module in ("build", "setuptools", "wheel"):
@@ -203,6 +204,22 @@ def test_installed_wheel_serves_by_kernels(wheel: Path, tmp_path: Path) -> None:
         PYTHONPATH=str(tmp_path / "site"),
     )
     assert shown == f"valor_gpu {installed['version']}\n"
+
+
+@pytest.mark.slow
+def test_the_wheel_does_what_the_readme_says_in_empty_environments(wheel: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    wheel_smoke.check(wheel, tmp_path, show=said.append)
+    numbers = [re.sub(r"[\d.]+ (modules|ms)", r"N \1", line) for line in said]
+    assert numbers == [
+        "with numpy",
+        "  import valor_gpu: N modules, N ms of CPU time",
+        "  valor-gpu detect of COCO files, without torch",
+        "with numpy, torch, torchmetrics",
+        "  import valor_gpu: N modules, N ms of CPU time",
+        "  valor-gpu doctor: the C++ kernels are there",
+        "  the first example of README.md",
+    ]
 
 
 def test_the_libraries_need_neither_torch_nor_python(in_place: dict[str, Any]) -> None:

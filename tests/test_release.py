@@ -12,6 +12,7 @@ import pytest
 
 from tests.checkout import ROOT
 from tools import old_glibc, release_check
+from tools.commands import CheckError
 from tools.minimum import dependencies, oldest
 
 COMPILER = shutil.which("g++")
@@ -94,11 +95,9 @@ def test_the_package_asks_for_three_others_and_no_more() -> None:
 def test_licences_of_bundled_data_are_stated() -> None:
     names = [str(path.relative_to(ROOT)) for folder in release_check.NOTICES for path in (ROOT / folder).rglob("*.*")]
     release_check.check_licences(names)
-    with pytest.raises(
-        release_check.CheckError, match=r"examples/data/NOTICE.md does not say where stray.json comes from"
-    ):
+    with pytest.raises(CheckError, match=r"examples/data/NOTICE.md does not say where stray.json comes from"):
         release_check.check_licences([*names, "examples/data/stray.json"])
-    with pytest.raises(release_check.CheckError, match=r"docs/x/katex.min.js has no LICENSE beside it"):
+    with pytest.raises(CheckError, match=r"docs/x/katex.min.js has no LICENSE beside it"):
         release_check.check_licences(["docs/x/katex.min.js"])
     release_check.check_licences(["docs/x/katex.min.js", "docs/x/LICENSE"])
 

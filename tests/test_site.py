@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import inspect
 import io
+import json
 import re
 import shlex
 import shutil
@@ -20,7 +22,7 @@ import torch
 
 import valor_gpu
 from tests.checkout import ROOT
-from tools import docs_site
+from tools import api_docstrings, docs_site
 from valor_gpu import cli
 
 DOCS = ROOT / "docs"
@@ -29,8 +31,10 @@ BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?", re.DOTAL
 
 
 def pages(root: Path) -> set[str]:
-    made = {str(page.relative_to(root / "docs")) for page in (root / "docs").rglob("*.md")}
-    return {page for page in made if not page.startswith("assets/")} | set(docs_site.OUTSIDE)
+    """Those in git, and those of metrics."""
+    found = {str(page.relative_to(root / "docs")) for page in (root / "docs").rglob("*.md")}
+    made = {entry.page for entry in docs_site.index_entries(root / "docs") if entry.page}
+    return {page for page in found if not page.startswith("assets/")} | made | set(docs_site.OUTSIDE)
 
 
 def navigation(root: Path = ROOT) -> list[str]:
@@ -47,14 +51,63 @@ def test_the_navigation_names_every_page_once() -> None:
     assert [page for page, times in named.items() if times > 1] == []
 
 
+INDEX = """# Metrics
+
+## Group
+
+- <a id="A"></a>[A](../../valor_gpu/a.py): first
+- <a id="x.A"></a>[A](../../valor_gpu/x/a.py): second
+
+## Judged
+
+- <a id="B"></a>[B](../judged.md): third
+"""
+
+
+def test_entries_of_the_index_and_their_pages(tmp_path: Path) -> None:
+    (tmp_path / "metrics").mkdir()
+    (tmp_path / "metrics/README.md").write_text(INDEX)
+    assert docs_site.index_entries(tmp_path) == [
+        ("Group", "A", "A", "metrics/A.md"),
+        ("Group", "x.A", "A", "metrics/x.A.md"),
+        ("Judged", "B", "B", None),
+    ]
+    assert docs_site.metric_pages(tmp_path) == [
+        "metrics/README.md",
+        {"Group": [{"A": "metrics/A.md"}, {"A": "metrics/x.A.md"}]},
+    ]
+
+
+def test_the_index_of_the_site_leads_to_pages() -> None:
+    shown = docs_site.with_links_of_the_site(
+        (DOCS / docs_site.INDEX).read_text(), "docs/metrics/README.md", docs_site.INDEX
+    )
+    links = re.findall(r'<a id="([\w.]+)"></a>\[\w+\]\(([^)]+)\)', shown)
+    made = docs_site.pages_by_anchor()
+    assert {anchor: link for anchor, link in links if anchor in made} == {anchor: f"{anchor}.md" for anchor in made}
+    assert {link for anchor, link in links if anchor not in made} == {"../judged.md"}
+    assert "valor_gpu/" not in shown
+
+
+def test_a_page_that_was_not_made_ends_the_build(tmp_path: Path) -> None:
+    with pytest.raises(
+        FileNotFoundError, match=r"metrics/\w+\.md must be there but is not, and \d+ others: run make docs"
+    ):
+        docs_site.made_pages(tmp_path)
+    for page in docs_site.pages_by_anchor().values():
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        (tmp_path / page).write_text("")
+    assert len(docs_site.made_pages(tmp_path)) > 90
+
+
 def test_a_page_that_nothing_names_is_found(tmp_path: Path) -> None:
     for name in ("metrics", "design"):
         (tmp_path / "docs" / name).mkdir(parents=True)
-    (tmp_path / "docs/metrics/README.md").write_text("# Metrics\n\n## Group\n\n- [A](A.md): first\n")
+    (tmp_path / "docs/metrics/README.md").write_text(INDEX)
     (tmp_path / "docs/design/001-x.md").write_text("# Why `x`\n")
     (tmp_path / "docs/stray.md").write_text("# Stray\n")
     (tmp_path / "mkdocs.yml").write_text("nav: [{Metrics: metrics/}, {Design: design/}]\n")
-    assert navigation(tmp_path) == ["metrics/README.md", "metrics/A.md", "design/001-x.md"]
+    assert navigation(tmp_path) == ["metrics/README.md", "metrics/A.md", "metrics/x.A.md", "design/001-x.md"]
     assert docs_site.folder_pages(tmp_path / "docs", "design") == [{"Why x": "design/001-x.md"}]
     assert "stray.md" in pages(tmp_path) - set(navigation(tmp_path))
 
@@ -63,7 +116,10 @@ def test_a_page_that_nothing_names_is_found(tmp_path: Path) -> None:
     ("page", "own", "text", "wanted"),
     [
         ("docs/metrics/A.md", "metrics/A.md", "[a](../cli.md#x)", "[a](../cli.md#x)"),
-        ("CHANGELOG.md", "CHANGELOG.md", "[a](docs/metrics/AP.md)", "[a](metrics/AP.md)"),
+        ("CHANGELOG.md", "CHANGELOG.md", "[a](docs/metrics/README.md#AP)", "[a](metrics/AP.md)"),
+        ("docs/guides/x.md", "guides/x.md", "[a](../metrics/README.md#text)", "[a](../metrics/text.md)"),
+        ("docs/x.md", "x.md", "[a](metrics/README.md#Bias)", "[a](metrics/README.md#Bias)"),
+        ("docs/x.md", "x.md", "[a](metrics/README.md)", "[a](metrics/README.md)"),
         ("docs/valor.md", "valor.md", "[a](../README.md)", "[a](source/README.md)"),
         ("docs/valor.md", "valor.md", "[a](../CHANGELOG.md)", "[a](CHANGELOG.md)"),
         ("docs/valor.md", "valor.md", "[results](../benchmarks/results)", "results"),
@@ -73,32 +129,6 @@ def test_a_page_that_nothing_names_is_found(tmp_path: Path) -> None:
 )
 def test_links_of_the_checkout_lead_to_their_places_in_the_site(page: str, own: str, text: str, wanted: str) -> None:
     assert docs_site.with_links_of_the_site(text, page, own) == wanted
-
-
-def anchors(text: str) -> set[str]:
-    """Those of the headings of a page, as GitHub and the site make them."""
-    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
-    return {"#" + re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
-
-
-def lost_anchors(root: Path) -> list[str]:
-    """Links to headings that their pages lack, of all pages of the site."""
-    texts = {f"docs/{page}": (root / "docs" / page) for page in pages(root) - set(docs_site.OUTSIDE)}
-    texts.update({name: root / name for name in docs_site.OUTSIDE if (root / name).exists()})
-    known = {page: anchors(path.read_text()) for page, path in texts.items()}
-    return [
-        f"{page}: {link}"
-        for page, path in sorted(texts.items())
-        for link, target, anchor in docs_site.linked(path.read_text(), page)
-        if anchor and str(target) in known and anchor not in known[str(target)]
-    ]
-
-
-def test_links_lead_to_headings(tmp_path: Path) -> None:
-    assert lost_anchors(ROOT) == []
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs/a.md").write_text("# A `b-c` (d)\n\n[here](a.md#a-b-c-d) [not](a.md#a-b)\n")
-    assert lost_anchors(tmp_path) == ["docs/a.md: [not](a.md#a-b)"]
 
 
 def test_the_tools_are_pinned() -> None:
@@ -158,6 +188,60 @@ def test_every_public_module_has_a_page() -> None:
     modules = {each.__name__ for each in public if inspect.ismodule(each)}
     assert len(modules) > 8 and modules - by_class <= described
     assert [name for name in described if importlib.util.find_spec(name) is None] == []
+
+
+class Found:
+    """An object of griffe, which is not installed here."""
+
+    def __init__(self, docstring: Any, alias_of: Found | None = None) -> None:
+        self.docstring, self.final_target, self.is_alias = docstring, alias_of, alias_of is not None
+
+
+def test_pages_of_modules_get_the_docstrings_of_run_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: io.StringIO
+) -> None:
+    griffe = types.ModuleType("griffe")
+    vars(griffe).update(Extension=object, AliasResolutionError=RuntimeError)
+    vars(griffe)["Docstring"] = lambda text, parent: types.SimpleNamespace(value=text, parent=parent)
+    monkeypatch.setitem(sys.modules, "griffe", griffe)
+    monkeypatch.delitem(sys.modules, "tools.docs_extension", raising=False)
+    extension = importlib.import_module("tools.docs_extension")
+    monkeypatch.delitem(sys.modules, "tools.docs_extension")
+    texts = {"package.a": "Sums.\n\nArgs:\n    x: ``int``.", "package.b.c": "New.", "package.gone": "Lost."}
+    monkeypatch.setattr(extension, "MODULES", tmp_path / "modules.json")
+    extension.MODULES.write_text(json.dumps({"names": {"package.m": ["a", "b"]}, "docstrings": texts}))
+    module = types.SimpleNamespace()
+    target, other = Found(types.SimpleNamespace(value="Sums.\n\nExample:\n    >>> 1")), Found(None)
+    plain = extension.Plain()
+    plain.on_package(pkg={"a": Found(None, alias_of=target), "b.c": other, "m": module})
+    assert module.exports == ["a", "b"]
+    assert target.docstring.value == texts["package.a"] and other.docstring.value == "New."
+    shown = (
+        "WARNING mkdocs.plugins.docstrings: package.gone has a docstring at run time but is not found in the sources"
+    )
+    assert log.getvalue().startswith(shown) and log.getvalue().count("\n") == 1
+    target.docstring.value += "\n\nExample:\n    >>> 1"
+    plain.on_object(obj=target)
+    assert target.docstring.value == "Sums.\n\nArgs:\n    x: `int`.\n\nExamples:\n    >>> 1"
+
+
+def test_a_name_that_the_page_of_its_module_lacks_is_found() -> None:
+    names = {"p.m": ["a", "b"], "p.n": ["c"], "p.o": ["d"]}
+    page = "# M\n\n::: p.m\n    options: {}\n\n::: p.n\n"
+    assert docs_site.unseen('<h2 id="p.m.a">', page, names) == [
+        "p.m.b",
+        "p.n.c",
+    ]
+
+
+def test_docstrings_of_pages_of_modules_are_found() -> None:
+    found = api_docstrings.found(DOCS / "api")
+    assert found["valor_gpu.text.WordErrorRate"] == inspect.getdoc(valor_gpu.text.WordErrorRate)
+    assert found["valor_gpu.stats.Interval"] and found["valor_gpu.functional.multiclass_accuracy"]
+    without = {
+        name for name in api_docstrings.modules(DOCS / "api") if not any(path.startswith(name) for path in found)
+    }
+    assert len(found) > 500 and without == set()
 
 
 def commands(page: Path) -> list[str]:

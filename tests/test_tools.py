@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools import check_ceilings, install_oracle, make_docs
+from tools import check_ceilings, docstrings, install_oracle
 
 PYTHON = '''
 def short(): return 1
@@ -95,7 +95,7 @@ def test_docstrings_become_markdown() -> None:
         >>> 1 + 1
         2
     """
-    assert make_docs.markdown(doc) == (
+    assert docstrings.markdown(doc) == (
         "Sum of `State` and `x`.\n\n**Args**\n\n- `x`: first,\n  and more.\n- `y`: second.\n\n"
         "**Example**\n\n```python\n>>> 1 + 1\n2\n```"
     )

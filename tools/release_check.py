@@ -6,11 +6,9 @@ tools/old_glibc.py). Both lie in dist/ afterwards. Nothing is uploaded.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -20,9 +18,10 @@ from email.message import Message
 from email.parser import HeaderParser
 from pathlib import Path
 
+from tools import wheel_smoke
+from tools.commands import ROOT, CheckError, run
 from tools.native_toolchain import find_nvcc
 
-ROOT = Path(__file__).resolve().parents[1]
 GLIBC, PLATFORM = "2.28", "manylinux_2_28_x86_64"
 LIMITS = {"archive": 15_000_000, "wheel": 5_000_000, "wheel with CUDA": 60_000_000}
 """Bytes: more is data or a build that slipped in."""
@@ -31,30 +30,6 @@ NOTICES = ("examples/data", "tests/data")
 FORBIDDEN = re.compile(r"\.so$|__pycache__|(^|/)(\.venv|demo_out|bench_data|dist|build)/")
 
 _LOAD = "import ctypes, os, sys\nfor path in sys.argv[1:]: ctypes.CDLL(path, mode=os.RTLD_NOW)"
-_USE = """
-import torch
-from valor_gpu import native
-from valor_gpu.classification import Accuracy
-assert native.reason("valor_cpu") == "libvalor_cpu.so loaded", native.reason("valor_cpu")
-metric = Accuracy(num_classes=3)
-metric.update(torch.eye(3), torch.arange(3))
-assert metric.compute() == 1
-"""
-
-
-class CheckError(Exception):
-    """What does not hold, in one line or with the output of the tool that says so."""
-
-
-def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
-    """Standard output of a command, which must succeed."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", **variables}
-    done = subprocess.run(
-        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise CheckError(f"{' '.join(map(str, command))} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout
 
 
 def tracked() -> list[str]:
@@ -155,22 +130,6 @@ def check_licences(names: Sequence[str]) -> None:
             raise CheckError(f"{name} has no LICENSE beside it")
 
 
-def check_installed(wheel: Path, folder: Path) -> None:
-    """The wheel works in an environment of its own, which sees this one's torch and no checkout."""
-    run(sys.executable, "-m", "venv", folder / "venv")
-    python = folder / "venv/bin/python"
-    run(python, "-m", "pip", "--disable-pip-version-check", "-q", "install", "--no-deps", wheel)
-    site = run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
-    torch = importlib.util.find_spec("torch")
-    if torch is None or torch.origin is None:
-        raise CheckError("torch must be found by the Python that runs this")
-    (Path(site) / "packages_of_the_checkout.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
-    run(python, "-c", _USE, cwd=folder, PYTHONPATH="")
-    data = ROOT / "examples/data"
-    files = (data / "instances_val2014_100.json", data / "instances_val2014_fakebbox100_results.json")
-    run(folder / "venv/bin/valor-gpu", "detect", "--gt", files[0], "--dt", files[1], cwd=folder, PYTHONPATH="")
-
-
 def main() -> int:
     """Make both files, check them and say so; 1 if something does not hold."""
     names = tracked()
@@ -193,7 +152,10 @@ def main() -> int:
             )
             step("metadata as PyPI wants it", lambda: check_metadata(archive, wheel))
             step("sizes", lambda: check_sizes(archive, wheel))
-            step("the wheel in an environment of its own", lambda: check_installed(wheel, folder))
+            step(
+                "the wheel in empty environments",
+                lambda: wheel_smoke.check(wheel, folder / "smoke", show=lambda _: None),
+            )
         except CheckError as error:
             print(f"release-check: {error}", file=sys.stderr)
             return 1

@@ -1,44 +1,62 @@
-"""Docstrings whose ``Args`` are completed from the classes that a class is derived from.
+"""Docstrings completed from base classes, so that each argument and error is described once.
 
-An argument is described once: in the docstring of the base class that all its users share. A derived class describes
-only what is new or different there. ``__doc__``, ``help()``, ``inspect`` and the site show every argument.
+A base class describes the arguments that its subclasses share; a subclass describes only those that are new or differ.
+``__doc__``, ``help()``, ``inspect`` and the site show all of them.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple, TypeVar
 
 _C = TypeVar("_C", bound=type)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_HEADING = re.compile(r"(Args|Attributes|Returns|Yields|Raises|Example|Examples):")
-_ENTRY = re.compile(r" {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*): ")
-_UNPACK = re.compile(r"(?:\w+\.)*Unpack\[(\w+)\]")
-_KEYWORDS = "    kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`."
-"""Entry of ``**kwargs`` where no class describes it."""
+_HEADING = re.compile(r"(Args|Attributes|Returns|Yields|Raises|Example|Examples):$", re.MULTILINE)
+_ENTRY = re.compile(r" {4}(\*{0,2}\w+(?:, \*{0,2}\w+)*)(?: \(.*?\))?:(?: |$)", re.MULTILINE)
+_UNPACK = re.compile(r"(?:\w+\.)*Unpack\[(?:\w+\.)*(\w+)\]")
+_OTHER_STYLE = re.compile(r"^ *(?:Parameters\n *---|:param )", re.MULTILINE)
+
+
+class _Entry(NamedTuple):
+    """Text that describes arguments; that before the first of them has no names."""
+
+    names: tuple[str, ...]
+    text: str
+
+    def without(self, names: Collection[str]) -> _Entry:
+        """Returns the entry without those of several names that have entries of their own."""
+        if not any(name in names for name in self.names):
+            return self
+        kept = tuple(name for name in self.names if name not in names)
+        return _Entry(kept, f"    {', '.join(kept)}:{self.text.partition(':')[2]}")
 
 
 class _Section(NamedTuple):
-    """Lines of a docstring from a heading on; what comes first has no heading."""
+    """Text of a docstring from a heading on; paragraphs outside all sections have no heading."""
 
     heading: str
-    lines: list[str]
+    text: str
 
 
 def documented(cls: _C) -> _C:
-    """Returns the class, whose ``__doc__`` lists every argument of its constructor.
+    """Returns the class, whose docstrings take the entries that they lack from those of its base classes.
 
-    An argument without an entry under ``Args`` has that of the nearest base class. Metrics need no decorator for this.
+    An argument of the constructor that is not described under ``Args`` has the entry of the nearest base class that
+    describes it; a class without ``Raises`` has the section of the nearest base class with one. Arguments of a public
+    method with a docstring have the entries of the methods of that name. Metrics need no decorator for this.
 
     Example:
         >>> class Base:
         ...     '''Counts.
         ...
         ...     Args:
-        ...         scale: of the numbers.
+        ...         scale: factor of the numbers.
         ...     '''
         >>> @documented
         ... class Mean(Base):
@@ -48,16 +66,22 @@ def documented(cls: _C) -> _C:
         Computes a mean.
         <BLANKLINE>
         Args:
-            scale: of the numbers.
+            scale: factor of the numbers.
     """
-    if written := vars(cls).get("__doc__"):  # None under python -OO
-        own: Any = cls if "__signature__" in vars(cls) else cls.__init__  # type: ignore[misc]
-        cls.__doc__ = _completed(written, _names(own), (vars(base).get("__doc__") or "" for base in cls.__mro__[1:]))
+    members, bases = vars(cls), cls.__mro__[1:]
+    if written := members.get("__doc__"):  # None under python -OO
+        fields = "Attributes" if "__dataclass_fields__" in members else "Args"
+        cls.__doc__ = _completed(written, _names(cls), [base.__doc__ for base in bases], fields, raises=True)
+    for name, method in members.items():
+        if isinstance(method, FunctionType) and method.__doc__ and name[0] != "_" and method.__name__ == name:
+            docs = [vars(base)[name].__doc__ for base in bases if name in vars(base)]
+            if any(doc and "Args:\n" in doc for doc in docs):
+                method.__doc__ = _completed(method.__doc__, _names(method), docs)
     return cls
 
 
 def arguments_of(*sources: Any) -> Callable[[_F], _F]:
-    """Returns a decorator that completes the ``Args`` of a function from the docstrings of others.
+    """Returns a decorator that completes the ``Args`` of a function, or of a class, from the docstrings of others.
 
     Args:
         sources: classes or functions; the first that describes an argument gives its entry.
@@ -81,7 +105,7 @@ def arguments_of(*sources: Any) -> Callable[[_F], _F]:
 
     def complete(function: _F) -> _F:
         if function.__doc__:
-            docs = (inspect.getdoc(source) or "" for source in sources)
+            docs = [source.__doc__ for source in sources]
             function.__doc__ = _completed(function.__doc__, _names(function), docs)
         return function
 
@@ -89,64 +113,111 @@ def arguments_of(*sources: Any) -> Callable[[_F], _F]:
 
 
 def _names(function: Any) -> list[str]:
-    """Returns the parameters of a function but ``self``; those of an unpacked TypedDict stand before ``kwargs``."""
+    """Returns the parameters of a function, or of the constructor of a class, but ``self``.
+
+    The keys of an unpacked TypedDict stand before ``kwargs``.
+    """
     names: list[str] = []
-    for each in inspect.signature(function).parameters.values():
-        if each.kind is each.VAR_KEYWORD and (options := _UNPACK.fullmatch(str(each.annotation))):
+    for name, annotation in _parameters(function):
+        if options := _UNPACK.fullmatch(annotation):
             names += _option_names(options[1])
-        names.append(each.name)
+        names.append(name)
     return [name for name in names if name != "self"]
 
 
-def _option_names(name: str) -> list[str]:
+def _parameters(function: Any) -> list[tuple[str, str]]:
+    """Returns name and annotation of each parameter; annotations only where they are text, not to evaluate them."""
+    if isinstance(function, type) and "__signature__" not in vars(function):
+        function = inspect.getattr_static(function, "__init__")
+    if signature := getattr(function, "__signature__", None):
+        return [(each.name, str(each.annotation)) for each in signature.parameters.values()]
+    function = inspect.unwrap(function)
+    if (code := getattr(function, "__code__", None)) is None:  # of C, such as object.__init__
+        return []
+    texts = function.__annotations__ if code.co_flags & annotations.compiler_flag else {}
+    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]  # inspect.signature takes 70 us
+    return [(name, texts.get(name, "")) for name in names]
+
+
+@functools.cache
+def _option_names(name: str) -> tuple[str, ...]:
     """Returns the keys of a TypedDict of :mod:`valor_gpu.options`, without those of every metric."""
     from valor_gpu import options
 
-    common = options.MetricOptions.__annotations__
-    return [key for key in getattr(options, name).__annotations__ if key not in common]
+    keys = getattr(getattr(options, name, None), "__annotations__", ())
+    return tuple(key for key in keys if key not in options.MetricOptions.__annotations__)
 
 
-def _completed(doc: str, names: Iterable[str], others: Iterable[str]) -> str:
-    """Returns a docstring without indentation, whose ``Args`` describe each name that any of the docstrings does."""
-    parts = list(_sections(doc))
-    found = next((part for part in parts if part.heading == "Args"), None)
-    own = _entries(found)
-    bases = [_entries(next((part for part in _sections(other) if part.heading == "Args"), None)) for other in others]
-    given = {name for names_of in own for name in names_of}
-    entries: dict[tuple[str, ...], list[str]] = {}
+def _completed(
+    doc: str, names: Iterable[str], others: Iterable[str | None], fields: str = "Args", raises: bool = False
+) -> str:
+    """Returns a docstring without indentation, which describes each name that any of the docstrings does.
+
+    Docstrings in the style of NumPy or Sphinx, as subclasses of users may have, stay as they are.
+
+    Args:
+        doc: the docstring as written.
+        names: the arguments, in the order of their entries.
+        others: docstrings of base classes, the nearest first.
+        fields: heading under which the docstring may describe its arguments instead: ``Attributes`` of a dataclass.
+        raises: take the section ``Raises`` of the first docstring that has it, if this one has none.
+    """
+    if _OTHER_STYLE.search(doc):
+        return doc
+    parts, bases = list(_sections(doc)), [other for other in others if other]
+    own = next((part for part in parts if part.heading in ("Args", fields)), _Section("Args", ""))
+    entries = _chosen(names, _entries(own), [_described(base) for base in bases])
+    if entries:
+        place = parts.index(own) if own in parts else 1
+        text = "\n".join((f"{own.heading}:", *(entry.text for entry in entries)))
+        parts[place : place + (own in parts)] = [_Section(own.heading, text)]
+    if raises and not any(part.heading == "Raises" for part in parts):
+        place = max(at for at, part in enumerate(parts) if not at or part.heading in ("Args", fields, "Returns")) + 1
+        inherited = (part for base in bases for part in _sections(base) if part.heading == "Raises")
+        parts[place:place] = itertools.islice(inherited, 1)
+    return "\n\n".join(part.text for part in parts if part.text)
+
+
+def _chosen(names: Iterable[str], own: Sequence[_Entry], bases: Sequence[dict[str, _Entry]]) -> list[_Entry]:
+    """Returns an entry for each name, that of ``own`` before those of ``bases``, and what else ``own`` has."""
+    written = {name: entry for entry in own for name in entry.names}
+    chosen = {entry: None for entry in own if not entry.names}
     for name in names:
-        chosen = own if name in given else next((each for each in bases if any(name in key for key in each)), {})
-        entries.update({key: lines for key, lines in chosen.items() if name in key})
-        if name == "kwargs" and not any(name in key for key in entries):
-            entries["kwargs",] = [_KEYWORDS]
-    entries.update({key: lines for key, lines in own.items() if key not in entries})
-    if not entries:
-        return inspect.cleandoc(doc)
-    lines = ["Args:", *(line for each in entries.values() for line in each), ""]
-    place = parts.index(found) if found else 1
-    kept = [part.lines for part in parts if part is not found]
-    return "\n".join(line for part in (*kept[:place], lines, *kept[place:]) for line in part).strip()
+        if name in written:
+            chosen[written[name]] = None
+        elif (base := next((base for base in bases if name in base), None)) is not None:
+            chosen[base[name].without(written)] = None
+    return list(chosen | dict.fromkeys(own))
 
 
-def _sections(doc: str) -> Iterator[_Section]:
-    """Yields the sections of a Google docstring; each but the last ends in an empty line."""
-    part = _Section("", [])
-    for line in inspect.cleandoc(doc).splitlines():
-        if heading := _HEADING.fullmatch(line):
-            yield part
-            part = _Section(heading[1], [])
-        part.lines.append(line)
-    part.lines.append("")
-    yield part
+@functools.lru_cache(maxsize=256)
+def _sections(doc: str) -> tuple[_Section, ...]:
+    """Returns the sections of a Google docstring; the first is what stands before all headings."""
+    parts = [_Section("", "")]
+    for block in re.split(r"\n(?=\S)", inspect.cleandoc(doc)):
+        heading = _HEADING.match(block)
+        if heading or parts[-1].heading:
+            parts.append(_Section(heading[1] if heading else "", block))
+        else:
+            parts[-1] = _Section("", f"{parts[-1].text}\n{block}")
+    return tuple(_Section(part.heading, part.text.strip()) for part in parts)
 
 
-def _entries(section: _Section | None) -> dict[tuple[str, ...], list[str]]:
-    """Returns the entries of ``Args`` by the names before their colon, with their lines."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    lines: list[str] = []
-    for line in section.lines[1:] if section else ():
-        if entry := _ENTRY.match(line):
-            lines = found[tuple(entry[1].replace("*", "").split(", "))] = []
-        if line.strip():
-            lines.append(line)
-    return found
+@functools.lru_cache(maxsize=256)
+def _described(doc: str) -> dict[str, _Entry]:
+    """Returns the entries of a docstring by the names of the arguments."""
+    return {name: entry for part in reversed(_sections(doc)) for entry in _entries(part) for name in entry.names}
+
+
+def _entries(section: _Section) -> tuple[_Entry, ...]:
+    """Returns the entries of ``Args`` or ``Attributes``; other sections have none."""
+    if section.heading not in ("Args", "Attributes"):
+        return ()
+    entries = [_Entry((), "")]
+    for block in re.split(r"\n(?= {4}\S)", section.text)[1:]:
+        if match := _ENTRY.match(block):
+            entries.append(_Entry(tuple(match[1].replace("*", "").split(", ")), block.rstrip()))
+        else:
+            entries[-1] = _Entry(entries[-1].names, f"{entries[-1].text}\n{block}".strip("\n"))
+    return tuple(entry for entry in entries if entry.text)

@@ -60,6 +60,8 @@ def local_compute(metric: Any, compute: Callable[..., Any], whole: Callable[...,
 
     @functools.wraps(compute)
     def local(*args: Any, **kwargs: Any) -> Any:
+        if metric._wrappers:
+            metric._check_compute()
         if (
             _compiling() or function_modes() or state["_is_synced"] or state["_computed"] is not None
             or not state["_update_count"] or metric._traced_updates is not None or metric.distributed_available_fn()

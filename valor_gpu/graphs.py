@@ -104,6 +104,8 @@ def guarded_update(metric: Any, update: Callable[..., Any]) -> Callable[..., Non
 
     def guarded(*args: Any, **kwargs: Any) -> None:
         metric._check_not_synced("update")
+        if metric._wrappers:
+            metric._check_picked(args, kwargs)
         saved = {name: getattr(metric, name) for name in (*metric._merge, "_update_count", "_computed")}
         rows = {name: len(saved[name]) for name, merge in metric._merge.items() if merge == "cat"}
         metric.__dict__.pop("_undo", None)

@@ -7,7 +7,7 @@ import ctypes
 import gc
 import itertools
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -64,7 +64,18 @@ class MemoryPlan:
 
 
 class Measured:
-    """Part of every metric that tells what memory it takes."""
+    """Part of every metric that tells what memory it takes, and moves rows out of that of a GPU."""
+
+    _merge: Mapping[str, str]
+
+    def _move_list_states_to_cpu(self) -> None:
+        """Moves the rows that came last; those before them are there already."""
+        for name, merge in self._merge.items():
+            tensors = getattr(self, name) if merge == "cat" else []
+            for index in range(len(tensors) - 1, -1, -1):
+                if tensors[index].device.type == "cpu":
+                    break
+                tensors[index] = tensors[index].cpu()
 
     def memory_plan(self, *batch: Any, updates: int = 1, ranks: int = 1, **keywords: Any) -> MemoryPlan:
         """What a state and an update will take, found by two updates of an empty copy with ``batch``.

@@ -27,6 +27,7 @@ from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
 from valor_gpu.saved_metric import Saved
 from valor_gpu.state import Spec, State, merge_tensors, plain
+from valor_gpu.wrapped import Wrappable, drawable
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -38,7 +39,7 @@ _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
 _UPDATES = "update_count"  # key under which a persistent state keeps its count of updates
 
 
-class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
+class Metric(Wrappable, Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics.Metric, Generic[S]):
     """Base class of all metrics: a ``torchmetrics.Metric`` whose state is one :class:`~valor_gpu.state.State`.
 
     A subclass gives the empty state and the choices that ``update`` depends on; its ``update`` ends in one ``_add``;
@@ -50,13 +51,13 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     ranks update between two calls, pass ``compute_with_cache=False``. :meth:`memory_plan` says what a batch will take.
 
     Args:
-        empty: the state without data; its fields become the torchmetrics states of the same names.
+        empty: the state without data; its fields become torchmetrics states, named unlike any attribute of a metric.
         config: the choices that ``update`` depends on, as JSON values. States of another configuration or class (or
             ``update_family``, as of ``Precision`` and ``Recall``) are never merged, nor shared by MetricCollection.
         kwargs: keywords of ``torchmetrics.Metric``, such as ``dist_sync_on_step`` and ``compute_with_cache``.
 
     Raises:
-        InputError: ``empty`` holds data, or a field has the name of an attribute of a metric.
+        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> from dataclasses import dataclass
@@ -278,7 +279,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plots ``val`` (default: ``compute()``) as torchmetrics does; :meth:`result` has the metric's own plot."""
         require_matplotlib("Metric.plot")
-        return self._plot(val, ax)
+        return self._plot(drawable(self.compute() if val is None else val, type(self).__name__), ax)
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, id(self)))
@@ -334,15 +335,6 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
         self._merged = None
         return super()._apply(keep_dtype, exclude_state)  # type: ignore[return-value]
 
-    def _move_list_states_to_cpu(self) -> None:
-        """Moves the rows that came last; those before them are there already."""
-        for name, merge in self._merge.items():
-            tensors = getattr(self, name) if merge == "cat" else []
-            for index in range(len(tensors) - 1, -1, -1):
-                if tensors[index].device.type == "cpu":
-                    break
-                tensors[index] = tensors[index].cpu()
-
     def state_dict(  # type: ignore[override]
         self, destination: Any = None, prefix: str = "", keep_vars: bool = False
     ) -> dict[str, Any]:
@@ -377,8 +369,7 @@ class Metric(Graphable, Planned, Measured, Served, Saved, Settable, torchmetrics
 
     def _tensors(self, schema: Sequence[Spec]) -> dict[str, Tensor]:
         """One tensor per state; without data, an empty one of its dtype and shape."""
-        device = self._storage()
-        return {spec.name: spec.whole(self.__dict__[spec.name], device) for spec in schema}
+        return {spec.name: spec.whole(self.__dict__[spec.name], self._storage()) for spec in schema}
 
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""

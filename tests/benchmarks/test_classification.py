@@ -13,6 +13,7 @@ import pytest
 from benchmarks import classification, interleave, machine, report, run, scores, worker
 from benchmarks.baselines import OURS, Tool
 from benchmarks.classification_baselines import TOOLS, counts_at, curve_margins
+from benchmarks.summary import summary
 from benchmarks.verify import RULES, Outcome, verdict
 
 SMALL = scores.CASES["1k"]
@@ -148,7 +149,7 @@ def test_report_has_a_section_of_classification(tmp_path: Path, monkeypatch: pyt
     assert tables[1].splitlines()[0] == "| 1,000 samples, 1,000 classes | valor_gpu | wrong | reference | slow |"
     assert tables[1].splitlines()[2] == f"{first} 50 s (500.0x), 500 MB (500.0x) |"
     assert tables[2].startswith("1,000 x 1,000; 20,000 x 1,000: medians of 5 runs") and "scikit-learn" in tables[2]
-    assert report.summary(report.collected(tmp_path)).count("20,000 x 1,000") == 1
+    assert summary(report.collected(tmp_path)).count("20,000 x 1,000") == 1
 
 
 def test_command_line(

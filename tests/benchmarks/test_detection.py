@@ -15,6 +15,7 @@ import torch
 
 from benchmarks import detection, gpu_table, interleave, machine, report, run, worker
 from benchmarks.baselines import OURS, TOOLS, Clock, Tool
+from benchmarks.summary import summary
 from benchmarks.verify import REFERENCE, RULES, STATS, Outcome, digest, verdict
 from testing import datasets, formats, registry
 from testing.parity import differences
@@ -322,7 +323,7 @@ def test_page_and_readme_are_those_of_the_stored_results() -> None:
     assert (ROOT / "docs/benchmarks.md").read_text() == report.page(results, gpu), "run make report"
     readme = (ROOT / "README.md").read_text()
     assert report.filled(readme, results, gpu) == readme, "run make report"
-    assert report.summary(results).startswith("| | valor_gpu |")
+    assert summary(results).startswith("| | valor_gpu |")
 
 
 def test_report_shows_the_newest_full_run(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 from benchmarks import mask_baselines, mask_cases, masks, report
 from benchmarks.baselines import Clock
 from benchmarks.mask_baselines import SUM, TOOLS
+from benchmarks.summary import summary
 from benchmarks.verify import RULES, verdict
 from testing import keypoint_datasets, mask_datasets
 from valor_gpu.ops import _runs_cpu
@@ -80,7 +81,7 @@ def test_the_page_shows_every_engine_and_the_floor_is_no_peer() -> None:
         "slow_repeats": 1, "threads": 2, "commit": "", "date": "",
     }  # fmt: skip
     assert f"| {SUM} | 1 s (0.5x) |" in report.masks_text([result])
-    assert "| **2 s** | pycocotools 4.0x | pycocotools 4.0x |" in report.summary({"masks": [result]})
+    assert "| **2 s** | pycocotools 4.0x | pycocotools 4.0x |" in summary({"masks": [result]})
 
 
 @pytest.mark.slow

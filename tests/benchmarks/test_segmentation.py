@@ -16,6 +16,7 @@ from benchmarks import report, segmentation, segmentation_baselines, segmentatio
 from benchmarks.baselines import Clock
 from benchmarks.segmentation_cases import CASES, cached
 from benchmarks.segmentation_objects import TOOLS
+from benchmarks.summary import summary
 from benchmarks.verify import RULES, verdict
 from testing import segmentation_datasets as made
 
@@ -94,7 +95,7 @@ def test_the_page_has_a_table_for_each_work() -> None:
     text = report.segmentation_text([result])
     assert "| IoU of label maps | 20 x 1024 x 2048, 19 classes |" in text and "| hotcoco | 6 s (3.0x) |" in text
     assert "folders of PNG files" in text and "logits |" not in text
-    assert "| **2 s** | hotcoco 3.0x | scikit-learn 40x |" in report.summary({"segmentation": [result]})
+    assert "| **2 s** | hotcoco 3.0x | scikit-learn 40x |" in summary({"segmentation": [result]})
 
 
 @pytest.mark.slow

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import machine, report, run, shell
+from benchmarks import machine, run, shell
 from benchmarks.baselines import OURS
+from benchmarks.summary import summary
 from benchmarks.verify import REFERENCE
 from testing.datasets import CASES
 from testing.formats import Files, cached
@@ -70,7 +71,7 @@ def test_the_report_shows_both_figures() -> None:
     assert "| `valor-gpu detect` | **0.200 s**; 0.100 s |" in text
     assert "| ultrafast-pycocotools | 0.500 s (2.5x); 0.400 s |" in text
     assert "| hotcoco | missing |" in text and "the same twelve numbers" in text
-    line = report.summary({"shell": [result]}).splitlines()[-1]
+    line = summary({"shell": [result]}).splitlines()[-1]
     assert line.startswith(
         "| COCO AP from the shell, imports included, 5,000 images | **0.200 s**, 0.100 s without | ultrafast"
     )

@@ -27,25 +27,6 @@ class Accuracy(RatioMetric):
 
     Source: scikit-learn, ``accuracy_score`` (``micro``), ``top_k_accuracy_score`` and, by class, ``recall_score``.
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-
     Example:
         >>> import torch
         >>> metric = Accuracy(num_classes=3, top_k=2)
@@ -67,24 +48,8 @@ class HammingDistance(RatioMetric):
     Source: Hamming, Bell System Technical Journal 29 (2), 1950.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
         zero_division: value of a class whose denominator is 0: 0, 1 (default, as in torchmetrics) or NaN,
             which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> import torch
@@ -108,22 +73,6 @@ class BalancedAccuracy(RatioMetric):
     In the binary task it is the mean of recall and specificity; multilabel: the mean of these over the labels. A class,
     or one side of a label, without samples is left out, as in scikit-learn.
     Source: Brodersen et al., ICPR 2010; ``sklearn.metrics.balanced_accuracy_score``.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> import torch

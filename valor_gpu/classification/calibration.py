@@ -92,10 +92,6 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
             split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
         separate_ones: give confidences of exactly 1 a bin of their own, as torchmetrics does, for equal numbers.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range.
 
     Example:
         >>> metric = CalibrationError(n_bins=2)

@@ -42,19 +42,8 @@ class ConfusionMatrix(PairMetric):
     ConfusionMatrixWithExamples of valor-lite.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
         normalize: divide by the sum of the row (``true``), of the column (``pred``) or of everything (``all``);
             ``none`` or None keeps counts.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
-            1]; ``none`` and ``sigmoid`` do not guess.
-        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> import torch
@@ -147,19 +136,6 @@ class MatthewsCorrCoef(PairMetric):
 
     Source: Gorodkin, Computational Biology and Chemistry 28, 2004.
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
-            1]; ``none`` and ``sigmoid`` do not guess.
-        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-
     Example:
         >>> import torch
         >>> metric = MatthewsCorrCoef()
@@ -208,18 +184,8 @@ class CohenKappa(PairMetric):
     Source: Cohen, Educational and Psychological Measurement 20, 1960; with weights: Psychological Bulletin 70, 1968.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
         weights: how far apart classes i and j are: ``none`` or None all alike, ``linear`` their distance, ``quadratic``
             its square.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
-            1]; ``none`` and ``sigmoid`` do not guess.
-        max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> import torch

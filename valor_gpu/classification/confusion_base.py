@@ -59,17 +59,7 @@ class PairMetric(TaskMetric[PairCounts]):
     """Base of the metrics of a confusion matrix; those of equal configuration share one ``update`` in a collection.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
-            1]; ``none`` and ``sigmoid`` do not guess.
         max_examples: how many samples of each cell are kept, 24 bytes each; 0 keeps none.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
     """
 
     update_family: ClassVar[str | None] = "class pairs"

@@ -55,25 +55,8 @@ class CurveMetric(ScoreMetric):
     """Base of ROC and precision-recall curves.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
-            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
-            from 0 to 1), or ascending numbers, keep a histogram of constant size.
         average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
             curve of the classes that have one.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
     """
 
     plot_lower_bound = 0.0
@@ -254,27 +237,6 @@ class ROC(CurveMetric):
 
     Source: Fawcett, An introduction to ROC analysis (2006).
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
-            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
-            from 0 to 1), or ascending numbers, keep a histogram of constant size.
-        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
-            curve of the classes that have one.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = ROC()
         >>> metric.update(torch.tensor([0.25, 0.5, 0.5, 0.75]), torch.tensor([0, 0, 1, 1]))
@@ -312,27 +274,6 @@ class PrecisionRecallCurve(CurveMetric):
     of all classes in order, so that none belongs to a point.
 
     Source: scikit-learn, ``precision_recall_curve``.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: None gives a point for every distinct score and keeps every score: at most 4 C + 4 bytes per sample
-            (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced
-            from 0 to 1), or ascending numbers, keep a histogram of constant size.
-        average: ``none`` or None gives one curve per class, ``micro`` one curve of all elements, ``macro`` the mean
-            curve of the classes that have one.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact curves of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = PrecisionRecallCurve()

@@ -30,25 +30,8 @@ class EER(ROC):
     Source: torchmetrics, ``EER``; Jain, Flynn and Ross, Handbook of Biometrics (2008), section 1.4.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
-            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
-            1), or ascending numbers, keep a histogram of constant size.
         average: ``none`` or None gives one number per class, ``micro`` that of all elements, ``macro`` that of the mean
             curve of the classes that have one.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = EER()
@@ -89,8 +72,11 @@ class EER(ROC):
         """Draws the value, or the values ``val``, as torchmetrics does; returns figure and axes.
 
         Args:
-            val: what ``compute`` or ``forward`` gave, or a list of it; None computes it.
-            ax: matplotlib axes.
+            val: a value of ``compute`` or ``forward``, or a list of them; None computes it.
+            ax: matplotlib axes, or None for new ones.
+
+        Raises:
+            MissingExtraError: matplotlib is not installed.
         """
         return self._plot(val, ax)
 

@@ -94,10 +94,6 @@ class ExactMatch(TaskMetric[MatchCounts]):
             ``none`` and ``sigmoid`` do not guess.
         multidim_average: ``global``: one value; ``samplewise``: one for each sample of ``[N, ...]``: multiclass 0 or 1,
             multilabel the fraction of its positions. The state then keeps 16 bytes per sample.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = ExactMatch(num_classes=3)

@@ -62,10 +62,6 @@ class LabelRanking(TaskMetric[RankingSums]):
     Args:
         num_labels: L: scores and target ``[N, L, ...]``; further positions are further samples.
         ignore_index: elements with this target are left out, as if the sample had not these labels.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
     """
 
     update_family = "label rankings"
@@ -150,14 +146,6 @@ class MultilabelCoverageError(LabelRanking):
 
     Source: Tsoumakas, Katakis and Vlahavas, Mining multi-label data (2010); scikit-learn, ``coverage_error``.
 
-    Args:
-        num_labels: L: scores and target ``[N, L, ...]``; further positions are further samples.
-        ignore_index: elements with this target are left out, as if the sample had not these labels.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = MultilabelCoverageError(num_labels=3)
         >>> metric.update(torch.tensor([[0.75, 0.5, 1.0], [1.0, 0.2, 0.1]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
@@ -179,14 +167,6 @@ class MultilabelRankingAveragePrecision(LabelRanking):
     Source: Tsoumakas, Katakis and Vlahavas, Mining multi-label data (2010); scikit-learn,
     ``label_ranking_average_precision_score``.
 
-    Args:
-        num_labels: L: scores and target ``[N, L, ...]``; further positions are further samples.
-        ignore_index: elements with this target are left out, as if the sample had not these labels.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = MultilabelRankingAveragePrecision(num_labels=3)
         >>> metric.update(torch.tensor([[0.75, 0.5, 1.0], [1.0, 0.2, 0.1]]), torch.tensor([[1, 0, 0], [0, 0, 1]]))
@@ -207,14 +187,6 @@ class MultilabelRankingLoss(LabelRanking):
     left out and counted as ``all_ignored``.
 
     Source: Tsoumakas, Katakis and Vlahavas, Mining multi-label data (2010); scikit-learn, ``label_ranking_loss``.
-
-    Args:
-        num_labels: L: scores and target ``[N, L, ...]``; further positions are further samples.
-        ignore_index: elements with this target are left out, as if the sample had not these labels.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = MultilabelRankingLoss(num_labels=3)

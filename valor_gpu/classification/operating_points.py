@@ -34,10 +34,7 @@ class OperatingPoint(CurveMetric):
     """Base of the metrics that choose one threshold of a curve.
 
     Args:
-        num_classes: C, in the multiclass task.
-        num_labels: L, in the multilabel task. With neither, the task is binary.
         limit: what the other coordinate must reach.
-        kwargs: keyword arguments of :class:`~valor_gpu.classification.curves.CurveMetric`.
     """
 
     _value: ClassVar[str]  # the coordinate that is maximised
@@ -191,24 +188,7 @@ class PrecisionAtFixedRecall(_PrecisionRecallPoint):
     Source: scikit-learn, ``precision_recall_curve``; torchmetrics, ``PrecisionAtFixedRecall``.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         min_recall: the recall that must be reached, from 0 to 1.
-        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
-            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
-            1), or ascending numbers, keep a histogram of constant size.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = PrecisionAtFixedRecall(min_recall=0.75)
@@ -246,24 +226,7 @@ class RecallAtFixedPrecision(_PrecisionRecallPoint):
     Source: scikit-learn, ``precision_recall_curve``; torchmetrics, ``RecallAtFixedPrecision``.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         min_precision: the precision that must be reached, from 0 to 1.
-        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
-            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
-            1), or ascending numbers, keep a histogram of constant size.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = RecallAtFixedPrecision(min_precision=0.75)
@@ -301,24 +264,7 @@ class SensitivityAtSpecificity(_ROCPoint):
     Source: Fawcett, An introduction to ROC analysis (2006); torchmetrics, ``SensitivityAtSpecificity``.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         min_specificity: the specificity that must be reached, from 0 to 1.
-        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
-            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
-            1), or ascending numbers, keep a histogram of constant size.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = SensitivityAtSpecificity(min_specificity=0.75)
@@ -356,24 +302,7 @@ class SpecificityAtSensitivity(_ROCPoint):
     Source: Fawcett, An introduction to ROC analysis (2006); torchmetrics, ``SpecificityAtSensitivity``.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         min_sensitivity: the sensitivity that must be reached, from 0 to 1.
-        thresholds: None takes every distinct score and keeps every score: at most 4 C + 4 bytes per sample (5 in the
-            binary task, 5 L with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to
-            1), or ascending numbers, keep a histogram of constant size.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with thresholds: any of the
-            batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. Exact numbers of float64 scores need ``torch.float64``: with a
-            smaller dtype, scores that it changes are rejected with an error. With thresholds, scores and thresholds are
-            rounded to it.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = SpecificityAtSensitivity(min_sensitivity=0.75)

@@ -36,27 +36,8 @@ class RankingMetric(ScoreMetric):
     """Base of ROC AUC and average precision.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
             ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
-        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
-            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
-            numbers, keep a histogram of constant size: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
-            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
-            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
-            rounds them.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
     """
 
     higher_is_better = True
@@ -178,29 +159,8 @@ class ROCAUC(RankingMetric):
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
-            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
-        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
-            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
-            numbers, keep a histogram of constant size: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
-            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
         max_fpr: above 0, at most 1: the standardised area up to this false positive rate, 0.5 for scores without
             information (McClish, 1989); None is the whole area.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
-            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
-            rounds them.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ROCAUC()
@@ -268,31 +228,6 @@ class AUROC(ROCAUC):
 
     Source: Hanley and McNeil, The meaning and use of the area under a ROC curve (1982).
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
-            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
-        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
-            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
-            numbers, keep a histogram of constant size: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
-            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
-        max_fpr: above 0, at most 1: the standardised area up to this false positive rate, 0.5 for scores without
-            information (McClish, 1989); None is the whole area.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
-            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
-            rounds them.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
-
     Example:
         >>> metric = AUROC()
         >>> metric.update(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
@@ -309,29 +244,6 @@ class mROCAUC(ROCAUC):
     left, the mean itself is NaN, with a reason. In the binary task it is the area of the one class. Ties count half.
 
     Source: the metric of that name of valor-lite; curves of classes: Fawcett, An introduction to ROC analysis (2006).
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
-            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
-            numbers, keep a histogram of constant size: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
-            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
-        max_fpr: above 0, at most 1: the standardised area up to this false positive rate, 0.5 for scores without
-            information (McClish, 1989); None is the whole area.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
-            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
-            rounds them.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = mROCAUC(num_classes=3)
@@ -356,29 +268,6 @@ class AveragePrecision(RankingMetric):
     gives bounds on the exact number.
 
     Source: scikit-learn, ``average_precision_score``.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        average: ``macro`` is the mean over the classes whose number exists, ``weighted`` the mean by their positives,
-            ``micro`` takes every element as a sample of one class, ``none`` or None gives one number per class.
-        thresholds: None is exact and keeps every score: at most 4 C + 4 bytes per sample (5 in the binary task, 5 L
-            with labels; 8 more with weights). An int of at least 2 (thresholds evenly spaced from 0 to 1), or ascending
-            numbers, keep a histogram of constant size: scores between two thresholds are tied.
-        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
-            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
-            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
-        score_dtype: scores are kept and compared in it. An exact number of float64 scores needs ``torch.float64``
-            (twice the memory): with a smaller dtype, scores that it changes are rejected with an error. A histogram
-            rounds them.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = AveragePrecision()

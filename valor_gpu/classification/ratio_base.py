@@ -43,28 +43,17 @@ class RatioMetric(TaskMetric[ClassCounts]):
     ``activation="auto"`` decides otherwise for another batch.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
         average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
             true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
             The binary task has one class, 1.
         top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
             ``macro`` means of accuracy, precision, recall and negative predictive value then take the classes that are
             true.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0, 1 or NaN, which leaves it out of means. Default: as
-            in torchmetrics, 0 (Hamming distance: 1).
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside [0,
-            1]: another split of logits can give another number; ``none`` and ``sigmoid`` do not guess.
+        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
         multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample n, of its
             elements ``[n, ...]``. The state then keeps 32 C bytes per sample.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
+        keep_rows: keep the outcome of every row, for intervals of means over classes and of clusters of rows; see
+            docs/guides/intervals.md. A row takes the smallest integer dtype that holds it, or a byte per label.
     """
 
     update_family: ClassVar[str | None] = "class counts"

@@ -25,25 +25,6 @@ class Precision(RatioMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-
     Example:
         >>> metric = Precision()
         >>> metric.update(torch.tensor([0.9, 0.8, 0.2, 0.7]), torch.tensor([1, 0, 1, 1]))
@@ -61,25 +42,6 @@ class Recall(RatioMetric):
     """Computes recall, tp / (tp + fn): the fraction of the samples of a class that were predicted as it.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = Recall(num_classes=3, average="macro")
@@ -103,24 +65,7 @@ class FBetaScore(RatioMetric):
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
         beta: weight of recall against precision, above 0; 1 is the harmonic mean of both.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = FBetaScore(beta=0.5)
@@ -158,25 +103,6 @@ class F1Score(RatioMetric):
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with beta 1; Dice, Ecology 26 (3), 1945.
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-
     Example:
         >>> metric = F1Score(num_labels=2, average="none")
         >>> metric.update(torch.tensor([[1, 0], [1, 1]]), torch.tensor([[1, 0], [0, 1]]))
@@ -196,25 +122,6 @@ class Specificity(RatioMetric):
 
     It is also called true negative rate. Source: Yerushalmy, Public Health Reports 62 (40), 1947.
 
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
-
     Example:
         >>> metric = Specificity()
         >>> metric.update(torch.tensor([0.9, 0.8, 0.2, 0.3]), torch.tensor([1, 0, 0, 0]))
@@ -230,25 +137,6 @@ class NegativePredictiveValue(RatioMetric):
     """Computes the negative predictive value, tn / (tn + fn): the fraction of negative predictions that are correct.
 
     Source: Altman and Bland, BMJ 309, 1994.
-
-    Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
-        average: ``micro`` pools the counts of all classes; ``macro`` averages over classes that were predicted or are
-            true (multilabel: over all labels); ``weighted`` averages by support; ``none`` or None gives every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = NegativePredictiveValue()
@@ -271,24 +159,9 @@ class JaccardIndex(RatioMetric):
     Source: Jaccard, New Phytologist 11 (2), 1912.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
         average: by default ``macro``, which averages over classes that were predicted or are true (multilabel: over all
             labels); ``micro`` pools the counts of all classes, ``weighted`` averages by support, ``none`` or None gives
             every class.
-        top_k: multiclass: the target counts as predicted if it is among the ``top_k`` largest scores of its row.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        zero_division: value of a class whose denominator is 0: 0 (default), 1 or NaN, which leaves it out of means.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = JaccardIndex(num_classes=3)

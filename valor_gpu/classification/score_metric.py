@@ -112,18 +112,29 @@ class ScoreMetric(TaskMetric[Any]):
 
     Metrics of one configuration share their state in a ``MetricCollection``, whichever numbers they give.
 
+    Activations are computed in the dtype in which scores came. Half-precision scores are not widened: a half of 0.1
+    lies below a float32 threshold of 0.1.
+
     Args:
         task: what is predicted.
-        thresholds: None keeps every score. A number of thresholds, evenly spaced from 0 to 1, or ascending
-            thresholds keep a histogram.
-        bins: number of bins in every power of two, for a histogram that follows the order of floats; not together
-            with ``thresholds``.
-        score_dtype: scores are compared in it: scores of a wider dtype are rounded to it, thresholds too, so that a
-            score that equals a threshold reaches it. Where every score is kept, ``update`` raises an error for
-            float64 scores that rounding would change. Activations are computed in the dtype in which scores came, and
-            half-precision scores are not widened: a half of 0.1 lies below a float32 threshold of 0.1.
-        hardmax: keep of every row the largest score alone.
-        kwargs: keywords of :class:`valor_gpu.metric.Metric`.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
+            the rest.
+        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
+            the task is binary.
+        thresholds: None takes every distinct score as a threshold, which is exact, and keeps every score: at most
+            4 C + 4 bytes per sample (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2
+            (thresholds evenly spaced from 0 to 1) or ascending numbers keep a histogram of constant size, in which
+            scores between two thresholds are tied.
+        bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
+            apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
+        hardmax: only the largest score of a row counts, of equal ones the lowest class; multiclass only.
+        ignore_index: target value that leaves out a row (multiclass) or one element.
+        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
+            the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
+        normalization: ``sigmoid`` and ``softmax`` are ``activation="auto"``, None is ``activation="none"``.
+        score_dtype: dtype in which scores are kept and compared. Exact numbers of float64 scores need ``torch.float64``
+            (twice the memory): scores that a smaller dtype would change are rejected. A histogram rounds scores and
+            thresholds to it, so that a score that equals a threshold reaches it.
     """
 
     update_family: ClassVar[str | None] = "scores"

@@ -36,22 +36,9 @@ class StatScores(RatioMetric):
     Source: Fawcett, An introduction to ROC analysis (2006), section 2.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
-        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
         average: ``micro`` sums the counts of all classes; ``macro`` is their mean over all classes; ``weighted`` their
             mean by support, NaN where there is no support; ``none`` or None gives every class.
         top_k: multiclass: every one of the ``top_k`` largest scores of a row is predicted.
-        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
-        ignore_index: samples (multilabel: elements) with this target are left out.
-        activation: binary and multilabel: ``auto`` applies the sigmoid to every batch with a counted score outside
-            [0, 1]; ``none`` and ``sigmoid`` do not guess.
-        multidim_average: ``global``: all elements count alike; ``samplewise``: one value for each sample of N.
-        keep_rows: keep what was decided of every row, for intervals of means over classes and of clusters of rows; see
-            docs/guides/intervals.md. It takes the smallest integer for each row, or a byte for each label.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range, or does not belong to the task.
 
     Example:
         >>> metric = StatScores(num_classes=3, average="none")

@@ -24,13 +24,23 @@ if TYPE_CHECKING:
 class TaskMetric(Metric[S], metaclass=TaskType):
     """A metric of one :class:`~valor_gpu.inputs.scores.Task`. ``torch.compile(fullgraph=True)`` takes its ``update``.
 
+    Its ``Args`` also describe what most constructors of its subclasses take.
+
     Args:
         task: what is predicted.
         empty: the state without data.
         config: the choices that ``update`` depends on, as JSON values.
-        validate_args: changes nothing: values are always checked.
+        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` or labels ``[N, ...]``, one class per sample.
+        num_labels: L, in the multilabel task: scores or labels ``[N, L, ...]``. With neither, the task is binary.
+        threshold: binary and multilabel: scores above it are positive, compared in their own dtype.
+        ignore_index: samples (multilabel: elements) with this target are left out.
+        activation: binary and multilabel: ``auto`` applies the sigmoid to each batch with a counted score outside
+            [0, 1], so that another split of logits can give another number; ``sigmoid`` always does, ``none`` never.
+        validate_args: has no effect: values are always checked.
         multidim_average: ``global``, for metrics that have one value for all data.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+
+    Raises:
+        InputError: an argument is out of range, or does not belong to the task; the message names it.
 
     Where ``update`` decides by ``activation="auto"`` whether a batch holds probabilities or logits, the last two
     numbers of the state's ``seen`` are its marks: batches taken for logits, and all that were decided about.
@@ -78,6 +88,11 @@ class TaskMetric(Metric[S], metaclass=TaskType):
     def num_labels(self) -> int | None:
         """L in the multilabel task, else None."""
         return self.task.classes if self.task.kind == "multilabel" else None
+
+    @property
+    def plot_legend_name(self) -> str | None:  # type: ignore[override]
+        """Word before the number of a class or label in the legend of ``plot``; None in the binary task."""
+        return {"multiclass": "Class", "multilabel": "Label"}.get(self.task.kind)
 
     @property
     def ignore_index(self) -> int | None:

@@ -144,22 +144,10 @@ class ThresholdCounts(ScoreMetric):
     Source: Valor, docs/metrics.md, Precision-Recall Curves.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
         thresholds: ascending numbers, by default 0.05, 0.10, ..., 0.95; or an int of at least 2: thresholds evenly
             spaced from 0 to 1.
-        hardmax: only the largest score of a row counts, of equal ones the lowest class; multiclass only.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any of the batch lies outside [0, 1]; ``none``, ``sigmoid`` and
-            ``softmax`` do not guess.
         score_dtype: scores of a wider dtype are rounded to it, thresholds too, so that equal numbers stay equal. Half
             precision scores stay half in a wider one: of those, 0.1 (0.09998) does not reach a threshold of 0.1.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
-
-    Raises:
-        InputError: an argument is out of range; the message names it.
 
     Example:
         >>> metric = ThresholdCounts(num_classes=2, thresholds=[0.4, 0.6])
@@ -226,20 +214,12 @@ class DetailedPrecisionRecallCurve(ScoreMetric):
     Source: Valor, docs/metrics.md, DetailedPrecisionRecallCurve.
 
     Args:
-        num_classes: C, in the multiclass task: scores ``[N, C, ...]`` with class indices as target, each class against
-            the rest.
-        num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
-            the task is binary.
-        thresholds: ascending numbers, by default 0.05, 0.10, ..., 0.95; or an int of at least 2: thresholds evenly
-            spaced from 0 to 1.
+        thresholds: as in :class:`ThresholdCounts`: ascending numbers, or how many evenly spaced ones from 0 to 1, at
+            least 2; by default 0.05, 0.10, ..., 0.95.
         max_examples: how many examples to give of each kind, class and threshold: the first in order of updates (and of
             ranks), by their running index.
-        ignore_index: target value that leaves out a row (multiclass) or one element.
-        activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1]; ``none``, ``sigmoid`` and
-            ``softmax`` do not guess.
-        score_dtype: scores are kept in it and thresholds are rounded to it; scores of float64 that float32 changes need
-            ``torch.float64``.
-        kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
+        score_dtype: dtype in which scores are kept, and to which thresholds are rounded; scores of float64 that float32
+            would change need ``torch.float64``.
 
     Raises:
         InputError: an argument is out of range; the message names it. ``compute`` raises it for data with weights.

@@ -144,6 +144,7 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
 
     is_differentiable = False
     higher_is_better = True
+    _takes_lists = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     counts: Tensor

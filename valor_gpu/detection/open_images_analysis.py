@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
+from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputError
 from valor_gpu.ops._accumulate_cpu import setting_bits
 from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
@@ -23,6 +24,7 @@ _ID, _HAS_ID, _DETECTIONS, _GROUND_TRUTHS = (
 )
 
 
+@documented
 class OpenImagesAnalysis(DetectionAnalysis):
     """Answers from the outcomes of detections at the IoU thresholds of the metric, after expansion.
 
@@ -34,7 +36,6 @@ class OpenImagesAnalysis(DetectionAnalysis):
         images: int64, rows of the images that count, in the order that breaks ties of scores.
         name: gives the name of a label.
         iou_thresholds: of the metric.
-        choices: of the signature of the result.
         result_of: returns the result of rows of images.
     """
 

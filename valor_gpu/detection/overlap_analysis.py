@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import Matching, Pairs, Rows
+from valor_gpu.argument_docs import documented
 from valor_gpu.checks import check_number
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
@@ -31,6 +32,7 @@ _RECALLS = np.linspace(0.0, 1.0, 101)
 _CONFUSIONS = ("confusion_matrix", "unmatched_predictions", "unmatched_ground_truths")
 
 
+@documented
 class OverlapAnalysis(DetectionAnalysis):
     """Answers from detections, ground truths and the pairs that overlap, matched as Valor's metrics match them.
 
@@ -43,7 +45,6 @@ class OverlapAnalysis(DetectionAnalysis):
         image_ids: of the images, in order.
         classes: label, as overlaps have it, to the name of the class, in the order of the answers.
         matching: ``valor`` or ``doc``, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
-        choices: of the signature of the result.
         result_of: returns the result of some of the images, int64 positions; None: not defined.
         positive_only: detections of no positive score are left out, and no false positives.
         objects: see ``boxes`` of :class:`valor_gpu.analysis.rows.Rows`.

@@ -68,6 +68,7 @@ class OverlapMetric(Metric[OverlapRecords]):
     """
 
     is_differentiable = False
+    _takes_lists = True
     update_family = "overlaps"
     images: Any  # of the state
 

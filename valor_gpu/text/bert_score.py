@@ -121,6 +121,7 @@ class BERTScore(Metric[TokenScores]):
     """
 
     higher_is_better = True
+    _takes_lists = True
     encoder: Encoder | None
     idf: IdfWeights | None
     baseline: list[float] | None

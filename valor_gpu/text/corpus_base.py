@@ -103,6 +103,9 @@ class CorpusMetric(Metric[CorpusCounts]):
         kwargs: keyword arguments of :class:`valor_gpu.metric.Metric`.
     """
 
+    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = 1.0  # type: ignore[assignment]
+    _takes_lists = True
     _state_rule: Sequence[tuple[int, int]] = ()
 
     def __init__(

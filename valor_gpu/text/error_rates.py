@@ -70,6 +70,7 @@ class _EditMetric(CorpusNumber):
 class _ErrorRate(_EditMetric):
     """Base of the error rates: edits of all rows over the length of all references."""
 
+    plot_upper_bound = None
     size = 2
 
     def _values(self, counts: list[int]) -> dict[str, float]:
@@ -237,6 +238,7 @@ class EditDistance(OneMean):
     """
 
     higher_is_better = False
+    plot_upper_bound = None
     names = ("edit_distance",)
     _rows_kind = RowDistances
 
@@ -297,6 +299,7 @@ class TranslationEditRate(ScoredCorpus):
     """
 
     higher_is_better = False
+    plot_upper_bound = None
 
     def __init__(
         self,

@@ -84,6 +84,9 @@ class RowMetric(Metric[RowScores]):
     """
 
     higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = 1.0  # type: ignore[assignment]
+    _takes_lists = True
     names: tuple[str, ...]
     _rows_kind: type[RowScores] = RowScores
 

@@ -34,7 +34,13 @@ _LENGTHS = ("paired_lengths", "reference_lengths")
 
 
 class Rouge(NamedTuple):
-    """Scores of one kind of ROUGE, float64 ``[rows]`` each, in [0, 1]."""
+    """Scores of one kind of ROUGE, float64 ``[rows]`` each, in [0, 1].
+
+    Attributes:
+        precision: fraction of the prediction that is in the reference.
+        recall: fraction of the reference that is in the prediction.
+        fmeasure: harmonic mean of both.
+    """
 
     precision: Floats
     recall: Floats

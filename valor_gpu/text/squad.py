@@ -86,6 +86,7 @@ class SQuAD(NamedMeans):
         {'exact_match': 0.0, 'f1': 66.67}
     """
 
+    plot_upper_bound = 100.0
     names = ("exact_match", "f1", "unanswered")
 
     def __init__(self, normalize: bool = True, **kwargs: Unpack[MetricOptions]) -> None:
