@@ -62,7 +62,7 @@ def test_steps_make_the_ratio_under_all_its_names(tmp_path: Path) -> None:
     for path, block in steps.items():
         source, mark = (tmp_path / path).read_text(), "TABLE = (\n"
         assert path.endswith("task_names.py") == (mark in source)
-        changed = source.replace(mark, f"{mark}    {block}") if mark in source else f"{source}\n\n{block}"
+        changed = source.replace(mark, f"{mark}    {block.strip()},\n") if mark in source else f"{source}\n\n{block}"
         (tmp_path / path).write_text(changed)
     commands = re.findall(r"^   (?:python|ruff) (.*)$", SECTION, re.MULTILINE)
     assert commands[:2] == ["format valor_gpu tests", "tools/make_names.py"]

@@ -25,11 +25,6 @@ _DOC = """Computes ``{name}`` of the {task} task.
 The arguments are those of that task alone, in the order of torchmetrics. For the definition see
 :class:`valor_gpu.classification.{name}`.
 """
-_NORMALIZATION = """
-Args:
-    normalization: ``sigmoid`` or ``softmax`` applies that function to scores of which any lies outside [0, 1], None
-        takes them as they are.
-"""
 
 
 def task_class(name: str) -> type:
@@ -44,7 +39,7 @@ def task_class(name: str) -> type:
     ]
     body = f"super(kind, self).__init__(**native(kwargs, {passed(named.arguments)}))"
     init = function(module, f"{name}.__init__", Signature(parameters, return_annotation="None"), body, native=native)
-    doc = _DOC.format(name=base.__name__, task=named.task) + _NORMALIZATION * ("normalization" in named.arguments)
+    doc = _DOC.format(name=base.__name__, task=named.task)
     kind: type = type(base)(name, (base,), {"__init__": init, "__module__": module, "__doc__": doc})
     init.__globals__["kind"] = kind
     return kind
