@@ -198,8 +198,8 @@ def _pair_job(name: str, pair: Pair, load: Load, scores: Later[tuple[Tensor, Ten
 def check_waiting(checks: Checks, device: torch.device) -> None:
     """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
     classification = importlib.import_module("valor_gpu.classification")
-    homes = importlib.import_module("valor_gpu.classification.task_names").HOMES  # names that add only arguments
-    for name in [name for name in classification.__all__ if name not in homes]:
+    made = importlib.import_module("valor_gpu.classification.task_names").MADE  # names that add only arguments
+    for name in [name for name in classification.__all__ if name not in made]:
         kind, needed = getattr(classification, name), _NEEDED.get(name, {"num_classes": 20})
         for more in (needed, {**needed, "thresholds": THRESHOLDS}) if name in _CURVED else (needed,):
             options = "".join(f", {key} {value}" for key, value in more.items() if key not in needed)

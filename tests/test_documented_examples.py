@@ -69,7 +69,7 @@ def examples(package: str, name: str) -> list[str]:
 
 def changed(source: str) -> str:
     """``source`` with every import of a metric from here."""
-    source = re.sub(r"from torchmetrics\.functional(\.\w+)* import", "from valor_gpu.functional import", source)
+    source = re.sub(r"torchmetrics\.functional(\.\w+)?[\w.]* import", r"valor_gpu.functional\1 import", source)
     source = re.sub(r"from torchmetrics\.(detection|segmentation)(\.\w+)* import", r"from valor_gpu.\1 import", source)
     return re.sub(r"from torchmetrics(\.classification)? import", "from valor_gpu.classification import", source)
 

@@ -210,7 +210,7 @@ def metrics_of(package: Any) -> list[type]:
     import valor_gpu
     from valor_gpu.classification import task_names
 
-    public = [getattr(package, name) for name in package.__all__ if name not in task_names.HOMES]
+    public = [getattr(package, name) for name in package.__all__ if name not in task_names.MADE]
     kinds = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, valor_gpu.Metric)]
     return list(dict.fromkeys(kinds))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.errors import missing_package
@@ -50,3 +50,27 @@ def _elsewhere(package: str, name: str, parts: Sequence[str]) -> str:
         return ""
     found = [part for part in parts if name in importlib.import_module(f"{package}.{part}").__all__]
     return "".join(f"; {package}.{part}.{name} is there" for part in found)
+
+
+def made_names(
+    module: str, names: Collection[str], make: Callable[[str], Any]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns ``__getattr__`` and ``__dir__`` for a module whose public values are made on first use.
+
+    Every access gives the same value, also where threads ask at once.
+
+    Args:
+        module: its ``__name__``.
+        names: those of the values.
+        make: returns the value of a name.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        return vars(sys.modules[module]).setdefault(name, make(name))  # one step, so that no thread replaces a value
+
+    def listed() -> list[str]:
+        return sorted({*names, *(name for name in vars(sys.modules[module]) if name.startswith("__"))})
+
+    return find, listed

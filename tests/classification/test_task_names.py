@@ -15,11 +15,16 @@ from torchmetrics import MetricCollection
 from tools import make_names
 from valor_gpu import classification, functional
 from valor_gpu.classification import AUROC, Accuracy, BinaryAUROC, MulticlassAccuracy, MulticlassAUROC
+from valor_gpu.classification.task_names import ANY, OWN, TASKS, Named
+from valor_gpu.classification.task_names import NAMED as ROWS
 from valor_gpu.errors import InputError, InputTypeError
 
-ROWS = {row.name: row for row in make_names.rows()}
-NAMED = [row for row in ROWS.values() if row.task]
-SIZES = {"Binary": {}, "Multiclass": {"num_classes": 4}, "Multilabel": {"num_labels": 3}}
+OWN_ROWS: set[str] = set()
+"""Rows of the table whose metric torchmetrics does not have."""
+
+KNOWN = [named for named in ROWS.values() if named.row.name not in OWN_ROWS]
+NAMED = [named for named in KNOWN if named.task != ANY]
+SIZES: dict[str, dict[str, Any]] = {"binary": {}, "multiclass": {"num_classes": 4}, "multilabel": {"num_labels": 3}}
 GIVEN = {"beta": 0.5, "min_recall": 0.4, "min_precision": 0.5, "min_sensitivity": 0.4, "min_specificity": 0.6}
 TRIED: dict[str, tuple[Any, ...]] = {
     "average": ("micro", "macro", "weighted", "none", None),
@@ -56,16 +61,16 @@ DEPARTURES = {
 def batch(task: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Scores and target of 60 samples; every class occurs."""
     generator = torch.Generator().manual_seed(5)
-    if task == "Multiclass":
+    if task == "multiclass":
         return torch.randn((60, 4), generator=generator).softmax(1), torch.arange(60) % 4
-    shape = (60,) if task == "Binary" else (60, 3)
+    shape = (60,) if task == "binary" else (60, 3)
     target = (torch.rand(shape, generator=generator) < 0.4).long()
     return (
         0.6 * torch.rand(shape, generator=generator) + 0.4 * target * torch.rand(shape, generator=generator)
     ), target
 
 
-def needed(row: make_names.Row) -> dict[str, Any]:
+def needed(row: Named) -> dict[str, Any]:
     return {**SIZES[row.task], **{name: GIVEN[name] for name in row.arguments if name in GIVEN}}
 
 
@@ -87,12 +92,12 @@ def programs() -> list[tuple[str, dict[str, Any]]]:
     return [(name, given) for name, given in listed if not impossible(ROWS[name], given)]
 
 
-def impossible(row: make_names.Row, given: dict[str, Any]) -> bool:
+def impossible(row: Named, given: dict[str, Any]) -> bool:
     """Arguments that torchmetrics rejects, or for which the number differs on purpose."""
     average = given.get("average", "macro")
     if any(given.get(argument) == value for argument, value in DEPARTURES.get(row.name, ())):
         return True
-    curves = row.base in ("EER", "ROC", "PrecisionRecallCurve") and average not in ("micro", "macro", None)
+    curves = row.row.name in ("EER", "ROC", "PrecisionRecallCurve") and average not in ("micro", "macro", None)
     return curves or (row.name in ("MulticlassAUROC", "MulticlassAveragePrecision") and average == "micro")
 
 
@@ -123,25 +128,25 @@ def test_values_are_those_of_torchmetrics(name: str) -> None:
     assert ran >= 2
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS.values() if "task" in row.arguments], ids=lambda row: row.name)
-def test_task_chooses_the_class_of_that_name(row: make_names.Row) -> None:
-    for task in make_names.TASKS:
-        if f"{task}{row.name}" not in ROWS:
+@pytest.mark.parametrize("row", [row for row in KNOWN if row.task == ANY], ids=lambda row: row.name)
+def test_task_chooses_the_class_of_that_name(row: Named) -> None:
+    for task in TASKS:
+        if (name := f"{task.capitalize()}{row.name}") not in ROWS:
             with pytest.raises(InputError, match="task must be one that"):
-                getattr(classification, row.name)(task=task.lower(), **SIZES[task])
+                getattr(classification, row.name)(task=task, **SIZES[task])
             continue
-        given = {**needed(ROWS[f"{task}{row.name}"])}
-        theirs = getattr(peers, row.name)(task=task.lower(), **given)
-        mine = getattr(classification, row.name)(task.lower(), **given)
-        assert type(mine).__name__ == type(theirs).__name__ == f"{task}{row.name}"
+        given = needed(ROWS[name])
+        theirs = getattr(peers, row.name)(task=task, **given)
+        mine = getattr(classification, row.name)(task, **given)
+        assert type(mine).__name__ == type(theirs).__name__ == name
         inputs = batch(task)
         compare(mine(*inputs), theirs(*inputs))
-        compare(getattr(functional, row.function)(*inputs, task.lower(), **given), mine.compute())
+        compare(getattr(functional, row.function)(*inputs, task, **given), mine.compute())
         assert (mine.num_classes, mine.num_labels) == (given.get("num_classes"), given.get("num_labels"))
 
 
-@pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
-def test_arguments_are_those_of_torchmetrics(row: make_names.Row) -> None:
+@pytest.mark.parametrize("row", KNOWN, ids=lambda row: row.name)
+def test_arguments_are_those_of_torchmetrics(row: Named) -> None:
     """Names and order, and the defaults of arguments that may be left out."""
 
     def declared(function: Any) -> dict[str, Any]:
@@ -155,12 +160,12 @@ def test_arguments_are_those_of_torchmetrics(row: make_names.Row) -> None:
             "target",
             "y_true",
             "y_pred",
-            *make_names.OWN.get(row.base, ()),
+            *OWN.get(row.row.family, ()),
         )
         return {p.name: None if p.default is p.empty else p.default for p in parameters if p.name not in left}
 
     theirs = getattr(peers, row.name)
-    if row.task and row.name not in make_names.own_names():
+    if row.made:
         assert list(declared(getattr(classification, row.name).__init__).items()) == list(
             declared(theirs.__init__).items()
         )
@@ -189,7 +194,7 @@ def test_the_bin_of_exactly_one_of_torchmetrics_is_an_option(norm: str) -> None:
         assert not torch.allclose(getattr(functional, row.function)(*inputs, **given, **sizes), expected)
 
 
-def test_modules_are_what_the_table_makes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stubs_are_what_the_table_makes(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["make_names.py", "--check"])
     assert make_names.main() == 0, capsys.readouterr().out
 

@@ -1,855 +1,283 @@
-"""Names of torchmetrics' classes of one task, and their arguments.
+"""The public names of classification: one row per metric, and the arguments of its classes and functions by task.
 
-Made by tools/make_names.py: change its table, then run it.
+The row of ``Precision`` gives that class; the classes of one task that :mod:`valor_gpu.classification.task_classes`
+makes of it (``BinaryPrecision``, ``MulticlassPrecision``, ``MultilabelPrecision``); and the functions that
+:mod:`valor_gpu.functional.task_functions` makes (``precision``, ``binary_precision`` and so on). Arguments are those of
+torchmetrics 1.9, in its order. This module loads no torch.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import functools
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from valor_gpu.classification.binary import (
-        BinaryAccuracy,
-        BinaryAUROC,
-        BinaryAveragePrecision,
-        BinaryCalibrationError,
-        BinaryCohenKappa,
-        BinaryConfusionMatrix,
-        BinaryEER,
-        BinaryF1Score,
-        BinaryFBetaScore,
-        BinaryHammingDistance,
-        BinaryJaccardIndex,
-        BinaryMatthewsCorrCoef,
-        BinaryNegativePredictiveValue,
-        BinaryPrecision,
-        BinaryPrecisionAtFixedRecall,
-        BinaryPrecisionRecallCurve,
-        BinaryRecall,
-        BinaryRecallAtFixedPrecision,
-        BinaryROC,
-        BinarySensitivityAtSpecificity,
-        BinarySpecificity,
-        BinarySpecificityAtSensitivity,
-        BinaryStatScores,
-    )
-    from valor_gpu.classification.multiclass import (
-        MulticlassAccuracy,
-        MulticlassAUROC,
-        MulticlassAveragePrecision,
-        MulticlassCalibrationError,
-        MulticlassCohenKappa,
-        MulticlassConfusionMatrix,
-        MulticlassEER,
-        MulticlassExactMatch,
-        MulticlassF1Score,
-        MulticlassFBetaScore,
-        MulticlassHammingDistance,
-        MulticlassJaccardIndex,
-        MulticlassMatthewsCorrCoef,
-        MulticlassNegativePredictiveValue,
-        MulticlassPrecision,
-        MulticlassPrecisionAtFixedRecall,
-        MulticlassPrecisionRecallCurve,
-        MulticlassRecall,
-        MulticlassRecallAtFixedPrecision,
-        MulticlassROC,
-        MulticlassSensitivityAtSpecificity,
-        MulticlassSpecificity,
-        MulticlassSpecificityAtSensitivity,
-        MulticlassStatScores,
-    )
-    from valor_gpu.classification.multilabel import (
-        MultilabelAccuracy,
-        MultilabelAUROC,
-        MultilabelAveragePrecision,
-        MultilabelConfusionMatrix,
-        MultilabelEER,
-        MultilabelExactMatch,
-        MultilabelF1Score,
-        MultilabelFBetaScore,
-        MultilabelHammingDistance,
-        MultilabelJaccardIndex,
-        MultilabelMatthewsCorrCoef,
-        MultilabelNegativePredictiveValue,
-        MultilabelPrecision,
-        MultilabelPrecisionAtFixedRecall,
-        MultilabelPrecisionRecallCurve,
-        MultilabelRecall,
-        MultilabelRecallAtFixedPrecision,
-        MultilabelROC,
-        MultilabelSensitivityAtSpecificity,
-        MultilabelSpecificity,
-        MultilabelSpecificityAtSensitivity,
-        MultilabelStatScores,
-    )
+TASKS = ("binary", "multiclass", "multilabel")
+ANY = "any"
+"""Stands for the class and the function that take ``task``."""
+REQUIRED: Any = ...
+"""Default of an argument that must be given."""
 
-__all__ = [
-    "BinaryAUROC",
-    "BinaryAccuracy",
-    "BinaryAveragePrecision",
-    "BinaryCalibrationError",
-    "BinaryCohenKappa",
-    "BinaryConfusionMatrix",
-    "BinaryEER",
-    "BinaryF1Score",
-    "BinaryFBetaScore",
-    "BinaryHammingDistance",
-    "BinaryJaccardIndex",
-    "BinaryMatthewsCorrCoef",
-    "BinaryNegativePredictiveValue",
-    "BinaryPrecision",
-    "BinaryPrecisionAtFixedRecall",
-    "BinaryPrecisionRecallCurve",
-    "BinaryROC",
-    "BinaryRecall",
-    "BinaryRecallAtFixedPrecision",
-    "BinarySensitivityAtSpecificity",
-    "BinarySpecificity",
-    "BinarySpecificityAtSensitivity",
-    "BinaryStatScores",
-    "MulticlassAUROC",
-    "MulticlassAccuracy",
-    "MulticlassAveragePrecision",
-    "MulticlassCalibrationError",
-    "MulticlassCohenKappa",
-    "MulticlassConfusionMatrix",
-    "MulticlassEER",
-    "MulticlassExactMatch",
-    "MulticlassF1Score",
-    "MulticlassFBetaScore",
-    "MulticlassHammingDistance",
-    "MulticlassJaccardIndex",
-    "MulticlassMatthewsCorrCoef",
-    "MulticlassNegativePredictiveValue",
-    "MulticlassPrecision",
-    "MulticlassPrecisionAtFixedRecall",
-    "MulticlassPrecisionRecallCurve",
-    "MulticlassROC",
-    "MulticlassRecall",
-    "MulticlassRecallAtFixedPrecision",
-    "MulticlassSensitivityAtSpecificity",
-    "MulticlassSpecificity",
-    "MulticlassSpecificityAtSensitivity",
-    "MulticlassStatScores",
-    "MultilabelAUROC",
-    "MultilabelAccuracy",
-    "MultilabelAveragePrecision",
-    "MultilabelConfusionMatrix",
-    "MultilabelEER",
-    "MultilabelExactMatch",
-    "MultilabelF1Score",
-    "MultilabelFBetaScore",
-    "MultilabelHammingDistance",
-    "MultilabelJaccardIndex",
-    "MultilabelMatthewsCorrCoef",
-    "MultilabelNegativePredictiveValue",
-    "MultilabelPrecision",
-    "MultilabelPrecisionAtFixedRecall",
-    "MultilabelPrecisionRecallCurve",
-    "MultilabelROC",
-    "MultilabelRecall",
-    "MultilabelRecallAtFixedPrecision",
-    "MultilabelSensitivityAtSpecificity",
-    "MultilabelSpecificity",
-    "MultilabelSpecificityAtSensitivity",
-    "MultilabelStatScores",
-]
+_SIZES = "num_classes=None num_labels=None"
+_LAST = "ignore_index=None validate_args=True"
+_EACH = f"multidim_average='global' {_LAST}"
+_ZERO = "zero_division=0"
+_COUNTED = f"{_SIZES} average='micro' multidim_average='global' top_k=1 {_LAST}"
+_RANKED = f"thresholds=None {_LAST}"
 
-HOMES = {
-    "BinaryAUROC": "valor_gpu.classification.binary",
-    "BinaryAccuracy": "valor_gpu.classification.binary",
-    "BinaryAveragePrecision": "valor_gpu.classification.binary",
-    "BinaryCalibrationError": "valor_gpu.classification.binary",
-    "BinaryCohenKappa": "valor_gpu.classification.binary",
-    "BinaryConfusionMatrix": "valor_gpu.classification.binary",
-    "BinaryEER": "valor_gpu.classification.binary",
-    "BinaryF1Score": "valor_gpu.classification.binary",
-    "BinaryFBetaScore": "valor_gpu.classification.binary",
-    "BinaryHammingDistance": "valor_gpu.classification.binary",
-    "BinaryJaccardIndex": "valor_gpu.classification.binary",
-    "BinaryMatthewsCorrCoef": "valor_gpu.classification.binary",
-    "BinaryNegativePredictiveValue": "valor_gpu.classification.binary",
-    "BinaryPrecision": "valor_gpu.classification.binary",
-    "BinaryPrecisionAtFixedRecall": "valor_gpu.classification.binary",
-    "BinaryPrecisionRecallCurve": "valor_gpu.classification.binary",
-    "BinaryROC": "valor_gpu.classification.binary",
-    "BinaryRecall": "valor_gpu.classification.binary",
-    "BinaryRecallAtFixedPrecision": "valor_gpu.classification.binary",
-    "BinarySensitivityAtSpecificity": "valor_gpu.classification.binary",
-    "BinarySpecificity": "valor_gpu.classification.binary",
-    "BinarySpecificityAtSensitivity": "valor_gpu.classification.binary",
-    "BinaryStatScores": "valor_gpu.classification.binary",
-    "MulticlassAUROC": "valor_gpu.classification.multiclass",
-    "MulticlassAccuracy": "valor_gpu.classification.multiclass",
-    "MulticlassAveragePrecision": "valor_gpu.classification.multiclass",
-    "MulticlassCalibrationError": "valor_gpu.classification.multiclass",
-    "MulticlassCohenKappa": "valor_gpu.classification.multiclass",
-    "MulticlassConfusionMatrix": "valor_gpu.classification.multiclass",
-    "MulticlassEER": "valor_gpu.classification.multiclass",
-    "MulticlassExactMatch": "valor_gpu.classification.multiclass",
-    "MulticlassF1Score": "valor_gpu.classification.multiclass",
-    "MulticlassFBetaScore": "valor_gpu.classification.multiclass",
-    "MulticlassHammingDistance": "valor_gpu.classification.multiclass",
-    "MulticlassJaccardIndex": "valor_gpu.classification.multiclass",
-    "MulticlassMatthewsCorrCoef": "valor_gpu.classification.multiclass",
-    "MulticlassNegativePredictiveValue": "valor_gpu.classification.multiclass",
-    "MulticlassPrecision": "valor_gpu.classification.multiclass",
-    "MulticlassPrecisionAtFixedRecall": "valor_gpu.classification.multiclass",
-    "MulticlassPrecisionRecallCurve": "valor_gpu.classification.multiclass",
-    "MulticlassROC": "valor_gpu.classification.multiclass",
-    "MulticlassRecall": "valor_gpu.classification.multiclass",
-    "MulticlassRecallAtFixedPrecision": "valor_gpu.classification.multiclass",
-    "MulticlassSensitivityAtSpecificity": "valor_gpu.classification.multiclass",
-    "MulticlassSpecificity": "valor_gpu.classification.multiclass",
-    "MulticlassSpecificityAtSensitivity": "valor_gpu.classification.multiclass",
-    "MulticlassStatScores": "valor_gpu.classification.multiclass",
-    "MultilabelAUROC": "valor_gpu.classification.multilabel",
-    "MultilabelAccuracy": "valor_gpu.classification.multilabel",
-    "MultilabelAveragePrecision": "valor_gpu.classification.multilabel",
-    "MultilabelConfusionMatrix": "valor_gpu.classification.multilabel",
-    "MultilabelEER": "valor_gpu.classification.multilabel",
-    "MultilabelExactMatch": "valor_gpu.classification.multilabel",
-    "MultilabelF1Score": "valor_gpu.classification.multilabel",
-    "MultilabelFBetaScore": "valor_gpu.classification.multilabel",
-    "MultilabelHammingDistance": "valor_gpu.classification.multilabel",
-    "MultilabelJaccardIndex": "valor_gpu.classification.multilabel",
-    "MultilabelMatthewsCorrCoef": "valor_gpu.classification.multilabel",
-    "MultilabelNegativePredictiveValue": "valor_gpu.classification.multilabel",
-    "MultilabelPrecision": "valor_gpu.classification.multilabel",
-    "MultilabelPrecisionAtFixedRecall": "valor_gpu.classification.multilabel",
-    "MultilabelPrecisionRecallCurve": "valor_gpu.classification.multilabel",
-    "MultilabelROC": "valor_gpu.classification.multilabel",
-    "MultilabelRecall": "valor_gpu.classification.multilabel",
-    "MultilabelRecallAtFixedPrecision": "valor_gpu.classification.multilabel",
-    "MultilabelSensitivityAtSpecificity": "valor_gpu.classification.multilabel",
-    "MultilabelSpecificity": "valor_gpu.classification.multilabel",
-    "MultilabelSpecificityAtSensitivity": "valor_gpu.classification.multilabel",
-    "MultilabelStatScores": "valor_gpu.classification.multilabel",
+_Arguments = dict[str, str | tuple[str, str]]
+"""Task to ``name`` or ``name=default`` of each argument; two texts where class and function differ."""
+
+_COUNTS: _Arguments = {
+    ANY: f"task threshold=0.5 {_COUNTED}",
+    "binary": f"threshold=0.5 {_EACH}",
+    "multiclass": (f"num_classes=None top_k=1 average='macro' {_EACH}", f"num_classes average='macro' top_k=1 {_EACH}"),
+    "multilabel": f"num_labels threshold=0.5 average='macro' {_EACH}",
 }
-"""Class to module."""
-
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "AUROC": {
-        "task": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "macro",
-        "max_fpr": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "Accuracy": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "AveragePrecision": {
-        "task": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "macro",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinaryAUROC": {"max_fpr": None, "thresholds": None, "ignore_index": None, "validate_args": True},
-    "BinaryAccuracy": {"threshold": 0.5, "multidim_average": "global", "ignore_index": None, "validate_args": True},
-    "BinaryAveragePrecision": {
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-        "normalization": "sigmoid",
-    },
-    "BinaryCalibrationError": {"n_bins": 15, "norm": "l1", "ignore_index": None, "validate_args": True},
-    "BinaryCohenKappa": {"threshold": 0.5, "ignore_index": None, "weights": None, "validate_args": True},
-    "BinaryConfusionMatrix": {"threshold": 0.5, "ignore_index": None, "normalize": None, "validate_args": True},
-    "BinaryEER": {"thresholds": None, "ignore_index": None, "validate_args": True, "normalization": "sigmoid"},
-    "BinaryF1Score": {
-        "threshold": 0.5,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "BinaryFBetaScore": {
-        "beta": None,
-        "threshold": 0.5,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "BinaryHammingDistance": {
-        "threshold": 0.5,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinaryJaccardIndex": {"threshold": 0.5, "ignore_index": None, "validate_args": True, "zero_division": 0},
-    "BinaryMatthewsCorrCoef": {"threshold": 0.5, "ignore_index": None, "validate_args": True},
-    "BinaryNegativePredictiveValue": {
-        "threshold": 0.5,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinaryPrecision": {"threshold": 0.5, "multidim_average": "global", "ignore_index": None, "validate_args": True},
-    "BinaryPrecisionAtFixedRecall": {
-        "min_recall": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinaryPrecisionRecallCurve": {
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-        "normalization": "sigmoid",
-    },
-    "BinaryROC": {"thresholds": None, "ignore_index": None, "validate_args": True, "normalization": "sigmoid"},
-    "BinaryRecall": {"threshold": 0.5, "multidim_average": "global", "ignore_index": None, "validate_args": True},
-    "BinaryRecallAtFixedPrecision": {
-        "min_precision": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinarySensitivityAtSpecificity": {
-        "min_specificity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinarySpecificity": {"threshold": 0.5, "multidim_average": "global", "ignore_index": None, "validate_args": True},
-    "BinarySpecificityAtSensitivity": {
-        "min_sensitivity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "BinaryStatScores": {"threshold": 0.5, "multidim_average": "global", "ignore_index": None, "validate_args": True},
-    "CalibrationError": {
-        "task": None,
-        "n_bins": 15,
-        "norm": "l1",
-        "num_classes": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "CohenKappa": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "weights": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "ConfusionMatrix": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "normalize": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "EER": {
-        "task": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "average": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "ExactMatch": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "F1Score": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "FBetaScore": {
-        "task": None,
-        "beta": 1.0,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "HammingDistance": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "JaccardIndex": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "macro",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MatthewsCorrCoef": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassAUROC": {
-        "num_classes": None,
-        "average": "macro",
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassAccuracy": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassAveragePrecision": {
-        "num_classes": None,
-        "average": "macro",
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassCalibrationError": {
-        "num_classes": None,
-        "n_bins": 15,
-        "norm": "l1",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassCohenKappa": {"num_classes": None, "ignore_index": None, "weights": None, "validate_args": True},
-    "MulticlassConfusionMatrix": {"num_classes": None, "ignore_index": None, "normalize": None, "validate_args": True},
-    "MulticlassEER": {
-        "num_classes": None,
-        "thresholds": None,
-        "average": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassExactMatch": {
-        "num_classes": None,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassF1Score": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MulticlassFBetaScore": {
-        "beta": None,
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MulticlassHammingDistance": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassJaccardIndex": {
-        "num_classes": None,
-        "average": "macro",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MulticlassMatthewsCorrCoef": {"num_classes": None, "ignore_index": None, "validate_args": True},
-    "MulticlassNegativePredictiveValue": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassPrecision": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassPrecisionAtFixedRecall": {
-        "num_classes": None,
-        "min_recall": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassPrecisionRecallCurve": {
-        "num_classes": None,
-        "thresholds": None,
-        "average": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassROC": {
-        "num_classes": None,
-        "thresholds": None,
-        "average": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassRecall": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassRecallAtFixedPrecision": {
-        "num_classes": None,
-        "min_precision": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassSensitivityAtSpecificity": {
-        "num_classes": None,
-        "min_specificity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassSpecificity": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassSpecificityAtSensitivity": {
-        "num_classes": None,
-        "min_sensitivity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MulticlassStatScores": {
-        "num_classes": None,
-        "top_k": 1,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelAUROC": {
-        "num_labels": None,
-        "average": "macro",
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelAccuracy": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelAveragePrecision": {
-        "num_labels": None,
-        "average": "macro",
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelConfusionMatrix": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "ignore_index": None,
-        "normalize": None,
-        "validate_args": True,
-    },
-    "MultilabelCoverageError": {"num_labels": None, "ignore_index": None, "validate_args": True},
-    "MultilabelEER": {"num_labels": None, "thresholds": None, "ignore_index": None, "validate_args": True},
-    "MultilabelExactMatch": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelF1Score": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MultilabelFBetaScore": {
-        "beta": None,
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MultilabelHammingDistance": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelJaccardIndex": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "ignore_index": None,
-        "validate_args": True,
-        "zero_division": 0,
-    },
-    "MultilabelMatthewsCorrCoef": {"num_labels": None, "threshold": 0.5, "ignore_index": None, "validate_args": True},
-    "MultilabelNegativePredictiveValue": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelPrecision": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelPrecisionAtFixedRecall": {
-        "num_labels": None,
-        "min_recall": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelPrecisionRecallCurve": {
-        "num_labels": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelROC": {"num_labels": None, "thresholds": None, "ignore_index": None, "validate_args": True},
-    "MultilabelRankingAveragePrecision": {"num_labels": None, "ignore_index": None, "validate_args": True},
-    "MultilabelRankingLoss": {"num_labels": None, "ignore_index": None, "validate_args": True},
-    "MultilabelRecall": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelRecallAtFixedPrecision": {
-        "num_labels": None,
-        "min_precision": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelSensitivityAtSpecificity": {
-        "num_labels": None,
-        "min_specificity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelSpecificity": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelSpecificityAtSensitivity": {
-        "num_labels": None,
-        "min_sensitivity": None,
-        "thresholds": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "MultilabelStatScores": {
-        "num_labels": None,
-        "threshold": 0.5,
-        "average": "macro",
-        "multidim_average": "global",
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "NegativePredictiveValue": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "Precision": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "PrecisionAtFixedRecall": {
-        "task": None,
-        "min_recall": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "PrecisionRecallCurve": {
-        "task": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "ROC": {
-        "task": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "Recall": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "RecallAtFixedPrecision": {
-        "task": None,
-        "min_precision": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "SensitivityAtSpecificity": {
-        "task": None,
-        "min_specificity": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "Specificity": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "SpecificityAtSensitivity": {
-        "task": None,
-        "min_sensitivity": None,
-        "thresholds": None,
-        "num_classes": None,
-        "num_labels": None,
-        "ignore_index": None,
-        "validate_args": True,
-    },
-    "StatScores": {
-        "task": None,
-        "threshold": 0.5,
-        "num_classes": None,
-        "num_labels": None,
-        "average": "micro",
-        "multidim_average": "global",
-        "top_k": 1,
-        "ignore_index": None,
-        "validate_args": True,
-    },
+_CURVES: _Arguments = {
+    ANY: (f"task thresholds=None {_SIZES} {_LAST}", f"task thresholds=None {_SIZES} average=None {_LAST}"),
+    "binary": (f"{_RANKED} normalization='sigmoid'", _RANKED),
+    "multiclass": f"num_classes thresholds=None average=None {_LAST}",
+    "multilabel": f"num_labels {_RANKED}",
 }
-"""Class to its arguments in order, with defaults; None also for those that must be given."""
+_AREAS: _Arguments = {
+    ANY: f"task thresholds=None {_SIZES} average='macro' {_LAST}",
+    "binary": (f"{_RANKED} normalization='sigmoid'", _RANKED),
+    "multiclass": f"num_classes average='macro' {_RANKED}",
+    "multilabel": f"num_labels average='macro' {_RANKED}",
+}
+
+
+def _f_score(first: str, first_of_any: str) -> _Arguments:
+    return {
+        ANY: f"task {first_of_any}threshold=0.5 {_COUNTED} {_ZERO}",
+        "binary": f"{first}threshold=0.5 {_EACH} {_ZERO}",
+        "multiclass": (
+            f"{first}num_classes top_k=1 average='macro' {_EACH} {_ZERO}",
+            f"{first}num_classes average='macro' top_k=1 {_EACH} {_ZERO}",
+        ),
+        "multilabel": f"{first}num_labels threshold=0.5 average='macro' {_EACH} {_ZERO}",
+    }
+
+
+def _point(given: str) -> _Arguments:
+    return {
+        ANY: f"task {given} thresholds=None {_SIZES} {_LAST}",
+        "binary": f"{given} {_RANKED}",
+        "multiclass": f"num_classes {given} {_RANKED}",
+        "multilabel": f"num_labels {given} {_RANKED}",
+    }
+
+
+_FAMILIES: dict[str, _Arguments] = {
+    "counts": _COUNTS,
+    "accuracy": {
+        **_COUNTS,
+        "multiclass": (
+            f"num_classes=None top_k=1 average='macro' {_EACH}",
+            f"num_classes=None average='macro' top_k=1 {_EACH}",
+        ),
+    },
+    "precision": {
+        ANY: (f"task threshold=0.5 {_COUNTED}", f"task threshold=0.5 {_COUNTED} {_ZERO}"),
+        "binary": (f"threshold=0.5 {_EACH}", f"threshold=0.5 {_EACH} {_ZERO}"),
+        "multiclass": (
+            f"num_classes=None top_k=1 average='macro' {_EACH}",
+            f"num_classes average='macro' top_k=1 {_EACH} {_ZERO}",
+        ),
+        "multilabel": (
+            f"num_labels threshold=0.5 average='macro' {_EACH}",
+            f"num_labels threshold=0.5 average='macro' {_EACH} {_ZERO}",
+        ),
+    },
+    "f1": _f_score("", ""),
+    "fbeta": _f_score("beta ", "beta=1.0 "),
+    "jaccard": {
+        ANY: (
+            f"task threshold=0.5 {_SIZES} average='macro' {_LAST}",
+            f"task threshold=0.5 {_SIZES} average='macro' {_LAST} {_ZERO}.0",
+        ),
+        "binary": (f"threshold=0.5 {_LAST} {_ZERO}", f"threshold=0.5 {_LAST} {_ZERO}.0"),
+        "multiclass": (
+            f"num_classes average='macro' {_LAST} {_ZERO}",
+            f"num_classes average='macro' {_LAST} {_ZERO}.0",
+        ),
+        "multilabel": (
+            f"num_labels threshold=0.5 average='macro' {_LAST} {_ZERO}",
+            f"num_labels threshold=0.5 average='macro' {_LAST} {_ZERO}.0",
+        ),
+    },
+    "confusion": {
+        ANY: f"task threshold=0.5 {_SIZES} normalize=None {_LAST}",
+        "binary": (
+            "threshold=0.5 ignore_index=None normalize=None validate_args=True",
+            f"threshold=0.5 normalize=None {_LAST}",
+        ),
+        "multiclass": (
+            "num_classes ignore_index=None normalize=None validate_args=True",
+            f"num_classes normalize=None {_LAST}",
+        ),
+        "multilabel": (
+            "num_labels threshold=0.5 ignore_index=None normalize=None validate_args=True",
+            f"num_labels threshold=0.5 normalize=None {_LAST}",
+        ),
+    },
+    "kappa": {
+        ANY: f"task threshold=0.5 num_classes=None weights=None {_LAST}",
+        "binary": (
+            "threshold=0.5 ignore_index=None weights=None validate_args=True",
+            f"threshold=0.5 weights=None {_LAST}",
+        ),
+        "multiclass": (
+            "num_classes ignore_index=None weights=None validate_args=True",
+            f"num_classes weights=None {_LAST}",
+        ),
+    },
+    "matthews": {
+        ANY: f"task threshold=0.5 {_SIZES} {_LAST}",
+        "binary": f"threshold=0.5 {_LAST}",
+        "multiclass": f"num_classes {_LAST}",
+        "multilabel": f"num_labels threshold=0.5 {_LAST}",
+    },
+    "exact match": {
+        ANY: (f"task threshold=0.5 {_SIZES} {_EACH}", f"task {_SIZES} threshold=0.5 {_EACH}"),
+        "multiclass": f"num_classes {_EACH}",
+        "multilabel": f"num_labels threshold=0.5 {_EACH}",
+    },
+    "calibration": {
+        ANY: f"task n_bins=15 norm='l1' num_classes=None {_LAST}",
+        "binary": f"n_bins=15 norm='l1' {_LAST}",
+        "multiclass": f"num_classes n_bins=15 norm='l1' {_LAST}",
+    },
+    "curve": _CURVES,
+    "equal error": {**_CURVES, ANY: f"task thresholds=None {_SIZES} average=None {_LAST}"},
+    "average precision": _AREAS,
+    "area": {
+        **_AREAS,
+        ANY: f"task thresholds=None {_SIZES} average='macro' max_fpr=None {_LAST}",
+        "binary": f"max_fpr=None {_RANKED}",
+    },
+    "point by recall": _point("min_recall"),
+    "point by precision": _point("min_precision"),
+    "point by sensitivity": _point("min_sensitivity"),
+    "point by specificity": _point("min_specificity"),
+    "ranking of labels": {"multilabel": f"num_labels {_LAST}"},
+}
+SEVERAL = frozenset(name for name in _FAMILIES if name.startswith(("curve", "point")))
+"""Families whose functions return several tensors."""
+OWN: dict[str, dict[str, Any]] = {"calibration": {"separate_ones": False}}
+"""Family to what its functions take by name beyond torchmetrics' arguments; classes have it among their options."""
+
+
+class Row(NamedTuple):
+    """One metric.
+
+    Attributes:
+        name: of the class; it takes ``task`` where the family has that.
+        module: of :mod:`valor_gpu.classification`, which defines the class.
+        function: of the class with any task; empty where torchmetrics has neither class nor function.
+        family: of the arguments.
+    """
+
+    name: str
+    module: str
+    function: str = ""
+    family: str = ""
+
+
+TABLE = (
+    Row("AUROC", "ranking_metrics", "auroc", "area"),
+    Row("Accuracy", "accuracy", "accuracy", "accuracy"),
+    Row("AveragePrecision", "ranking_metrics", "average_precision", "average precision"),
+    Row("BalancedAccuracy", "accuracy"),
+    Row("CalibrationError", "calibration", "calibration_error", "calibration"),
+    Row("CohenKappa", "confusion", "cohen_kappa", "kappa"),
+    Row("ConfusionMatrix", "confusion", "confusion_matrix", "confusion"),
+    Row("DetailedPrecisionRecallCurve", "threshold_counts"),
+    Row("EER", "equal_error", "eer", "equal error"),
+    Row("ExactMatch", "exact_match", "exact_match", "exact match"),
+    Row("F1Score", "ratio_metrics", "f1_score", "f1"),
+    Row("FBetaScore", "ratio_metrics", "fbeta_score", "fbeta"),
+    Row("HammingDistance", "accuracy", "hamming_distance", "counts"),
+    Row("JaccardIndex", "ratio_metrics", "jaccard_index", "jaccard"),
+    Row("MatthewsCorrCoef", "confusion", "matthews_corrcoef", "matthews"),
+    Row("MultilabelCoverageError", "label_ranking", "coverage_error", "ranking of labels"),
+    Row("MultilabelRankingAveragePrecision", "label_ranking", "ranking_average_precision", "ranking of labels"),
+    Row("MultilabelRankingLoss", "label_ranking", "ranking_loss", "ranking of labels"),
+    Row("NegativePredictiveValue", "ratio_metrics", "negative_predictive_value", "precision"),
+    Row("Precision", "ratio_metrics", "precision", "precision"),
+    Row("PrecisionAtFixedRecall", "operating_points", "precision_at_fixed_recall", "point by recall"),
+    Row("PrecisionRecallCurve", "curves", "precision_recall_curve", "curve"),
+    Row("ROC", "curves", "roc", "curve"),
+    Row("ROCAUC", "ranking_metrics"),
+    Row("Recall", "ratio_metrics", "recall", "precision"),
+    Row("RecallAtFixedPrecision", "operating_points", "recall_at_fixed_precision", "point by precision"),
+    Row("SensitivityAtSpecificity", "operating_points", "sensitivity_at_specificity", "point by specificity"),
+    Row("Specificity", "ratio_metrics", "specificity", "counts"),
+    Row("SpecificityAtSensitivity", "operating_points", "specificity_at_sensitivity", "point by sensitivity"),
+    Row("StatScores", "stat_scores", "stat_scores", "counts"),
+    Row("ThresholdCounts", "threshold_counts"),
+    Row("mROCAUC", "ranking_metrics"),
+)
+
+
+class Named(NamedTuple):
+    """A class of the table, with its function.
+
+    Attributes:
+        name: of the class.
+        function: of the function.
+        task: of both; ``any`` where they take ``task``.
+        row: of the table.
+        made: whether the class is made of that of any task.
+    """
+
+    name: str
+    function: str
+    task: str
+    row: Row
+    made: bool
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of the class to their defaults, in order."""
+        return _arguments(self.row.family, self.task)[0]
+
+    @property
+    def function_arguments(self) -> dict[str, Any]:
+        """Arguments of the function after ``preds`` and ``target`` to their defaults, in order."""
+        return _arguments(self.row.family, self.task)[1]
+
+
+@functools.cache
+def _arguments(family: str, task: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the arguments of class and function; Python reads the defaults, which are literals."""
+    texts = _FAMILIES[family][task]
+    of_class, of_function = (texts, texts) if isinstance(texts, str) else texts
+    return _parsed(of_class), _parsed(of_function)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    import ast  # 2 ms that only a class or function needs
+
+    pairs = (part.partition("=") for part in text.split())
+    return {name: ast.literal_eval(value) if equals else REQUIRED for name, equals, value in pairs}
+
+
+def _named(row: Row, task: str) -> Named:
+    if task == ANY:
+        return Named(row.name, row.function, task, row, made=False)
+    title = task.capitalize()
+    made = not row.name.startswith(title)
+    return Named(f"{title}{row.name}" if made else row.name, f"{task}_{row.function}", task, row, made)
+
+
+_ALL = [_named(row, task) for row in TABLE if row.family for task in _FAMILIES[row.family]]
+NAMED = {each.name: each for each in _ALL}
+"""Class to its names and arguments, of those that torchmetrics has by task."""
+FUNCTIONS = {each.function: each for each in _ALL}
+MADE = {each.name: each for each in _ALL if each.made}
+"""Classes of one task that add only arguments."""
+HOMES = {row.name: f"valor_gpu.classification.{row.module}" for row in TABLE} | {
+    name: f"valor_gpu.classification.{each.task}" for name, each in MADE.items()
+}
+"""Public class to the module that it is imported from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from abc import ABCMeta
+from inspect import Signature, signature
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,6 @@ from valor_gpu.classification import task_names
 from valor_gpu.errors import InputError
 from valor_gpu.options import NamedOptions
 
-TASKS = ("binary", "multiclass", "multilabel")
 _NORMALIZATIONS = {"sigmoid": "auto", "softmax": "auto", None: "none"}
 _NEEDED = frozenset(
     {"num_classes", "num_labels", "beta", "min_precision", "min_recall", "min_sensitivity", "min_specificity"}
@@ -55,7 +55,7 @@ def check_multidim(average: str) -> str:
 class TaskType(ABCMeta):
     """Type of the metrics of a task: ``Accuracy(task="multiclass", num_classes=5)`` is a ``MulticlassAccuracy``.
 
-    Type checkers read both forms in ``signatures.pyi``.
+    Type checkers read both forms in ``__init__.pyi``.
     """
 
     if not TYPE_CHECKING:  # where checkers saw it, they would not look at the constructors
@@ -70,26 +70,33 @@ class TaskType(ABCMeta):
                 return _of_task(cls, *args, **kwargs)
             return super().__call__(*args, **kwargs)
 
+        @property
+        def __signature__(cls) -> Signature:
+            """Parameters of the constructor, which ``help`` and ``inspect`` would look for in ``__call__``."""
+            own = signature(cls.__init__)
+            return own.replace(parameters=[*own.parameters.values()][1:], return_annotation=Signature.empty)
+
 
 def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:
-    wrapper = task_names.ARGUMENTS.get(cls.__name__, {})
-    if "task" not in wrapper:
+    named = task_names.NAMED.get(cls.__name__)
+    if named is None or named.task != task_names.ANY:
         got = kwargs["task"] if "task" in kwargs else args[0]
         raise InputError(
             f"task must be left out: that of {cls.__name__} follows from its name, or from num_classes (multiclass),"
             f" num_labels (multilabel) or neither (binary), but got {got!r}"
         )
+    wrapper = named.arguments
     if len(args) > len(wrapper):
         raise InputError(f"{cls.__name__} takes {len(wrapper)} arguments by position but got {len(args)}")
     given = dict(zip(wrapper, args))
     if twice := given.keys() & kwargs.keys():
         raise InputError(f"{sorted(twice)[0]} must be given once but came by position and by name")
     given |= kwargs
-    check_choice("task", task := given.pop("task"), TASKS)
-    if (name := f"{task.capitalize()}{cls.__name__}") not in task_names.HOMES:
+    check_choice("task", task := given.pop("task"), task_names.TASKS)
+    if (name := f"{task.capitalize()}{cls.__name__}") not in task_names.MADE:
         raise InputError(f"task must be one that {cls.__name__} has but got {task!r}")
-    taken = task_names.ARGUMENTS[name]
-    defaults = {key: value for key, value in wrapper.items() if key != "task" and value is not None}
+    taken = task_names.MADE[name].arguments
+    defaults = {key: value for key, value in wrapper.items() if value not in (None, task_names.REQUIRED)}
     # torchmetrics takes the arguments of every task, and leaves those out that the task at hand has not.
     arguments = {key: value for key, value in {**defaults, **given}.items() if key in taken or key not in wrapper}
     kind = getattr(importlib.import_module(task_names.HOMES[name]), name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import once, updated
 from valor_gpu.segmentation import (
     DiceScore,
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
     from torch import Tensor
+
+__all__ = MODULES["segmentation"]
 
 
 def _of_images(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Metrics of the texts of one batch. Numbers are float64; see the class of each for its definition."""
+"""Metrics of the texts or tokens of one batch. See the class of each for its definition."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu import text
-from valor_gpu.functional.once import alone
+from valor_gpu.functional.names import MODULES
+from valor_gpu.functional.once import alone, chosen_pair
 from valor_gpu.text.metric_base import as_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
     from torch import Tensor
 
     from valor_gpu.metric import Metric
+    from valor_gpu.text.bert_score import Encoder, IdfWeights
+
+__all__ = MODULES["text"]
 
 Texts = str | Sequence[str]
 References = str | Sequence[str | Sequence[str]]
@@ -177,5 +182,32 @@ def rouge_score(
 def squad(preds: Records, target: Records) -> dict[str, Tensor]:
     """Returns what :class:`valor_gpu.text.SQuAD` computes of one batch, float64 ``[]`` by name."""
     metric: text.SQuAD = alone(text.SQuAD())
+    metric.update(preds, target)
+    return metric.compute()
+
+
+def perplexity(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    ignore_index: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns what ``Perplexity`` computes of one batch; see :mod:`valor_gpu.functional`."""
+    from valor_gpu.text.perplexity import perplexity_of  # its kernels, of which texts have no need
+
+    return perplexity_of(*chosen_pair((preds, target, y_true, y_pred)), ignore_index)
+
+
+def bert_score(
+    preds: Sequence[Any],
+    target: Sequence[Any],
+    encoder: Encoder | None = None,
+    idf: IdfWeights | None = None,
+    baseline: Sequence[float] | None = None,
+) -> dict[str, Tensor]:
+    """Returns what ``BERTScore`` computes of one batch; see :class:`valor_gpu.text.BERTScore`."""
+    metric: text.BERTScore = alone(text.BERTScore(encoder, idf, baseline))
     metric.update(preds, target)
     return metric.compute()

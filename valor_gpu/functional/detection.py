@@ -9,6 +9,7 @@ import torch
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
 from valor_gpu.default_device import device_free
 from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import alone
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
     from torch import Tensor
+
+__all__ = MODULES["detection"]
 
 
 def intersection_over_union(

@@ -1,0 +1,21 @@
+"""Metrics of classification of one batch. Each is made when it is first used."""
+
+# Type checkers read classification.pyi, which tools/make_names.py writes.
+
+from __future__ import annotations
+
+from typing import Any
+
+from valor_gpu._lazy import made_names
+from valor_gpu.functional.names import MODULES
+
+__all__ = MODULES["classification"]
+
+
+def _make(name: str) -> Any:
+    from valor_gpu.functional.task_functions import task_function
+
+    return task_function(name)
+
+
+__getattr__, __dir__ = made_names(__name__, __all__, _make)
