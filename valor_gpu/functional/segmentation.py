@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import once, updated
 from valor_gpu.segmentation import (
@@ -30,6 +31,7 @@ def _of_images(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) ->
     return value
 
 
+@arguments_of(DiceScore, DiceScore.update)
 def dice_score(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -45,6 +47,9 @@ def dice_score(
     """Returns ``DiceScore`` of each image, ``[N]``, or ``[N, C]`` without average.
 
     With ``aggregation_level="global"`` that of all images as one, with N = 1.
+
+    Args:
+        y_true, y_pred: ``target`` and ``preds`` by name, in place of these.
     """
     return _of_images(
         DiceScore,
@@ -57,6 +62,7 @@ def dice_score(
     )
 
 
+@arguments_of(GeneralizedDiceScore, GeneralizedDiceScore.update, dice_score)
 def generalized_dice_score(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -81,6 +87,7 @@ def generalized_dice_score(
     )
 
 
+@arguments_of(HausdorffDistance, HausdorffDistance.update, dice_score)
 def hausdorff_distance(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -110,6 +117,7 @@ def hausdorff_distance(
     )
 
 
+@arguments_of(MeanIoU, MeanIoU.update, dice_score)
 def mean_iou(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -135,6 +143,7 @@ def mean_iou(
     )
 
 
+@arguments_of(PanopticQuality, PanopticQuality.update, dice_score)
 def panoptic_quality(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -159,6 +168,7 @@ def panoptic_quality(
     )
 
 
+@arguments_of(ModifiedPanopticQuality, ModifiedPanopticQuality.update, dice_score)
 def modified_panoptic_quality(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
