@@ -30,8 +30,9 @@ def is_decorated(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.ClassDef]:
 
 def undescribed(described: Any) -> list[str]:
     """Parameters without an entry in the docstring."""
-    entries = re.findall(r"^    (\w+): \S", inspect.getdoc(described) or "", re.MULTILINE)
-    return [name for name in inspect.signature(described).parameters if name not in entries]
+    entries = re.findall(r"^    (\w+(?:, \w+)*): \S", inspect.getdoc(described) or "", re.MULTILINE)
+    names = {name for entry in entries for name in entry.split(", ")}
+    return [name for name in inspect.signature(described).parameters if name not in names]
 
 
 @pytest.mark.parametrize(("module", "name"), decorated())
