@@ -75,7 +75,6 @@ def word_information_preserved(preds: Texts, target: References) -> Tensor:
     return value
 
 
-@arguments_of(text.EditDistance, text.EditDistance.update)
 def edit_distance(
     preds: Texts, target: References, substitution_cost: int = 1, reduction: str | None = "mean"
 ) -> Tensor:
@@ -84,7 +83,6 @@ def edit_distance(
     return value
 
 
-@arguments_of(text.BLEUScore, text.BLEUScore.update)
 def bleu_score(
     preds: Texts,
     target: References,
@@ -92,11 +90,19 @@ def bleu_score(
     smooth: bool = False,
     weights: Sequence[float] | None = None,
 ) -> Tensor:
-    """Returns BLEU of the words at white space, float64 ``[]``; see :class:`valor_gpu.text.BLEU`."""
+    """Returns BLEU of the words at white space, float64 ``[]``; see :class:`valor_gpu.text.BLEU`.
+
+    Args:
+        preds: a text, or one per row.
+        target: for each row one text or several.
+        n_gram: the longest n-gram that counts.
+        smooth: add 1 to all counts from n = 2 on.
+        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
+    """
     return sacre_bleu_score(preds, target, n_gram, smooth, "none", weights=weights)
 
 
-@arguments_of(text.SacreBLEUScore, text.SacreBLEUScore.update)
+@arguments_of(bleu_score)
 def sacre_bleu_score(
     preds: Texts,
     target: References,
@@ -106,12 +112,16 @@ def sacre_bleu_score(
     lowercase: bool = False,
     weights: Sequence[float] | None = None,
 ) -> Tensor:
-    """Returns BLEU with a tokenizer of sacreBLEU, float64 ``[]``; see :class:`valor_gpu.text.BLEU`."""
+    """Returns BLEU with a tokenizer of sacreBLEU, float64 ``[]``; see :class:`valor_gpu.text.BLEU`.
+
+    Args:
+        tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``.
+        lowercase: compare in lower case.
+    """
     value: Tensor = _once(text.SacreBLEUScore(n_gram, smooth, tokenize, lowercase, weights), preds, target)
     return value
 
 
-@arguments_of(text.CHRFScore, text.CHRFScore.update)
 def chrf_score(
     preds: Texts,
     target: References,
@@ -122,12 +132,14 @@ def chrf_score(
     whitespace: bool = False,
     return_sentence_level_score: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Returns chrF of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``."""
+    """Returns chrF of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
+
+    Arguments are those of :class:`valor_gpu.text.CHRFScore`.
+    """
     choices = (n_char_order, n_word_order, beta, lowercase, whitespace, return_sentence_level_score)
     return _with_rows(_once(text.CHRFScore(*choices), preds, target))
 
 
-@arguments_of(text.TranslationEditRate, text.TranslationEditRate.update)
 def translation_edit_rate(
     preds: Texts,
     target: References,
@@ -137,12 +149,14 @@ def translation_edit_rate(
     asian_support: bool = False,
     return_sentence_level_score: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Returns the edit rate of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``."""
+    """Returns the edit rate of a corpus, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
+
+    Arguments are those of :class:`valor_gpu.text.TranslationEditRate`.
+    """
     choices = (normalize, no_punctuation, lowercase, asian_support, return_sentence_level_score)
     return _with_rows(_once(text.TranslationEditRate(*choices), preds, target))
 
 
-@arguments_of(text.ROUGEScore, text.ROUGEScore.update)
 def rouge_score(
     preds: Texts,
     target: References,
@@ -183,7 +197,6 @@ def perplexity(
     return perplexity_of(*chosen_pair((preds, target, y_true, y_pred)), ignore_index)
 
 
-@arguments_of(text.BERTScore, text.BERTScore.update)
 def bert_score(
     preds: Sequence[Any],
     target: Sequence[Any],
