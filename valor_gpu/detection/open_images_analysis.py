@@ -34,7 +34,7 @@ class OpenImagesAnalysis(DetectionAnalysis):
         images: int64, rows of the images that count, in the order that breaks ties of scores.
         name: gives the name of a label.
         iou_thresholds: of the metric.
-        choices: of the signature of the result.
+        choices: of the signature, such as the hierarchy and ``group_weight``.
         result_of: returns the result of rows of images.
     """
 
