@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from valor_gpu._lazy import names_of_package
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
 from valor_gpu.default_device import device_free
 from valor_gpu.detection import MeanAveragePrecision
@@ -66,6 +67,7 @@ def intersection_over_union(
     return _similarity("iou", preds, target, iou_threshold, replacement_val, aggregate)
 
 
+@arguments_of(intersection_over_union)
 def generalized_intersection_over_union(
     preds: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
@@ -77,6 +79,7 @@ def generalized_intersection_over_union(
     return _similarity("giou", preds, target, iou_threshold, replacement_val, aggregate)
 
 
+@arguments_of(intersection_over_union)
 def distance_intersection_over_union(
     preds: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
@@ -88,6 +91,7 @@ def distance_intersection_over_union(
     return _similarity("diou", preds, target, iou_threshold, replacement_val, aggregate)
 
 
+@arguments_of(intersection_over_union)
 def complete_intersection_over_union(
     preds: ArrayLike | Tensor,
     target: ArrayLike | Tensor,
@@ -99,6 +103,7 @@ def complete_intersection_over_union(
     return _similarity("ciou", preds, target, iou_threshold, replacement_val, aggregate)
 
 
+@arguments_of(MeanAveragePrecision)
 @device_free
 def mean_average_precision(
     preds: Sequence[Mapping[str, Any]] | Mapping[str, Tensor],
@@ -122,17 +127,8 @@ def mean_average_precision(
     there.
 
     Args:
-        preds: detections, as its ``update`` takes them.
+        preds: detections, as ``update`` of the class takes them.
         target: ground truths, likewise.
-        box_format: see the class; likewise the arguments that follow.
-        iou_type: as above.
-        iou_thresholds: as above.
-        rec_thresholds: as above.
-        max_detection_thresholds: as above.
-        class_metrics: as above.
-        extended_summary: as above.
-        average: as above.
-        backend: as above.
         warn_on_many_detections: warn of images with more detections than the largest of ``max_detection_thresholds``.
 
     Raises:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu._lazy import names_of_package
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import once, updated
 from valor_gpu.segmentation import (
@@ -33,6 +34,7 @@ def _of_images(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) ->
     return value
 
 
+@arguments_of(DiceScore, DiceScore.update)
 def dice_score(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -48,6 +50,9 @@ def dice_score(
     """Returns ``DiceScore`` of each image, ``[N]``, or ``[N, C]`` without average.
 
     With ``aggregation_level="global"`` that of all images as one, with N = 1.
+
+    Args:
+        y_true, y_pred: ``target`` and ``preds`` by name, in place of these.
     """
     return _of_images(
         DiceScore,
@@ -60,6 +65,7 @@ def dice_score(
     )
 
 
+@arguments_of(GeneralizedDiceScore, GeneralizedDiceScore.update, dice_score)
 def generalized_dice_score(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -84,6 +90,7 @@ def generalized_dice_score(
     )
 
 
+@arguments_of(HausdorffDistance, HausdorffDistance.update, dice_score)
 def hausdorff_distance(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -113,6 +120,7 @@ def hausdorff_distance(
     )
 
 
+@arguments_of(MeanIoU, MeanIoU.update, dice_score)
 def mean_iou(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -138,6 +146,7 @@ def mean_iou(
     )
 
 
+@arguments_of(PanopticQuality, PanopticQuality.update, dice_score)
 def panoptic_quality(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,
@@ -162,6 +171,7 @@ def panoptic_quality(
     )
 
 
+@arguments_of(ModifiedPanopticQuality, ModifiedPanopticQuality.update, dice_score)
 def modified_panoptic_quality(
     preds: ArrayLike | Tensor | None = None,
     target: ArrayLike | Tensor | None = None,

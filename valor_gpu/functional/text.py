@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu import text
 from valor_gpu._lazy import names_of_package
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.functional.names import MODULES
 from valor_gpu.functional.once import alone, chosen_pair
 from valor_gpu.text.metric_base import as_rows
@@ -104,6 +105,7 @@ def bleu_score(
     return sacre_bleu_score(preds, target, n_gram, smooth, "none", weights=weights)
 
 
+@arguments_of(bleu_score)
 def sacre_bleu_score(
     preds: Texts,
     target: References,
@@ -116,13 +118,8 @@ def sacre_bleu_score(
     """Returns BLEU with a tokenizer of sacreBLEU, float64 ``[]``; see :class:`valor_gpu.text.BLEU`.
 
     Args:
-        preds: a text, or one per row.
-        target: for each row one text or several.
-        n_gram: the longest n-gram that counts.
-        smooth: add 1 to all counts from n = 2 on.
         tokenize: ``13a``, ``intl``, ``zh``, ``char`` or ``none``.
         lowercase: compare in lower case.
-        weights: of the precisions of n = 1 to ``n_gram``, not negative, with the sum 1; default: equal ones.
     """
     value: Tensor = _once(text.SacreBLEUScore(n_gram, smooth, tokenize, lowercase, weights), preds, target)
     return value
