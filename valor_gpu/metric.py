@@ -14,7 +14,6 @@ from torchmetrics.metric import CompositionalMetric as CompositionalMetric  # to
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from valor_gpu.argument_docs import documented
 from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
@@ -94,10 +93,6 @@ class Metric(
     _kind: type[S]
     _identity: Identity
     _merged: Gathered | None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        documented(cls)
 
     def __init__(self, empty: S = None, config: Any = (), **kwargs: Any) -> None:  # type: ignore[assignment]
         super().__init__(**kwargs)

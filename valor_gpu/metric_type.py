@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torchmetrics
 
+from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputTypeError
 
 if TYPE_CHECKING:
@@ -28,12 +29,12 @@ class MetricType(ABCMeta):
     """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **kwargs: Any) -> Any:
-        """Makes a class; of the type that torchmetrics has where it calls ``add_state``."""
+        """Makes a class whose docstring is complete; of the type that torchmetrics has where it calls ``add_state``."""
         if _adds_state(namespace) and any(map(_is_base, bases)):
             foreign = tuple(torchmetrics.Metric if _is_base(base) else base for base in bases)
             made: Any = type(torchmetrics.Metric)
             return made(name, foreign, namespace, **kwargs)
-        return super().__new__(mcls, name, bases, namespace, **kwargs)
+        return documented(super().__new__(mcls, name, bases, namespace, **kwargs))
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return cls.__subclasscheck__(type(instance)) if _is_base(cls) else super().__instancecheck__(instance)
