@@ -354,5 +354,8 @@ def _target_dtype(task: Task) -> torch.dtype:
     """The smallest integer dtype for the target values of ``task``, ``ignore_index`` among them."""
     top = task.classes - 1 if task.kind == "multiclass" else 1
     values = (0, top, task.ignore_index or 0)
-    fits = (d for d in _INTEGERS if torch.iinfo(d).min <= min(values) and max(values) <= torch.iinfo(d).max)
-    return next(fits, torch.int64)
+    for dtype in _INTEGERS:
+        limits = torch.iinfo(dtype)
+        if limits.min <= min(values) and max(values) <= limits.max:
+            return dtype
+    return torch.int64
