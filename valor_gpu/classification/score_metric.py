@@ -209,8 +209,10 @@ class ScoreMetric(TaskMetric[Any]):
             error = torch.where(error == NO_ERROR, changed, error)
         deferred = self._raise_or_defer(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
-        weighted = len(weights) > 0 and len(weights[-1]) > 0  # a compiled update adds no empty part
-        if scores and len(scores[-1]) and weighted != (batch.weight is not None):
+        weighted = batch.weight is not None
+        # A compiled update adds no empty part. In its program, torch 2.6 can branch on a length alone.
+        mixed = not weighted if weights and len(weights[-1]) > 0 else weighted
+        if mixed and scores and len(scores[-1]) > 0:
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
         weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
