@@ -16,7 +16,7 @@
 #   make wheel-smoke  that wheel, or WHEEL=FILE, in empty environments: first example of the README, doctor, detect, import budget
 #   make docs     the site of the documentation in build/site, strict, with a page for each metric; mkdocs lies in .venv/docs
 #   make release-check   what would be published, in dist/: wheel for glibc 2.28, archive, metadata, licences
-#   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows, in an environment of their own
+#   make minimum  the tests with the oldest torch, NumPy and torchmetrics that pyproject.toml allows; says first what it downloads
 #   make gpu-pack what a GPU machine without a network needs, in build/gpu_pack.tar: checkout, libraries for sm_90, wheel of pycocotools
 #   make gpu-dry-run      the GPU check without its GPU, in an environment like that machine's (PYTHON312=python3.12)
 #   make clean    remove what was built, keep .venv
@@ -264,17 +264,19 @@ $(VENV)/release: $(VENV)/.installed
 release-check: setup $(VENV)/release
 	@$(VENV)/release/bin/python -m tools.release_check
 
-# The lower bounds of the dependencies, exactly; what the tests need beside them is as new as it may be.
-MINIMUM = $(shell $(PY) -m tools.minimum)
-minimum: setup
-	@test -x $(VENV)/minimum/bin/python || $(PYTHON) -m venv $(VENV)/minimum
-	@$(VENV)/minimum/bin/python -m pip --disable-pip-version-check -qq install $(MINIMUM)
-	@printf '%s\n' $(MINIMUM) > $(VENV)/minimum/constraints.txt
-	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(VENV)/minimum/bin/python -m pip --disable-pip-version-check -qq install \
-	  -c $(VENV)/minimum/constraints.txt -e ".[dev]"
-	@$(VENV)/minimum/bin/python tools/install_oracle.py $(VENV)/minimum/oracle
-	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-0} $(VENV)/minimum/bin/python setup.py -q build_ext --inplace
-	@$(PYTEST:$(PY)%=$(VENV)/minimum/bin/python%) $(SPLIT) $(ARGS)
+# The lower bounds of the dependencies, exactly; what the tests need beside them is as new as it may be. TORCH_MINIMUM=2.8.0:
+# that torch instead of the oldest, in an environment of its own. Neither needs the one in $(VENV).
+TORCH_MINIMUM ?=
+OLDEST := $(VENV)/minimum$(TORCH_MINIMUM)
+OLDEST_PIP := $(OLDEST)/bin/python -m pip --disable-pip-version-check -qq install
+minimum:
+	@test -x $(OLDEST)/bin/uv || { $(PYTHON) -m venv $(OLDEST) && $(OLDEST_PIP) uv==0.13.9; }
+	@$(PYTHON) -m tools.minimum --torch "$(TORCH_MINIMUM)" --for $(OLDEST)/bin/python
+	@$(PYTHON) -m tools.minimum --torch "$(TORCH_MINIMUM)" > $(OLDEST)/constraints.txt
+	@VALOR_GPU_CPU=0 VALOR_GPU_CUDA=0 $(OLDEST_PIP) -r $(OLDEST)/constraints.txt -e ".[dev]"
+	@$(OLDEST)/bin/python tools/install_oracle.py $(OLDEST)/oracle
+	@VALOR_GPU_CPU=1 VALOR_GPU_CUDA=$${VALOR_GPU_CUDA:-0} $(OLDEST)/bin/python setup.py -q build_ext --inplace
+	@$(PYTEST:$(PY)%=$(OLDEST)/bin/python%) $(SPLIT) $(ARGS)
 
 # Neither depends on the target setup, which would build for all architectures where torch has CUDA.
 gpu-pack gpu-dry-run:

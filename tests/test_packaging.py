@@ -183,7 +183,7 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
         f"valor_gpu/ops/triton/{path.name}" for path in (ROOT / "csrc/triton").glob("*.py")
     }
     assert {name.split("/")[0] for name in names} == {"valor_gpu", f"valor_gpu-{unbuilt['version']}.dist-info"}
-    assert "Requires-Dist: torch>=2.11\n" in metadata
+    assert "Requires-Dist: torch>=2.6\n" in metadata
     assert "License-Expression: Apache-2.0\n" in metadata
     assert "Author: valor_gpu developers\n" in metadata
     assert "Project-URL: Homepage, https://" in metadata and "Classifier: Typing :: Typed\n" in metadata

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 from torch.nn import Module
 
-_PLAIN = frozenset({NoneType, bool, int, float, str, dict, list, tuple, MethodType, FunctionType})
+_PLAIN = (NoneType, bool, int, float, str, dict, list, tuple, MethodType, FunctionType)
 _CONSTANTS = frozenset({
     "higher_is_better", "is_differentiable", "full_state_update",
     "plot_lower_bound", "plot_upper_bound", "plot_legend_name",

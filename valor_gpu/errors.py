@@ -68,7 +68,7 @@ class MissingPackageError(ValorError, ModuleNotFoundError):
 
     Example:
         >>> print(MissingPackageError("torch", "valor_gpu.detection.MeanAveragePrecision"))
-        valor_gpu.detection.MeanAveragePrecision needs torch: pip install 'torch>=2.11' 'torchmetrics>=1.9'
+        valor_gpu.detection.MeanAveragePrecision needs torch: pip install 'torch>=2.6' 'torchmetrics>=1.9'
     """
 
     def __init__(self, package: str, purpose: str) -> None:
@@ -76,7 +76,7 @@ class MissingPackageError(ValorError, ModuleNotFoundError):
         self.package = package
 
 
-_TORCH = "'torch>=2.11' 'torchmetrics>=1.9'"
+_TORCH = "'torch>=2.6' 'torchmetrics>=1.9'"
 LINES = {"torch": _TORCH, "torchmetrics": _TORCH, "numpy": "'numpy>=2.0'"}
 """What pip installs for each package that valor_gpu depends on."""
 

@@ -90,7 +90,7 @@ class Graphable:
             now = getattr(self, name)
             if not isinstance(now, list):
                 setattr(self, name, merge_tensors(self._merge[name], (now, tensor)))
-            elif len(tensor):
+            elif len(tensor) > 0:  # as a truth value, torch 2.6 would compile again for every length
                 setattr(self, name, [torch.cat((*now, tensor))])
 
 

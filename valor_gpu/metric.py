@@ -164,7 +164,7 @@ class Metric(
             if (device := tensors[spec.name].device) != self.error.device:
                 need = f"the inputs must be on {self.error.device} like the metric"
                 raise InputError(f"{need} but are on {device}: move one of them with .to(device)")
-        tensors |= {} if error is None else {"error": error}
+        tensors.update({} if error is None else {"error": error})
         if torch.compiler.is_compiling():
             return self._add_in_graph(tensors)
         for name, tensor in tensors.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from testing.examples_grouped import grouped_examples, random_arguments
 from testing.examples_records import accumulate_arguments, labels
 from tests.fuzz import seeds
+from tests.numpy_sums import needs_recorded_order
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _accumulate_reference, _grouped_means_cpu
 from valor_gpu.ops._grouped_means_reference import each_group
@@ -95,7 +97,13 @@ def test_groups_equal_accumulation_of_their_images(seed: int, sizes: str, grid: 
     check_groups(tables(seed, 120 if SHAPES[sizes][0] > 2 else 300, SHAPES[sizes]), wanted, groups)
 
 
-@pytest.mark.parametrize("example", [pytest.param(name, id=name) for name, _ in grouped_examples(True)])
+def examples() -> list[Any]:
+    """Names of the examples; the numbers of the one with most thresholds are means of large arrays."""
+    large = {"60 thresholds": needs_recorded_order}
+    return [pytest.param(name, id=name, marks=large.get(name, ())) for name, _ in grouped_examples(True)]
+
+
+@pytest.mark.parametrize("example", examples())
 def test_kernel_equals_reference(example: str) -> None:
     """On one thread and on several; by the accumulation of CPU tensors too, as CUDA tensors go."""
     arguments, before = dict(grouped_examples(True))[example], torch.get_num_threads()

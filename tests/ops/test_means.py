@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tests.native.sim import simulated_kernel
-from tests.numpy_sums import AS_RECORDED
+from tests.numpy_sums import needs_recorded_order
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _means_cuda, accumulate
@@ -68,7 +68,7 @@ def test_equals_numpy_at_every_size_of_a_block(run: Means, classes: int) -> None
     check(run, random_curves(1, 1, classes), all_picks(1))
 
 
-@pytest.mark.skipif(not AS_RECORDED, reason="NumPy before 2.3 adds large arrays in another order")
+@needs_recorded_order
 def test_equals_numpy_on_the_arrays_of_coco(run: Means) -> None:
     curves = random_curves(10, 101, 80, A=4, C=1, M=3)
     picks = [Pick("precision", area, 0, range(10)) for area in range(4)]

@@ -21,7 +21,7 @@ from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cuda, _library, _switches, accumulate, backends, masks, outcome_counts
+from valor_gpu.ops import _accumulate_cuda, _launch, _library, _switches, accumulate, backends, masks, outcome_counts
 from valor_gpu.ops.boundary import MAX_CUDA_WIDTH, mask_boundary
 from valor_gpu.ops.match_batch import MatchBatch, MatchRule
 from valor_gpu.report import doctor
@@ -299,3 +299,17 @@ def test_doctor_names_architectures_as_nvcc_does(
     facts = doctor.survey()
     assert facts["libraries"]["valor_cuda"]["build"]["architectures"] == archs
     assert any(line.endswith(ending) for line in doctor.doctor_text(facts).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("3.5.1", False), ("3.6.0", True), ("3.10.0+git1", True), ("4.0", True), ("odd", False)],
+)
+def test_only_a_triton_that_tests_have_seen_serves(
+    version: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_launch.importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(_launch.importlib.metadata, "version", lambda name: version)
+    assert _launch.has_triton() is expected
+    monkeypatch.setattr(_launch.importlib.util, "find_spec", lambda name: None)
+    assert not _launch.has_triton()

@@ -140,11 +140,16 @@ def next_above(threshold: float, dtype: torch.dtype) -> float:
         >>> next_above(0.5, torch.bfloat16)
         0.50390625
     """
+    return float(_next_above(threshold, dtype))
+
+
+def _next_above(threshold: float, dtype: torch.dtype) -> str:
+    """Returns the number as text: as a float from a function that is marked constant, torch 2.6 cannot compile it."""
     bits = torch.tensor(abs(threshold), dtype=dtype).view(_BITS[dtype.itemsize])
-    return float((bits + 1).view(dtype))
+    return repr(float((bits + 1).view(dtype)))
 
 
-next_above._dynamo_marked_constant = True  # type: ignore[attr-defined]  # its helper would import torch's compiler
+_next_above._dynamo_marked_constant = True  # type: ignore[attr-defined]  # its helper would import torch's compiler
 
 
 def decided(batch: ScoreBatch, threshold: float) -> tuple[Tensor, float]:

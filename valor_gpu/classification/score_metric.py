@@ -220,8 +220,10 @@ class ScoreMetric(TaskMetric[Any]):
             error = torch.where(error == NO_ERROR, changed, error)
         deferred = self._raise_or_defer(error)
         scores, weights = self.metric_state["scores"], self.metric_state["weight"]
-        weighted = len(weights) > 0 and len(weights[-1]) > 0  # a compiled update adds no empty part
-        if scores and len(scores[-1]) and weighted != (batch.weight is not None):
+        weighted = batch.weight is not None
+        # A compiled update adds no empty part. In its program, torch 2.6 can branch on a length alone.
+        mixed = not weighted if weights and len(weights[-1]) > 0 else weighted
+        if mixed and scores and len(scores[-1]) > 0:
             raise InputError(_MIXED)
         target = batch.target.to(_target_dtype(self.task), copy=True)
         weight = rounded.new_empty(0, dtype=torch.float64) if batch.weight is None else batch.weight.clone()
@@ -365,5 +367,8 @@ def _target_dtype(task: Task) -> torch.dtype:
     """The smallest integer dtype for the target values of ``task``, ``ignore_index`` among them."""
     top = task.classes - 1 if task.kind == "multiclass" else 1
     values = (0, top, task.ignore_index or 0)
-    fits = (d for d in _INTEGERS if torch.iinfo(d).min <= min(values) and max(values) <= torch.iinfo(d).max)
-    return next(fits, torch.int64)
+    for dtype in _INTEGERS:
+        limits = torch.iinfo(dtype)
+        if limits.min <= min(values) and max(values) <= limits.max:
+            return dtype
+    return torch.int64

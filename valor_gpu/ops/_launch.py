@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import re
 
 import torch
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import Implementation, Kernel, by_reference
+
+_TRITON = (3, 6)
 
 
 def cpp(kernel: Kernel) -> Implementation:
@@ -34,8 +38,17 @@ def on_host(library: str) -> bool:
 
 
 def has_triton() -> bool:
-    """Whether Triton is installed. Does not import it."""
-    return importlib.util.find_spec("triton") is not None
+    """Returns whether Triton 3.6 or newer is installed. Does not import it.
+
+    The kernels are tested with no older Triton, such as torch before 2.10 brings.
+    """
+    if importlib.util.find_spec("triton") is None:
+        return False
+    try:
+        found = re.match(r"(\d+)\.(\d+)", importlib.metadata.version("triton"))
+    except importlib.metadata.PackageNotFoundError:  # a nightly build under another name
+        return True
+    return found is not None and (int(found[1]), int(found[2])) >= _TRITON
 
 
 def cuda_or_triton(kernel: Kernel, by_triton: Kernel) -> Implementation:
