@@ -33,6 +33,14 @@ def modules_of_torchmetrics() -> list[str]:
 
 
 PATHS = modules_of_torchmetrics()
+MADE = valor_gpu.functional.classification.__all__
+"""Functions that are made when they are first used."""
+NAMED_AS_FUNCTIONS = [
+    path for path in PATHS
+    if path.startswith(tuple(f"functional.{task}." for task in SHARED))
+    and path.rpartition(".")[2] in valor_gpu.functional.__all__
+]  # fmt: skip
+"""Modules with the name of a function that they hold, such as ``functional.classification.accuracy``."""
 
 
 def defined(module: ModuleType) -> list[str]:
@@ -60,6 +68,7 @@ def test_what_is_here_is_there_by_the_path_of_torchmetrics(path: str) -> None:
     assert here
     for name in here:
         assert getattr(ours, name) is getattr(owner_of(path), name)
+        assert not isinstance(getattr(ours, name), ModuleType)
 
 
 @pytest.mark.parametrize("path", [path for path in PATHS if path in HELD])
@@ -69,6 +78,25 @@ def test_modules_that_hold_no_metric_give_what_torchmetrics_has(path: str) -> No
     for name in defined(theirs):
         assert getattr(ours, name) is getattr(theirs, name)
     assert ours is not theirs and theirs.__name__ == f"torchmetrics.{path}" == theirs.__spec__.name
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("path", NAMED_AS_FUNCTIONS)
+def test_a_function_keeps_its_name_when_its_module_is_imported(
+    path: str, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python binds a module that it imports to its name in the package, which is also that of the function."""
+    package, _, name = f"valor_gpu.{path}".rpartition(".")
+    monkeypatch.delitem(sys.modules, f"{package}.{name}", raising=False)
+    if name in MADE:
+        for part in ("valor_gpu.functional", package):
+            monkeypatch.delitem(vars(importlib.import_module(part)), name, raising=False)
+    before = getattr(importlib.import_module(package), name) if used else None
+    module = importlib.import_module(f"{package}.{name}")
+    function = getattr(sys.modules[package], name)
+    assert isinstance(module, ModuleType) and not isinstance(function, ModuleType)
+    assert function is getattr(module, name) is getattr(valor_gpu.functional, name)
+    assert function is (before or function) and function.__name__ == name
 
 
 def test_private_names_and_helpers_of_passed_modules_are_theirs() -> None:

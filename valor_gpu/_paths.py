@@ -45,6 +45,9 @@ class TorchmetricsPaths:
     def exec_module(self, module: ModuleType) -> None:
         """Gives the module its ``__getattr__``, ``__dir__`` and docstring."""
         below = module.__name__.removeprefix(_ROOT)
+        parent, _, last = module.__name__.rpartition(".")
+        if last in getattr(sys.modules[parent], "__all__", ()):
+            sys.modules[parent].__class__ = _KeepsNames
         theirs = f"torchmetrics.{below}"
         passed = below.partition(".")[0] in PASSED
         owner = theirs if passed else f"{_ROOT}{below.partition('.')[0]}"
@@ -66,6 +69,17 @@ class TorchmetricsPaths:
         """Appends this finder to ``sys.meta_path``, once however often valor_gpu is imported or reloaded."""
         if not any(getattr(finder, "__qualname__", "") == cls.__qualname__ for finder in sys.meta_path):
             sys.meta_path.append(cls)
+
+
+class _KeepsNames(ModuleType):
+    """A package that has functions by the names of modules below it, such as ``functional.classification.accuracy``.
+
+    After an import Python binds the module to its name in the package. Here, as in torchmetrics, that is the function.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in self.__all__):
+            super().__setattr__(name, value)
 
 
 def _shared(below: str) -> frozenset[str]:
