@@ -17,8 +17,8 @@ from valor_gpu.aggregation import MeanMetric
 from valor_gpu.wrappers import Running
 
 
-class Hits(torchmetrics.Metric):  # type: ignore[type-arg]
-    """As torchmetrics' documentation has it; strict mypy alone wants to know a State."""
+class Hits(torchmetrics.Metric):
+    """As torchmetrics' documentation has it."""
 
     right: Tensor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import torch
 import torchmetrics
@@ -13,6 +13,7 @@ from torch import Tensor
 from torchmetrics.metric import CompositionalMetric as CompositionalMetric  # torchmetrics has it at this path
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
+from typing_extensions import TypeVar  # a dependency of torch
 
 from valor_gpu.attributes import Settable, class_has, update_family
 from valor_gpu.computed import local_compute
@@ -32,7 +33,7 @@ from valor_gpu.wrapped import Wrappable, drawable
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-S = TypeVar("S", bound=State)
+S = TypeVar("S", bound=State, default=State)
 
 _EXTRA = (Spec("signature", "min", torch.int64, (16,)), Spec("error", "min", torch.int64, ()))
 _REDUCERS = {"sum": dim_zero_sum, "cat": dim_zero_cat, "min": dim_zero_min}
