@@ -354,6 +354,14 @@ def test_every_parameter_of_a_public_class_is_described(package: str) -> None:
         assert taken <= described, f"{kind.__name__} does not describe {sorted(taken - described)}"
 
 
+@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text"])
+def test_errors_of_a_metric_are_of_its_own_parameters(package: str) -> None:
+    for kind in (each for each in public_classes(package) if issubclass(each, valor_gpu.Metric)):
+        foreign = set().union(*map(parameters, kind.__mro__[1:-1])) - parameters(kind)
+        raises = " ".join(entry for _, entry in entries(kind.__doc__, "Raises"))
+        assert not foreign & set(re.findall(r"``(\w+)``", raises)), kind.__name__
+
+
 @pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text", "functional"])
 def test_no_argument_is_described_twice_in_the_source(package: str) -> None:
     node_type = ast.FunctionDef if package == "functional" else ast.ClassDef
