@@ -58,6 +58,20 @@ def test_arguments_come_in_the_order_of_the_signature_and_before_the_next_sectio
     )
 
 
+def test_further_positions_come_before_keywords() -> None:
+    @arguments_of(Derived, lambda: None)
+    def compare(first: int, /, *others: int, low: int = 0, **options: int) -> None:
+        """Compares.
+
+        Args:
+            options: further keywords.
+            others: further numbers.
+        """
+
+    names = re.findall(r"^ {4}(\w.*?):", str(compare.__doc__), re.M)
+    assert names == ["first", "others", "low, high", "options"]
+
+
 def test_entry_of_the_class_itself_stands_and_what_is_no_parameter_stays() -> None:
     @documented
     class Again(Derived):
