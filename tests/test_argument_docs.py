@@ -58,6 +58,20 @@ def test_arguments_come_in_the_order_of_the_signature_and_before_the_next_sectio
     )
 
 
+def test_further_positions_come_before_keywords() -> None:
+    @arguments_of(Derived, lambda: None)
+    def compare(first: int, /, *others: int, low: int = 0, **options: int) -> None:
+        """Compares.
+
+        Args:
+            options: further keywords.
+            others: further numbers.
+        """
+
+    names = re.findall(r"^ {4}(\w.*?):", str(compare.__doc__), re.M)
+    assert names == ["first", "others", "low, high", "options"]
+
+
 def test_entry_of_the_class_itself_stands_and_what_is_no_parameter_stays() -> None:
     @documented
     class Again(Derived):
@@ -352,6 +366,14 @@ def test_every_parameter_of_a_public_class_is_described(package: str) -> None:
             taken &= set(inspect.signature(own).parameters) | set().union(*bases)
         described = {name for names, _ in entries(kind.__doc__) for name in re.findall(r"\w+", names)}
         assert taken <= described, f"{kind.__name__} does not describe {sorted(taken - described)}"
+
+
+@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text"])
+def test_errors_of_a_metric_are_of_its_own_parameters(package: str) -> None:
+    for kind in (each for each in public_classes(package) if issubclass(each, valor_gpu.Metric)):
+        foreign = set().union(*map(parameters, kind.__mro__[1:-1])) - parameters(kind)
+        raises = " ".join(entry for _, entry in entries(kind.__doc__, "Raises"))
+        assert not foreign & set(re.findall(r"``(\w+)``", raises)), kind.__name__
 
 
 @pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text", "functional"])

@@ -42,6 +42,12 @@ def test_arguments_are_those_of_torchmetrics(name: str) -> None:
     assert [(p.name, p.default) for p in mine][len(theirs) - len(given) :] == given
 
 
+@pytest.mark.parametrize("name", peer_segmentation.__all__)
+def test_functions_describe_images_and_not_means_over_them(name: str) -> None:
+    text = " ".join((getattr(functional, name).__doc__ or "").split())
+    assert not any(each in text for each in ("mean over images", "averages over", "bytes", "``ignore_index``"))
+
+
 @pytest.mark.parametrize("name", BOXES)
 def test_documented_examples_of_boxes(name: str) -> None:
     """What the docstrings of torchmetrics print, which cannot run without torchvision."""

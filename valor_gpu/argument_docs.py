@@ -135,9 +135,11 @@ def _parameters(function: Any) -> list[tuple[str, str]]:
     if (code := getattr(function, "__code__", None)) is None:  # of C, such as object.__init__
         return []
     texts = function.__annotations__ if code.co_flags & annotations.compiler_flag else {}
-    stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]  # inspect.signature takes 70 us
-    return [(name, texts.get(name, "")) for name in names]
+    many, options = bool(code.co_flags & inspect.CO_VARARGS), bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + many + options])
+    if many:  # stands behind the keywords there
+        names.insert(code.co_argcount, names.pop(-1 - options))
+    return [(name, texts.get(name, "")) for name in names]  # inspect.signature takes 70 us
 
 
 @functools.cache

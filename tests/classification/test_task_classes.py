@@ -7,6 +7,7 @@ import importlib
 import inspect
 import pickle
 import pydoc
+import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,8 @@ import pytest
 import torch
 
 from valor_gpu import classification, functional
-from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE
+from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE, TASKS
+from valor_gpu.errors import InputError
 from valor_gpu.functional.names import MODULES
 
 NEEDED = {"num_classes": 3, "num_labels": 3, "beta": 1.0, "min_precision": 0.5, "min_recall": 0.5,
@@ -56,6 +58,43 @@ def test_every_argument_is_explained(name: str) -> None:
     explained = {each for line in lines for each in line.strip().partition(":")[0].split(", ")}
     assert inspect.signature(made).parameters.keys() <= explained
     assert max(map(len, made.__doc__.splitlines())) <= 120
+
+
+def entry(made: Any, argument: str) -> str:
+    """What a docstring says of an argument, on one line."""
+    text = f"\n{made.__doc__}\n".partition(f"\n    {argument}: ")[2]
+    return " ".join(re.split(r"\n {0,4}(?=\S|\n)", text)[0].split())
+
+
+@pytest.mark.parametrize("name", [name for name, named in FUNCTIONS.items() if "task" in named.function_arguments])
+def test_function_names_the_tasks_that_it_takes(name: str) -> None:
+    named = FUNCTIONS[name]
+    given = {each: NEEDED[each] for each in named.arguments if each in NEEDED}
+    named_tasks = re.findall(r"``(\w+)``", entry(getattr(functional, name), "task"))
+    for task in named_tasks:
+        assert getattr(classification, named.name)(task=task, **given).task.kind == task
+    for task in set(TASKS) - set(named_tasks):
+        with pytest.raises(InputError, match=f"^task must be one that {named.name} has but got '{task}'$"):
+            getattr(classification, named.name)(task=task, **given)
+
+
+@pytest.mark.parametrize("name", [*MADE, *FUNCTIONS])
+def test_what_has_a_task_is_not_said_to_be_binary_without_labels(name: str) -> None:
+    made = getattr(classification if name in MADE else functional, name)
+    assert "task is binary" not in " ".join(made.__doc__.split())
+
+
+@pytest.mark.parametrize("name", [name for name, named in MADE.items() if "thresholds" in named.arguments])
+def test_bytes_of_kept_scores_are_those_that_are_documented(name: str) -> None:
+    metric, task = made(name), MADE[name].task
+    scores = torch.linspace(0, 1, 48) if task == "binary" else torch.linspace(0, 1, 144).view(48, 3)
+    metric.update(scores, torch.arange(48) % 3 if task == "multiclass" else (scores > 0.5).int())
+    state = metric.state()
+    assert state.scores.dtype == torch.float64
+    assert "by default float64 where all scores are kept" in entry(metric, "score_dtype")
+    kept = (state.scores.nbytes + state.target.nbytes) / 48
+    assert kept <= {"binary": 9, "multiclass": 8 * 3 + 4, "multilabel": 9 * 3}[task]
+    assert "in float64 8 C + 4 (9, or 9 L)" in entry(metric, "thresholds")
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

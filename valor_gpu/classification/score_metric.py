@@ -121,10 +121,10 @@ class ScoreMetric(TaskMetric[Any]):
             the rest.
         num_labels: L, in the multilabel task: scores and target ``[N, L, ...]``, each label by itself. With neither,
             the task is binary.
-        thresholds: None takes every distinct score as a threshold, which is exact, and keeps every score: at most
-            4 C + 4 bytes per sample (5 in the binary task, 5 L with labels; 8 more with weights). An int of at least 2
-            (thresholds evenly spaced from 0 to 1) or ascending numbers keep a histogram of constant size, in which
-            scores between two thresholds are tied.
+        thresholds: None takes every distinct score as a threshold, which is exact, and keeps every score. In float32
+            that is at most 4 C + 4 bytes per sample (5 in the binary task, 5 L with labels), in float64 8 C + 4 (9, or
+            9 L), and 8 more with weights. An int of at least 2 (thresholds evenly spaced from 0 to 1) or ascending
+            numbers keep a histogram of constant size, in which scores between two thresholds are tied.
         bins: bins in every power of two, for a histogram that follows the order of floats, so that scores near 0 stay
             apart; constant memory, with bounds on the exact number in :meth:`result`. Not together with ``thresholds``.
         hardmax: only the largest score of a row counts, of equal ones the lowest class; multiclass only.
@@ -132,9 +132,9 @@ class ScoreMetric(TaskMetric[Any]):
         activation: ``auto`` takes scores for logits if any that counts lies outside [0, 1] (with a histogram: any of
             the batch); ``none``, ``sigmoid`` and ``softmax`` do not guess.
         normalization: ``sigmoid`` and ``softmax`` are ``activation="auto"``, None is ``activation="none"``.
-        score_dtype: dtype in which scores are kept and compared. Exact numbers of float64 scores need ``torch.float64``
-            (twice the memory): scores that a smaller dtype would change are rejected. A histogram rounds scores and
-            thresholds to it, so that a score that equals a threshold reaches it.
+        score_dtype: dtype in which scores are kept and compared, by default float32. Exact numbers of float64 scores
+            need ``torch.float64``: scores that a smaller dtype would change are rejected. A histogram rounds scores
+            and thresholds to it, so that a score that equals a threshold reaches it.
     """
 
     update_family: ClassVar[str | None] = "scores"

@@ -25,6 +25,15 @@ _DOC = """Computes ``{name}`` of the {task} task.
 The arguments are those of that task alone, in the order of torchmetrics. For the definition see
 :class:`valor_gpu.classification.{name}`.
 """
+_ENTRIES = {
+    "num_labels": """
+    num_labels: L, of predictions and target ``[N, L, ...]``.""",
+    "thresholds": """
+    score_dtype: dtype in which scores are kept and compared: by default float64 where all scores are kept or
+        ``thresholds`` is a tensor of float64, else float32. Scores that are all kept must not change in it. A
+        histogram rounds scores and thresholds to it, so that a score that equals a threshold reaches it.""",
+}
+"""Argument of a class of one task to an entry that differs from that of the class it is made of."""
 
 
 def task_class(name: str) -> type:
@@ -39,7 +48,8 @@ def task_class(name: str) -> type:
     ]
     body = f"super(kind, self).__init__(**native(kwargs, {passed(named.arguments)}))"
     init = function(module, f"{name}.__init__", Signature(parameters, return_annotation="None"), body, native=native)
-    doc = _DOC.format(name=base.__name__, task=named.task)
+    own = "".join(_ENTRIES[argument] for argument in named.arguments if argument in _ENTRIES)
+    doc = _DOC.format(name=base.__name__, task=named.task) + (f"\nArgs:{own}\n" if own else "")
     kind: type = type(base)(name, (base,), {"__init__": init, "__module__": module, "__doc__": doc})
     init.__globals__["kind"] = kind
     return kind

@@ -121,10 +121,9 @@ class BinnedMeanAveragePrecision(Metric[BinnedOutcomes]):
         octaves: powers of two below 1 with bins of their own, 1 to 64: scores below 2^-octaves share one bin, scores of
             1 and above another.
         area_ranges: A of ``all``, ``small``, ``medium``, ``large``, ``all`` first; for keypoints without ``small``.
-        sigmas: of keypoints, as in :class:`~valor_gpu.detection.MeanAveragePrecision`; likewise ``angle_unit`` and
-            ``angle_direction`` of rotated boxes.
-        angle_unit: ``degrees`` or ``radians``.
-        angle_direction: ``counterclockwise`` or ``clockwise``.
+        sigmas: of keypoints, as in :class:`~valor_gpu.detection.MeanAveragePrecision`.
+        angle_unit: ``degrees`` or ``radians``, of rotated boxes.
+        angle_direction: ``counterclockwise`` or ``clockwise``, of rotated boxes.
 
     Raises:
         InputError: an argument is out of range; the message names it.

@@ -49,9 +49,8 @@ def dice_score(
 ) -> Tensor:
     """Returns ``DiceScore`` of each image, ``[N]``, or ``[N, C]`` without average.
 
-    With ``aggregation_level="global"`` that of all images as one, with N = 1.
-
     Args:
+        aggregation_level: ``samplewise`` gives the score of each image; ``global`` that of all images as one, N = 1.
         y_true, y_pred: ``target`` and ``preds`` by name, in place of these.
     """
     return _of_images(
@@ -78,7 +77,11 @@ def generalized_dice_score(
     y_true: ArrayLike | Tensor | None = None,
     y_pred: ArrayLike | Tensor | None = None,
 ) -> Tensor:
-    """Returns ``GeneralizedDiceScore`` of each image, ``[N]``, or ``[N, C]`` with ``per_class``."""
+    """Returns ``GeneralizedDiceScore`` of each image, ``[N]``, or ``[N, C]`` with ``per_class``.
+
+    Args:
+        per_class: return the score of each class in each image.
+    """
     return _of_images(
         GeneralizedDiceScore,
         (preds, target, y_true, y_pred),
@@ -107,6 +110,9 @@ def hausdorff_distance(
     """Returns ``HausdorffDistance`` of each image and class, ``[N, C]``.
 
     It is infinite where one boundary is empty, and NaN where both are.
+
+    Args:
+        target: class indices, or masks.
     """
     return _of_images(
         HausdorffDistance,
@@ -134,7 +140,9 @@ def mean_iou(
 ) -> Tensor:
     """Returns ``MeanIoU`` of each image, ``[N]``, or ``[N, C]`` with ``per_class``.
 
-    A class that an image does not have is -1, and has no part in the mean.
+    Args:
+        per_class: return the value of each class in each image, -1 for a class that the image does not have. Means
+            leave such classes out.
     """
     return _of_images(
         MeanIoU,

@@ -192,6 +192,10 @@ class GeneralizedDiceScore(RegionState):
         per_class: return the score of each class, whose weight has no effect but where it is 0.
         weight_type: ``square``, ``simple`` or ``linear``.
 
+    Raises:
+        InputError: an argument is out of range.
+        InputTypeError: ``per_class`` is not a bool.
+
     Example:
         >>> import torch
         >>> metric = GeneralizedDiceScore(num_classes=2, input_format="index")

@@ -41,7 +41,7 @@ def meteor_scores(
     Args:
         wordnet: folder of a WordNet 3 database (``data.noun``, ``index.noun``, ``lexnames`` and the others). Nothing is
             downloaded.
-        alpha: weight of precision against recall.
+        alpha: weight of recall in the harmonic mean of both, from 0 to 1; that of precision is 1 - alpha.
         beta: exponent of the fragmentation.
         gamma: weight of the fragmentation.
 
