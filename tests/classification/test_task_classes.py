@@ -9,16 +9,19 @@ import pickle
 import pydoc
 import subprocess
 import sys
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
 import pytest
 import torch
+import typing_extensions
 
 from valor_gpu import classification, functional
 from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE
 from valor_gpu.functional.names import MODULES
+from valor_gpu.options import NamedOptions
 
 NEEDED = {"num_classes": 3, "num_labels": 3, "beta": 1.0, "min_precision": 0.5, "min_recall": 0.5,
           "min_sensitivity": 0.5, "min_specificity": 0.5}  # fmt: skip
@@ -69,6 +72,16 @@ def test_function_is_as_if_it_had_been_written(name: str) -> None:
     assert listed[:count] == ["preds", "target", *named.function_arguments]
     assert listed[count : count + 2] == ["y_true", "y_pred"]
     assert function.__annotations__.keys() == {*listed, "return"}
+
+
+@pytest.mark.parametrize("name", [*MADE, *FUNCTIONS])
+def test_annotations_are_types_from_which_command_lines_are_made(name: str) -> None:
+    function = getattr(classification, name).__init__ if name in MADE else getattr(functional, name)
+    hints = typing.get_type_hints(function)  # jsonargparse, and so LightningCLI, guesses where this raises
+    assert hints.keys() == function.__annotations__.keys()
+    if name in MADE:
+        [options] = typing_extensions.get_args(hints["kwargs"])
+        assert options is NamedOptions
 
 
 def test_help_and_inspect_show_the_parameters_of_classes_of_any_task() -> None:
