@@ -20,6 +20,7 @@ import typing_extensions
 
 from valor_gpu import classification, functional
 from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE
+from valor_gpu.errors import InputError
 from valor_gpu.functional.names import MODULES
 from valor_gpu.options import NamedOptions
 
@@ -140,6 +141,30 @@ def test_classes_may_be_derived_from_and_mixed() -> None:
     metric.update(torch.tensor([0, 1, 2]), torch.tensor([0, 1, 1]))
     assert metric.compute().tolist() == [1, 0.5, 0]
     assert "num_classes: as here." in str(Own.__doc__) and "keep_rows: keep" in str(Own.__doc__)
+
+
+def test_a_subclass_may_give_task_and_the_first_argument_a_meaning_of_its_own() -> None:
+    class Titled(classification.BinaryF1Score):
+        def __init__(self, title: str, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.title = title
+
+    class Head(classification.Precision):
+        def __init__(self, task: str, num_classes: int) -> None:
+            super().__init__(num_classes)
+            self.head = task
+
+    assert Titled("train", threshold=0.25).title == Titled(title="train").title == "train"
+    assert Head("depth", 3).head == Head(task="depth", num_classes=3).head == "depth"
+    with pytest.raises(InputError, match=r"task must be left out: that of Titled follows from its name"):
+        Titled("train", task="binary")
+
+
+def test_a_subclass_of_the_same_name_is_not_taken_for_the_class_that_has_tasks() -> None:
+    own: Any = type("Accuracy", (classification.Accuracy,), {"__module__": __name__})
+    assert type(own(num_classes=3)) is own
+    with pytest.raises(InputError, match=r"task must be left out: that of Accuracy follows"):
+        own(task="multiclass", num_classes=3)
 
 
 def test_threads_that_ask_at_once_get_one_class_and_one_function() -> None:
