@@ -19,6 +19,7 @@ import torch
 import typing_extensions
 
 from valor_gpu import classification, functional
+from valor_gpu.classification import task_names
 from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE
 from valor_gpu.errors import InputError
 from valor_gpu.functional.names import MODULES
@@ -165,6 +166,16 @@ def test_a_subclass_of_the_same_name_is_not_taken_for_the_class_that_has_tasks()
     assert type(own(num_classes=3)) is own
     with pytest.raises(InputError, match=r"task must be left out: that of Accuracy follows"):
         own(task="multiclass", num_classes=3)
+
+
+def test_table_is_read_without_the_parser_that_fails_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(*args: object, **options: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch (before=48, after=47)")
+
+    monkeypatch.setattr("ast.parse", parse)  # CPython 3.11, where threads call it at once
+    assert task_names._parsed("beta threshold=0.5 norm='l1' top_k=None") == {
+        "beta": task_names.REQUIRED, "threshold": 0.5, "norm": "l1", "top_k": None
+    }  # fmt: skip
 
 
 def test_threads_that_ask_at_once_get_one_class_and_one_function() -> None:
