@@ -211,6 +211,25 @@ def test_pickles_of_0_2_0_and_of_other_processes_are_read() -> None:
     assert float(run.stdout) == metric.compute().item()
 
 
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("binary", "binary_recall"),
+        ("boxes", "mean_average_precision"),
+        ("multiclass", "multiclass_roc"),
+        ("multilabel", "multilabel_ranking_loss"),
+        ("tasks", "accuracy"),
+        ("texts", "rouge_score"),
+        ("tokens", "perplexity"),
+    ],
+)
+def test_pickled_functions_of_0_2_0_are_read(module: str, name: str) -> None:
+    data = f"cvalor_gpu.functional.{module}\n{name}\n."
+    assert pickle.loads(data.encode()) is getattr(functional, name)
+    program = f"import pickle\nfunction = pickle.loads({data.encode()!r})\nassert function.__name__ == {name!r}"
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
 def test_compiled_programs_take_functions_and_updates() -> None:
     scores, target = torch.tensor([0.9, 0.2, 0.6, 0.4]), torch.tensor([1, 0, 0, 1])
     metric = classification.BinaryAccuracy()
