@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -262,3 +263,22 @@ def test_a_metric_of_torchmetrics_is_not_merged() -> None:
     message = r"^incoming_state must be of class MulticlassAccuracy, .* but got MeanMetric$"
     with pytest.raises(InputTypeError, match=message):
         valor_gpu.MulticlassAccuracy(3).merge_state(valor_gpu.MeanMetric())
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "users"),
+    [
+        ("valor_gpu.classification.binary", "BinaryRecall", ("classification", "", "classification.precision_recall")),
+        ("valor_gpu.detection", "MeanAveragePrecision", ("",)),
+        ("valor_gpu.functional.classification", "binary_recall", ("functional",)),
+        ("torchmetrics.wrappers", "MinMaxMetric", ("", "wrappers")),
+    ],
+)
+def test_a_stand_in_of_a_test_goes_with_the_test(home: str, name: str, users: tuple[str, ...]) -> None:
+    modules = [importlib.import_module(f"valor_gpu.{user}".rstrip(".")) for user in users]
+    for module in modules:
+        vars(module).pop(name, None)  # as if nobody had asked before
+    with mock.patch(f"{home}.{name}") as stand_in:
+        assert [getattr(module, name) for module in modules] == [stand_in] * len(modules)
+    real = getattr(importlib.import_module(home), name)
+    assert real is not stand_in and [getattr(module, name) is real for module in modules] == [True] * len(modules)

@@ -9,6 +9,8 @@ import pickle
 import pkgutil
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
@@ -186,6 +188,8 @@ def test_whether_a_module_is_there_can_be_asked() -> None:
 def test_modules_and_messages_load_no_torch() -> None:
     program = """
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 import valor_gpu.wrappers, valor_gpu.utilities.data, valor_gpu.text.wer
 dir(valor_gpu.wrappers)
 for statement in ("import valor_gpu.regression", "from valor_gpu.classification import HingeLoss"):
@@ -207,3 +211,19 @@ def test_names_read_from_files_are_those_of_the_modules() -> None:
         read, there = _torchmetrics.names(path), set(defined(module))
         assert there <= read, path
         assert not any(hasattr(module, name) for name in read - there), path
+
+
+def test_threads_parse_sources_of_torchmetrics_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CPython 3.11 raises SystemError now and then where two threads make syntax trees at once."""
+    active: list[int] = [0]
+
+    def parse(*args: Any, **options: Any) -> Any:
+        active.append(active[-1] + 1)
+        time.sleep(0.01)
+        active.append(active[-1] - 1)
+        return compile(*args, **options)
+
+    monkeypatch.setattr(_torchmetrics, "compile", parse, raising=False)
+    with ThreadPoolExecutor(4) as pool:
+        read = [*pool.map(_torchmetrics._read.__wrapped__, [str(_torchmetrics._file("wrappers"))] * 4)]
+    assert max(active) == 1 and read == [read[0]] * 4 and "MinMaxMetric" in read[0][0]

@@ -93,7 +93,8 @@ def lazy_names(
                 raise missing_package(error, f"{package}.{name}") or error from None
         else:
             return shared_module(package, name, parts)
-        setattr(sys.modules[package], name, value)
+        if is_ours(value):
+            setattr(sys.modules[package], name, value)
         return value
 
     def listed() -> list[str]:
@@ -167,6 +168,12 @@ def shared_module(package: str, name: str, parts: Sequence[str] = ()) -> Any:
     if both and importlib.util.find_spec(module) is not None:
         return importlib.import_module(module)
     raise MissingNameError(package, name, parts)
+
+
+def is_ours(value: Any) -> bool:
+    """Returns whether a module may keep a value; what a test puts in the place of ours must go when the test ends."""
+    origin = getattr(value, "__module__", None)
+    return not isinstance(origin, str) or origin.partition(".")[0] in ("valor_gpu", "torchmetrics")
 
 
 def _torchmetrics_home(package: str, name: str) -> str | None:

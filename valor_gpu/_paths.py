@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, cast
 
-from valor_gpu._lazy import MissingNameError, shared_module
+from valor_gpu._lazy import MissingNameError, is_ours, shared_module
 from valor_gpu._torchmetrics import PASSED, TASKS, has_module, is_package, names
 
 _ROOT = "valor_gpu."
@@ -58,7 +58,8 @@ class TorchmetricsPaths:
             if name.startswith("__") or not (passed or name in _shared(below)):
                 return shared_module(module.__name__, name)
             value = getattr(importlib.import_module(owner), name)
-            setattr(module, name, value)
+            if is_ours(value):
+                setattr(module, name, value)
             return value
 
         module.__doc__ = f"Names of {theirs}, from {owner}."

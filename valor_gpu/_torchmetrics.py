@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from _thread import RLock  # threading takes longer to import
 from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
@@ -15,6 +16,10 @@ TASKS = ("classification", "detection", "segmentation", "text")
 """Packages of metrics that both have."""
 
 _PARSE = 0x400  # ast.PyCF_ONLY_AST; importing the module ast takes longer than parsing
+_PARSING = RLock()
+"""Of the thread that parses: two at once get a SystemError now and then (CPython 3.11)."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_PARSING.acquire, after_in_parent=_PARSING.release, after_in_child=_PARSING.release)
 
 
 def names(module: str) -> frozenset[str]:
@@ -91,7 +96,7 @@ def _file(module: str) -> str | None:
 @cache
 def _read(file: str) -> tuple[frozenset[str], dict[str, str]]:
     """Public names of a source file, and the modules of torchmetrics that it imports names from."""
-    with open(file, "rb") as source:
+    with open(file, "rb") as source, _PARSING:
         tree: Any = compile(source.read(), file, "exec", _PARSE, dont_inherit=True)
     listed: set[str] = set()
     defined: set[str] = set()

@@ -10,17 +10,21 @@ import pydoc
 import re
 import subprocess
 import sys
+import typing
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
 
 import pytest
 import torch
+import typing_extensions
 
 from valor_gpu import classification, functional
+from valor_gpu.classification import task_names
 from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE, TASKS
 from valor_gpu.errors import InputError
 from valor_gpu.functional.names import MODULES
+from valor_gpu.options import NamedOptions
 
 NEEDED = {"num_classes": 3, "num_labels": 3, "beta": 1.0, "min_precision": 0.5, "min_recall": 0.5,
           "min_sensitivity": 0.5, "min_specificity": 0.5}  # fmt: skip
@@ -110,6 +114,16 @@ def test_function_is_as_if_it_had_been_written(name: str) -> None:
     assert function.__annotations__.keys() == {*listed, "return"}
 
 
+@pytest.mark.parametrize("name", [*MADE, *FUNCTIONS])
+def test_annotations_are_types_from_which_command_lines_are_made(name: str) -> None:
+    function = getattr(classification, name).__init__ if name in MADE else getattr(functional, name)
+    hints = typing.get_type_hints(function)  # jsonargparse, and so LightningCLI, guesses where this raises
+    assert hints.keys() == function.__annotations__.keys()
+    if name in MADE:
+        [options] = typing_extensions.get_args(hints["kwargs"])
+        assert options is NamedOptions
+
+
 def test_help_and_inspect_show_the_parameters_of_classes_of_any_task() -> None:
     class Own(classification.BinaryAccuracy):
         def __init__(self, scale: float, *, shown: bool = True) -> None:
@@ -168,6 +182,40 @@ def test_classes_may_be_derived_from_and_mixed() -> None:
     assert "num_classes: as here." in str(Own.__doc__) and "keep_rows: keep" in str(Own.__doc__)
 
 
+def test_a_subclass_may_give_task_and_the_first_argument_a_meaning_of_its_own() -> None:
+    class Titled(classification.BinaryF1Score):
+        def __init__(self, title: str, **kwargs: Any) -> None:
+            super().__init__(**kwargs)
+            self.title = title
+
+    class Head(classification.Precision):
+        def __init__(self, task: str, num_classes: int) -> None:
+            super().__init__(num_classes)
+            self.head = task
+
+    assert Titled("train", threshold=0.25).title == Titled(title="train").title == "train"
+    assert Head("depth", 3).head == Head(task="depth", num_classes=3).head == "depth"
+    with pytest.raises(InputError, match=r"task must be left out: that of Titled follows from its name"):
+        Titled("train", task="binary")
+
+
+def test_a_subclass_of_the_same_name_is_not_taken_for_the_class_that_has_tasks() -> None:
+    own: Any = type("Accuracy", (classification.Accuracy,), {"__module__": __name__})
+    assert type(own(num_classes=3)) is own
+    with pytest.raises(InputError, match=r"task must be left out: that of Accuracy follows"):
+        own(task="multiclass", num_classes=3)
+
+
+def test_table_is_read_without_the_parser_that_fails_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def parse(*args: object, **options: object) -> None:
+        raise SystemError("AST constructor recursion depth mismatch (before=48, after=47)")
+
+    monkeypatch.setattr("ast.parse", parse)  # CPython 3.11, where threads call it at once
+    assert task_names._parsed("beta threshold=0.5 norm='l1' top_k=None") == {
+        "beta": task_names.REQUIRED, "threshold": 0.5, "norm": "l1", "top_k": None
+    }  # fmt: skip
+
+
 def test_threads_that_ask_at_once_get_one_class_and_one_function() -> None:
     barrier = Barrier(8)
     for module, names in (
@@ -199,6 +247,25 @@ def test_pickles_of_0_2_0_and_of_other_processes_are_read() -> None:
     )
     run = subprocess.run([sys.executable, "-c", program], input=data, capture_output=True, check=True)
     assert float(run.stdout) == metric.compute().item()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("binary", "binary_recall"),
+        ("boxes", "mean_average_precision"),
+        ("multiclass", "multiclass_roc"),
+        ("multilabel", "multilabel_ranking_loss"),
+        ("tasks", "accuracy"),
+        ("texts", "rouge_score"),
+        ("tokens", "perplexity"),
+    ],
+)
+def test_pickled_functions_of_0_2_0_are_read(module: str, name: str) -> None:
+    data = f"cvalor_gpu.functional.{module}\n{name}\n."
+    assert pickle.loads(data.encode()) is getattr(functional, name)
+    program = f"import pickle\nfunction = pickle.loads({data.encode()!r})\nassert function.__name__ == {name!r}"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_compiled_programs_take_functions_and_updates() -> None:

@@ -8,8 +8,13 @@ from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any
 
+from numpy.typing import ArrayLike
+from torch import Tensor
+from typing_extensions import Unpack
+
 from valor_gpu.classification.task_names import MADE, REQUIRED
 from valor_gpu.classification.tasks import native
+from valor_gpu.options import NamedOptions
 
 TYPES = {
     "average": "str | None", "beta": "float", "ignore_index": "int | None", "max_fpr": "float | None",
@@ -20,6 +25,8 @@ TYPES = {
     "weights": "str | None", "zero_division": "float",
 }  # fmt: skip
 """Argument to its annotation; ``| None`` is added where None is the default."""
+_ANNOTATIONS = {"Any": Any, "ArrayLike": ArrayLike, "NamedOptions": NamedOptions, "Tensor": Tensor, "Unpack": Unpack}
+"""Names in annotations, for ``typing.get_type_hints`` and the programs that make command lines of signatures."""
 _DOC = """Computes ``{name}`` of the {task} task.
 
 The arguments are those of that task alone, in the order of torchmetrics. For the definition see
@@ -84,7 +91,7 @@ def function(module: str, name: str, signature: Signature, body: str, **names: A
     """
     parameters = signature.parameters.values()
     bare = Signature([each.replace(default=Parameter.empty, annotation=Parameter.empty) for each in parameters])
-    scope = {**names, "__name__": module}
+    scope = {**_ANNOTATIONS, **names, "__name__": module}
     exec(compile(f"def {(short := name.rpartition('.')[2])}{bare}: return {body}", f"<{module}.{name}>", "exec"), scope)
     made: FunctionType = scope.pop(short)
     made.__qualname__ = name

@@ -66,7 +66,7 @@ class TaskType(MetricType):
             Raises:
                 InputError: there is no such task, or the class has none by that name.
             """
-            if "task" in kwargs or (args and isinstance(args[0], str)):
+            if ("task" in kwargs or (args and isinstance(args[0], str))) and not _takes(cls, kwargs):
                 return _of_task(cls, *args, **kwargs)
             return super().__call__(*args, **kwargs)
 
@@ -77,9 +77,15 @@ class TaskType(MetricType):
             return own.replace(parameters=[*own.parameters.values()][1:], return_annotation=Signature.empty)
 
 
+def _takes(cls: Any, kwargs: dict[str, Any]) -> bool:
+    """Returns whether a subclass has a constructor that takes ``task``, or a text in the first place, itself."""
+    own = str(cls.__init__.__module__).partition(".")[0] != __name__.partition(".")[0]
+    return own and ("task" not in kwargs or "task" in signature(cls.__init__).parameters)
+
+
 def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:
     named = task_names.NAMED.get(cls.__name__)
-    if named is None or named.task != task_names.ANY:
+    if named is None or named.task != task_names.ANY or cls.__module__ != task_names.HOMES[named.name]:
         got = kwargs["task"] if "task" in kwargs else args[0]
         raise InputError(
             f"task must be left out: that of {cls.__name__} follows from its name, or from num_classes (multiclass),"

@@ -12,6 +12,8 @@ Positions are those of torchmetrics: ``(preds, target)``, then the arguments of 
 
 from __future__ import annotations
 
+import sys
+
 from valor_gpu._lazy import lazy_names
 from valor_gpu.functional.names import MODULES
 
@@ -21,6 +23,11 @@ _HOMES = {name: _MODULES[module] for module, names in MODULES.items() for name i
 __all__ = sorted(_HOMES)
 
 __getattr__, _listed = lazy_names(__name__, _HOMES | _MODULES)
+
+
+# Pickles of 0.2.0, as of functools.partial(functional.binary_recall), name these modules.
+for _old in ("binary", "boxes", "multiclass", "multilabel", "tasks", "texts", "tokens"):
+    sys.modules.setdefault(f"{__name__}.{_old}", sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
