@@ -43,6 +43,8 @@ class Wrappable:
 
     _takes_lists: bool = False
     """Whether ``update`` takes lists with an entry per image or text, not tensors with a row per sample."""
+    _learns_classes: bool = False
+    """Whether values per class are those of the classes that occur, so that nobody knows their number beforehand."""
     _wrappers: tuple[str, ...] = ()
     """Names of the wrappers around the metric that its ``update`` or ``compute`` has to look at."""
     _classes: int
@@ -88,9 +90,16 @@ class Wrappable:
 
     def _check_labels(self) -> None:
         """Raises where ``labels`` of the wrapper would leave out classes, or name some that the metric has not."""
-        wrapper = _caller(ClasswiseWrapper.compute)
-        if wrapper is not None and wrapper.labels is not None and len(wrapper.labels) != (size := self._classes):
-            raise InputError(f"labels must have {size} names, one per class, but has {len(wrapper.labels)}")
+        if _CLASSWISE not in self._wrappers:
+            return
+        wrapper = _caller(ClasswiseWrapper.compute, ClasswiseWrapper.forward)
+        if wrapper is None or (labels := wrapper.labels) is None:
+            return
+        if len(labels) != (size := self._classes):
+            raise InputError(f"labels must have {size} names, one per class, but has {len(labels)}")
+        if len(set(labels)) != size:
+            twice = next(label for label in labels if labels.count(label) > 1)
+            raise InputError(f"labels must name each class differently but has {twice!r} twice")
 
     def _check_best(self) -> None:
         """Raises where ``best_metric`` asks for a metric with several numbers and cannot compare them."""
@@ -194,7 +203,12 @@ def _check_picking(wrapper: Module, name: str, part: Module) -> None:
 
 def _check_per_class(wrapper: Module, name: str, part: Module) -> None:
     """Rejects a metric that does not return a tensor with a value per class."""
-    if name != "metric" or not isinstance(part, Wrappable) or (value := part._empty_value()) is _UNKNOWN:
+    if name != "metric":
+        return
+    if found := next((metric for metric in _reached(part) if metric._learns_classes), None):
+        why = "numbers per class are those of the classes that occur: use result()"
+        raise InputError(_refusal(ClasswiseWrapper, found, why))
+    if not isinstance(part, Wrappable) or (value := part._empty_value()) is _UNKNOWN:
         return
     if not isinstance(value, Tensor):
         why = f"compute returns a {type(value).__name__}: {_pick(value, vectors=True)}"
@@ -231,10 +245,11 @@ def _note_tracked(wrapper: Module, name: str, part: Module) -> None:
             member._in_wrapper(_TRACKER)
 
 
-def _caller(method: Callable[..., Any]) -> Any:
-    """Returns the wrapper whose ``method`` is among the callers, or None."""
+def _caller(*methods: Callable[..., Any]) -> Any:
+    """Returns the wrapper with one of the ``methods`` among the callers, or None."""
+    codes = [method.__code__ for method in methods]
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code is not method.__code__:
+    while frame is not None and frame.f_code not in codes:
         frame = frame.f_back  # type: ignore[assignment]
     return None if frame is None else frame.f_locals["self"]
 
@@ -243,8 +258,7 @@ def _pick(value: Any, vectors: bool = False) -> str:
     """Returns the advice to wrap one of the values that a metric returns, one with several numbers if ``vectors``."""
     keys = list(value) if isinstance(value, dict) else range(len(value))
     fitting = [key for key in keys if bool(getattr(value[key], "ndim", 0)) == vectors]
-    key = next(iter(fitting or keys), 0)
-    return f"wrap one of its values, as in metric[{key!r}], or use result()"
+    return f"wrap one of its values, as in metric[{fitting[0]!r}], or use result()" if fitting else "use result()"
 
 
 def _refusal(wrapper: type, metric: Any, why: str) -> str:

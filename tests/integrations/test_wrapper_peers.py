@@ -30,7 +30,7 @@ from tests.contract import METRICS, place
 from tests.ddp import run_ranks
 from valor_gpu import classification, text
 from valor_gpu.classification import BinaryAccuracy, MulticlassAccuracy, MulticlassAUROC, MulticlassRecall
-from valor_gpu.detection import MeanAveragePrecision
+from valor_gpu.detection import DetectionF1, IntersectionOverUnion, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.wrapped import _rule_of
 
@@ -159,6 +159,26 @@ def test_labels_of_another_length_are_an_error() -> None:
     wrapped.update(*batch(0))
     with pytest.raises(InputError, match="labels must have 3 names, one per class, but has 2"):
         wrapped.compute()
+    with pytest.raises(InputError, match="labels must have 3 names, one per class, but has 2"):
+        wrapped(*batch(0))
+    with pytest.raises(InputError, match="labels must have 3 names, one per class, but has 4"):
+        MetricCollection({"a": ClasswiseWrapper(MulticlassRecall(3, average="none"), list("abcd"))})(*batch(0))
+
+
+def test_labels_that_name_two_classes_alike_are_an_error() -> None:
+    wrapped = ClasswiseWrapper(MulticlassRecall(3, average="none"), labels=["a", "b", "a"])
+    wrapped.update(*batch(0))
+    for call in (wrapped.compute, lambda: wrapped(*batch(0))):
+        with pytest.raises(InputError, match="labels must name each class differently but has 'a' twice"):
+            call()
+
+
+@pytest.mark.parametrize("make", [MeanAveragePrecision, OpenImagesAveragePrecision, DetectionF1, IntersectionOverUnion])
+@pytest.mark.parametrize("part", [lambda metric: metric, lambda metric: metric["any"], lambda metric: Running(metric)])
+def test_classes_that_data_bring_have_no_place_in_a_list_of_names(make: Any, part: Callable[[Any], Any]) -> None:
+    """``map_per_class`` of a data set without class 0 would stand under the names of other classes."""
+    with pytest.raises(InputError, match=f"{make.__name__}, whose numbers per class are those .* use result"):
+        ClasswiseWrapper(part(make()), labels=["a", "b", "c"])
 
 
 @pytest.mark.parametrize("wrapper", [BootStrapper, MultioutputWrapper])

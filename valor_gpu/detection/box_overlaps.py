@@ -118,6 +118,7 @@ class IntersectionOverUnion(Metric[PairSums]):
     is_differentiable = False
     higher_is_better = True
     _takes_lists = True
+    _learns_classes = True
     plot_lower_bound: float | None = 0.0
     plot_upper_bound = 1.0
     similarity: ClassVar[str] = "iou"

@@ -126,6 +126,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     is_differentiable = False
     higher_is_better = True
     _takes_lists = True
+    _learns_classes = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
 

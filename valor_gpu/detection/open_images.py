@@ -113,6 +113,7 @@ class OpenImagesAveragePrecision(Metric[OpenImagesRecords]):
     is_differentiable = False
     higher_is_better = True
     _takes_lists = True
+    _learns_classes = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
 

@@ -67,6 +67,7 @@ class OverlapMetric(Metric[OverlapRecords]):
 
     is_differentiable = False
     _takes_lists = True
+    _learns_classes = True
     update_family = "overlaps"
     images: Any  # of the state
 
