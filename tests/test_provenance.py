@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
 from importlib.machinery import ModuleSpec
 from itertools import islice
 from pathlib import Path
@@ -39,6 +40,7 @@ from valor_gpu.text import BLEU
 PACKAGE = ROOT / "valor_gpu"
 KINDS = {"C++", "CUDA", "Triton", "reference"}
 HOST_KIND = "C++" if native.available("valor_cpu") else "Python"
+TORCH = metadata.version("torch")  # as installed: 2.6.0 where torch.__version__ says 2.6.0+cu124
 
 
 class Dispatched(TorchDispatchMode):
@@ -134,7 +136,7 @@ def test_it_does_not_depend_on_what_the_process_did_before(before: str) -> None:
     assert json.loads(done.stdout) == {
         "device": "cpu",
         "version": __version__,
-        "versions": {"numpy": np.__version__, "torch": torch.__version__},
+        "versions": {"numpy": np.__version__, "torch": TORCH},
         "kernels": kernels,
         "dtype": "int64",
         "world_size": 1,
@@ -270,7 +272,7 @@ def test_what_serves_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found["device"], found["version"], found["kernels"]) == ("cpu", __version__, {"host": HOST_KIND})
     assert found["versions"] == {"numpy": np.__version__}
     of_texts = BLEU().result().provenance
-    assert served(of_texts) == {**found, "versions": {"numpy": np.__version__, "torch": torch.__version__}}
+    assert served(of_texts) == {**found, "versions": {"numpy": np.__version__, "torch": TORCH}}
     monkeypatch.setattr(native, "available", lambda name: False)
     assert provenance.host_provenance()["kernels"] == {"host": "Python"}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -37,6 +37,8 @@ def everything(seed: int, rows: int = 3, flags: int = 2) -> Everything:
 states = st.builds(everything, st.integers(0, 99), st.integers(0, 4), st.integers(0, 4))
 
 
+# Before the first example Hypothesis reads every module that is loaded, which it counts as a slow example.
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(states, states, states)
 def test_merge_is_associative_and_empty_its_identity(a: Everything, b: Everything, c: Everything) -> None:
     assert content(a.merge(b).merge(c).tensors()) == content(a.merge(b.merge(c)).tensors())
