@@ -10,6 +10,7 @@ import pkgutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
@@ -82,17 +83,33 @@ def test_modules_that_hold_no_metric_give_what_torchmetrics_has(path: str) -> No
     assert ours is not theirs and theirs.__name__ == f"torchmetrics.{path}" == theirs.__spec__.name
 
 
+@pytest.fixture
+def functions_as_before() -> Iterator[None]:
+    """Gives modules of functions back all their names, and the process its modules."""
+
+    def modules() -> dict[str, ModuleType]:
+        return {name: module for name, module in sys.modules.items() if name.startswith("valor_gpu.functional")}
+
+    before = {name: (module, dict(vars(module))) for name, module in modules().items()}
+    yield
+    for name in modules().keys() - before.keys():
+        del sys.modules[name]
+    for name, (module, held) in before.items():
+        sys.modules[name] = module
+        vars(module).clear()
+        vars(module).update(held)
+
+
+@pytest.mark.usefixtures("functions_as_before")
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.parametrize("path", NAMED_AS_FUNCTIONS)
-def test_a_function_keeps_its_name_when_its_module_is_imported(
-    path: str, used: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_keeps_its_name_when_its_module_is_imported(path: str, used: bool) -> None:
     """Python binds a module that it imports to its name in the package, which is also that of the function."""
     package, _, name = f"valor_gpu.{path}".rpartition(".")
-    monkeypatch.delitem(sys.modules, f"{package}.{name}", raising=False)
+    sys.modules.pop(f"{package}.{name}", None)
     if name in MADE:
         for part in ("valor_gpu.functional", package):
-            monkeypatch.delitem(vars(importlib.import_module(part)), name, raising=False)
+            vars(importlib.import_module(part)).pop(name, None)
     before = getattr(importlib.import_module(package), name) if used else None
     module = importlib.import_module(f"{package}.{name}")
     function = getattr(sys.modules[package], name)
@@ -189,6 +206,7 @@ def test_modules_and_messages_load_no_torch() -> None:
     program = """
 import sys
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 import valor_gpu.wrappers, valor_gpu.utilities.data, valor_gpu.text.wer
 dir(valor_gpu.wrappers)
