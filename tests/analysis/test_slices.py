@@ -17,6 +17,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
+from tests.numpy_sums import needs_recorded_order
 from valor_gpu.analysis.slice_columns import crossed, dealt
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
@@ -66,6 +67,7 @@ def bits(values: Any) -> list[str]:
     return [repr(float(value)) for value in values]
 
 
+@needs_recorded_order
 def test_numbers_are_those_of_a_run_on_the_images_of_the_slice() -> None:
     given = table()
     found = whole().by(given, "weather", "hour", ("weather", "hour"), bins={"hour": [6, 12, 18]})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -246,6 +247,19 @@ def test_other_files_and_newer_formats_are_refused(data: bytes, tmp_path: Path) 
 def test_heads_that_lie_are_refused(data: bytes, change: Callable[[dict[str, Any]], None], message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_state(with_head(data, change), "x")
+
+
+@pytest.mark.parametrize("factor, accepted", [(1 - 2e-15, True), (1 + 1e-13, True), (1 + 1e-11, False), (-1.0, False)])
+def test_last_bits_of_a_number_may_be_those_of_another_numpy(
+    data: bytes, tmp_path: Path, factor: float, accepted: bool
+) -> None:
+    def rounded(head: dict[str, Any]) -> None:
+        head["result"]["values"]["Accuracy"] *= factor
+
+    (tmp_path / "a.state").write_bytes(with_head(data, rounded))
+    refused = pytest.raises(InputError, match=r"numbers of its state but values/Accuracy is ")
+    with contextlib.nullcontext() if accepted else refused:
+        load_state_file(tmp_path / "a.state")
 
 
 def test_numbers_that_are_not_those_of_the_state(data: bytes, tmp_path: Path) -> None:
