@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from valor_gpu.judge.metrics.prompts import Prompts, load_prompts
 from valor_gpu.judge.protocol import Messages, Reply, Schema
-from valor_gpu.text.judged.prompts import Prompts, load_prompts
 
 
 def _texts(key: str, count: int) -> str:

@@ -13,13 +13,13 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
+from valor_gpu.judge.metrics.evaluate import METRICS, JudgedTexts, evaluate_texts
+from valor_gpu.judge.metrics.prompts import Prompts
+from valor_gpu.judge.metrics.rules import TextRow, text_rules
+from valor_gpu.judge.metrics.text_metric import PromptedMetric
 from valor_gpu.judge.progress import Progress
 from valor_gpu.judge.protocol import Judgement, Status
 from valor_gpu.judge.statistics import Prices, Summary
-from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
-from valor_gpu.text.judged.metric import PromptedMetric
-from valor_gpu.text.judged.prompts import Prompts
-from valor_gpu.text.judged.rules import TextRow, text_rules
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError

@@ -9,7 +9,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.text.judged.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import Prompts
 from valor_gpu.valor.mock_judge import MockJudge
 from valor_gpu.valor.text_choices import check_keys
 

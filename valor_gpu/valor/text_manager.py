@@ -10,7 +10,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.text.judged.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import Prompts
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
