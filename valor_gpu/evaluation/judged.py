@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from valor_gpu.judge.metrics.make import judged_metric
     from valor_gpu.judge.metrics.preference import PreferenceCounts, PreferenceMetric, preference_counts
     from valor_gpu.judge.metrics.ratings import RatingMetric
-    from valor_gpu.judge.metrics.row_metric import PromptMetric, RowMetric
+    from valor_gpu.judge.metrics.row_base import PromptMetric, RowMetric
     from valor_gpu.judge.metrics.scores import JudgedScore, NoScore, mean_of_scored
     from valor_gpu.judge.metrics.severity import (
         LEVELS,
@@ -58,9 +58,9 @@ _HOMES = {
     "fields": ("JudgedTexts",),
     "guard": ("GuardMetric",),
     "make": ("judged_metric",),
-    "row_metric": ("PromptMetric", "RowMetric"),
     "preference": ("PreferenceCounts", "PreferenceMetric", "preference_counts"),
     "ratings": ("RatingMetric",),
+    "row_base": ("PromptMetric", "RowMetric"),
     "scores": ("JudgedScore", "NoScore", "mean_of_scored"),
     "severity": ("LEVELS", "DefectRate", "defect_rate", "jailbreak_defect_rate", "severity_level"),
     "table": ("QUALITY", "RATINGS", "SAFETY", "Rating", "ValorRating"),

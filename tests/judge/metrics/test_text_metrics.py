@@ -16,8 +16,7 @@ from tests.judge.metrics.scripted import ONE, ONE_NO_REPAIR, Script, texts, verd
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.judge import JudgeCache, ParseError, Prices, Reply, Status, Usage
 from valor_gpu.judge.metrics import reading
-from valor_gpu.judge.metrics.answers import statement_f1
-from valor_gpu.judge.metrics.contexts import rank_precision
+from valor_gpu.judge.metrics.text_metrics import rank_precision, statement_f1
 from valor_gpu.text.judged import (
     METRICS,
     ContextPrecision,

@@ -26,7 +26,7 @@ from valor_gpu.judge.choices import read_choice
 from valor_gpu.judge.json_text import find_object, with_keys
 from valor_gpu.judge.metric import Ask, Question
 from valor_gpu.judge.metrics.fields import JudgedTexts, Row, is_blank
-from valor_gpu.judge.metrics.row_metric import TASKS, RowMetric
+from valor_gpu.judge.metrics.row_base import TASKS, RowMetric
 from valor_gpu.judge.metrics.scores import JudgedScore, NoScore
 from valor_gpu.judge.parse import NotApplicable, read_score
 

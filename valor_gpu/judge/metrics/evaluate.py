@@ -13,33 +13,13 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.judge.metrics.answers import AnswerCorrectness, AnswerRelevance
-from valor_gpu.judge.metrics.coherence import Coherence, SummaryCoherence
-from valor_gpu.judge.metrics.contexts import ContextPrecision, ContextRecall, ContextRelevance
-from valor_gpu.judge.metrics.grounding import Faithfulness, Hallucination
-from valor_gpu.judge.metrics.opinions import Bias, Toxicity
-from valor_gpu.judge.metrics.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 from valor_gpu.judge.metrics.rules import TextRow, text_rules
-from valor_gpu.judge.metrics.text_metric import PromptedMetric
+from valor_gpu.judge.metrics.text_base import PromptedMetric
+from valor_gpu.judge.metrics.text_metrics import METRICS
 from valor_gpu.judge.progress import Progress
 from valor_gpu.judge.run import JudgeAborted, JudgeCancelled, JudgeInterrupted, JudgeRun, run_judge, run_judge_async
 from valor_gpu.judge.statistics import Prices
-
-_ALL = (
-    AnswerCorrectness,
-    AnswerRelevance,
-    Bias,
-    Coherence,
-    ContextPrecision,
-    ContextRecall,
-    ContextRelevance,
-    Faithfulness,
-    Hallucination,
-    SummaryCoherence,
-    Toxicity,
-)
-METRICS: Mapping[str, type[PromptedMetric]] = {kind.name: kind for kind in _ALL}
-"""Judged metrics by name."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +38,7 @@ def evaluate_texts(
     metrics: Sequence[str | PromptedMetric],
     judge: Any,
     *,
-    prompts: Prompts | str | os.PathLike[str] | None = None,
+    prompts: OwnPrompts = None,
     compat: str | None = None,
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
@@ -113,7 +93,7 @@ async def evaluate_texts_async(
     metrics: Sequence[str | PromptedMetric],
     judge: Any,
     *,
-    prompts: Prompts | str | os.PathLike[str] | None = None,
+    prompts: OwnPrompts = None,
     compat: str | None = None,
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
@@ -165,7 +145,7 @@ def _limits(compat: str | None) -> Limits:
 def _metrics(
     rows: Any,
     metrics: Sequence[str | PromptedMetric],
-    prompts: Prompts | str | os.PathLike[str] | None,
+    prompts: OwnPrompts,
     compat: str | None,
     raise_on_empty: bool | None,
 ) -> list[PromptedMetric]:

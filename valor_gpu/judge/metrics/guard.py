@@ -10,7 +10,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.judge.metric import Ask, Question
 from valor_gpu.judge.metrics.fields import JudgedTexts
 from valor_gpu.judge.metrics.reading import read_probability
-from valor_gpu.judge.metrics.row_metric import RowMetric
+from valor_gpu.judge.metrics.row_base import RowMetric
 from valor_gpu.judge.metrics.scores import JudgedScore
 from valor_gpu.judge.protocol import Messages
 

@@ -7,7 +7,7 @@ from typing import Any
 from valor_gpu.checks import check_choice
 from valor_gpu.judge.metrics.preference import PreferenceMetric
 from valor_gpu.judge.metrics.ratings import RatingMetric
-from valor_gpu.judge.metrics.row_metric import RowMetric
+from valor_gpu.judge.metrics.row_base import RowMetric
 from valor_gpu.judge.metrics.table import RATINGS, VALOR
 from valor_gpu.judge.metrics.valor import ValorMetric
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from valor_gpu.checks import check_type
 from valor_gpu.judge.metric import Ask
 from valor_gpu.judge.metrics.fields import JudgedTexts
-from valor_gpu.judge.metrics.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 from valor_gpu.judge.metrics.reading import Verdict, read_verdict, verdict_schema
-from valor_gpu.judge.metrics.row_metric import PromptMetric
+from valor_gpu.judge.metrics.row_base import PromptMetric
 from valor_gpu.judge.metrics.scores import JudgedScore, mean_of_scored
 
 VERDICTS = ("first", "second", "tie")
@@ -46,7 +45,7 @@ class PreferenceMetric(PromptMetric):
 
     low, high = 0.0, 1.0
 
-    def __init__(self, prompts: Prompts | str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, prompts: OwnPrompts = None) -> None:
         super().__init__("preference", "qa", "preference", _FIELDS, _FIELDS, prompts)
 
     def level(self, value: float) -> str:

@@ -25,6 +25,8 @@ VALOR, RATING = "valor", "rating"
 _FOLDER = Path(__file__).parent / "prompts"
 Field = str | Sequence[str]
 Prompts = Mapping[str, "Prompt | str"]
+OwnPrompts = Prompts | str | os.PathLike[str] | None
+"""Prompts of users: by name, or a folder of files; None for none."""
 _PLACE = re.compile(r"\{\{(\w+)(\.count)?\}\}")
 _HEAD = re.compile(r"version: *(\S+)\n---\n")
 _LEAST = 4  # tildes of a fence
@@ -173,7 +175,7 @@ def load_prompt(name: str, folder: Path | str = VALOR) -> Prompt:
     return Prompt(name, *_read(files[name]), _read(files["system"])[1])
 
 
-def load_prompts(own: Prompts | str | os.PathLike[str] | None = None, folder: Path | str = VALOR) -> dict[str, Prompt]:
+def load_prompts(own: OwnPrompts = None, folder: Path | str = VALOR) -> dict[str, Prompt]:
     """Returns all prompts of a folder by name, with the user's own in their places.
 
     Args:

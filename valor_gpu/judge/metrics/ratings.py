@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.metric import Ask
 from valor_gpu.judge.metrics.fields import JudgedTexts
-from valor_gpu.judge.metrics.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 from valor_gpu.judge.metrics.reading import SCORE_KEYS, SEVERITY_KEYS, rating_schema, read_rating
-from valor_gpu.judge.metrics.row_metric import PromptMetric
+from valor_gpu.judge.metrics.row_base import PromptMetric
 from valor_gpu.judge.metrics.scores import JudgedScore
 from valor_gpu.judge.metrics.severity import severity_level
 from valor_gpu.judge.metrics.table import RATINGS
@@ -45,7 +44,7 @@ class RatingMetric(PromptMetric):
         self,
         name: str,
         task: str = "qa",
-        prompts: Prompts | str | os.PathLike[str] | None = None,
+        prompts: OwnPrompts = None,
         round_fractions: bool = False,
     ) -> None:
         check_choice("name", name, tuple(RATINGS))

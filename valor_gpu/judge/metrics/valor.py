@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from valor_gpu.checks import check_choice
 from valor_gpu.judge.metric import Ask
-from valor_gpu.judge.metrics.evaluate import METRICS
 from valor_gpu.judge.metrics.fields import JudgedTexts
-from valor_gpu.judge.metrics.prompts import Prompts
-from valor_gpu.judge.metrics.row_metric import RowMetric
+from valor_gpu.judge.metrics.prompts import OwnPrompts
+from valor_gpu.judge.metrics.row_base import RowMetric
 from valor_gpu.judge.metrics.rules import TextRow
 from valor_gpu.judge.metrics.scores import JudgedScore
 from valor_gpu.judge.metrics.table import VALOR
+from valor_gpu.judge.metrics.text_metrics import METRICS
 
 
 class ValorMetric(RowMetric):
@@ -40,7 +39,7 @@ class ValorMetric(RowMetric):
         [5.0]
     """
 
-    def __init__(self, name: str, task: str = "qa", prompts: Prompts | str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, name: str, task: str = "qa", prompts: OwnPrompts = None) -> None:
         check_choice("name", name, tuple(VALOR))
         check_choice("task", task, ("qa",))
         info = VALOR[name]

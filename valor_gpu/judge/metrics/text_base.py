@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
@@ -10,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.metric import Ask, LLMMetric, Question
-from valor_gpu.judge.metrics.prompts import Field, Prompts, load_prompts
-from valor_gpu.judge.metrics.reading import read_texts, read_verdicts, texts_schema, verdicts_schema
+from valor_gpu.judge.metrics.prompts import Field, OwnPrompts, load_prompts
+from valor_gpu.judge.metrics.reading import YES_NO, read_texts, read_verdicts, texts_schema, verdicts_schema
 from valor_gpu.judge.metrics.rules import TextRow, text_rules
 from valor_gpu.judge.parse import NotApplicable
 from valor_gpu.judge.protocol import Schema
@@ -38,6 +37,8 @@ class PromptedMetric(LLMMetric):
         higher_is_better: whether a higher value is a better text.
         steps: names of the prompts, in their order.
         needs: fields of :class:`~valor_gpu.text.judged.TextRow` that must be there.
+        without: the field that may be empty, and the value that the metric has then.
+        allowed: verdicts that the judge may give.
 
     Raises:
         InputError: a preset or a prompt that cannot be.
@@ -46,10 +47,12 @@ class PromptedMetric(LLMMetric):
     higher_is_better: ClassVar[bool] = True
     steps: ClassVar[tuple[str, ...]]
     needs: ClassVar[tuple[str, ...]]
+    without: ClassVar[Empty | None] = None
+    allowed: ClassVar[tuple[str, ...]] = YES_NO
 
     def __init__(
         self,
-        prompts: Prompts | str | os.PathLike[str] | None = None,
+        prompts: OwnPrompts = None,
         compat: str | None = None,
         raise_on_empty: bool | None = None,
     ) -> None:
@@ -63,7 +66,7 @@ class PromptedMetric(LLMMetric):
 
     def empty(self, row: TextRow) -> Empty | None:
         """The first input of a row that has nothing in it; None when all have."""
-        return None
+        return self.without if self.without is not None and not getattr(row, self.without.what) else None
 
     def check(self, row: TextRow, where: str = "row 0") -> None:
         """Raises :class:`InputError` for a row that lacks an input; ``where`` names it."""
@@ -126,7 +129,17 @@ class PromptedMetric(LLMMetric):
 
         return self.question(step, parse, verdicts_schema(allowed), **data)
 
+    async def _texts(self, ask: Ask, key: str, **data: Field) -> list[str]:
+        """Asks the first question, whose value is a list of texts."""
+        found: list[str] = await ask(self.texts_question(self.steps[0], key, **data))
+        return found
 
-def share(verdicts: Sequence[bool]) -> float:
-    """Share of the verdicts that are yes; there is at least one."""
-    return sum(verdicts) / len(verdicts)
+    async def _verdicts(self, ask: Ask, of: str, **data: Field) -> list[bool]:
+        """Asks the last question: whether the verdict on each of the texts ``data[of]`` is yes."""
+        found: list[bool] = await ask(self.verdicts_question(self.steps[-1], len(data[of]), self.allowed, **data))
+        return found
+
+    async def _share(self, ask: Ask, of: str, **data: Field) -> float:
+        """Asks the last question and computes the share of the verdicts that are yes; there is at least one."""
+        verdicts = await self._verdicts(ask, of, **data)
+        return sum(verdicts) / len(verdicts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
@@ -15,7 +14,7 @@ from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.metric import Ask, FailedJudgement, LLMMetric, Question
 from valor_gpu.judge.metrics.conversation import read_conversation
 from valor_gpu.judge.metrics.fields import MISSING_FIELD, JudgedTexts, Row, row_texts
-from valor_gpu.judge.metrics.prompts import RATING, Field, Prompt, Prompts, load_prompts
+from valor_gpu.judge.metrics.prompts import RATING, Field, OwnPrompts, Prompt, load_prompts
 from valor_gpu.judge.metrics.scores import JudgedScore, NoScore, failed_score, mean_of_scored
 from valor_gpu.judge.protocol import Judgement, Status
 
@@ -173,7 +172,7 @@ class PromptMetric(RowMetric):
         step: str,
         fields: frozenset[str],
         needed: frozenset[str],
-        prompts: Prompts | str | os.PathLike[str] | None = None,
+        prompts: OwnPrompts = None,
     ) -> None:
         super().__init__(name, task, fields, needed)
         self.prompt: Prompt = load_prompts(prompts, RATING)[step]
