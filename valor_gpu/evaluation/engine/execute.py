@@ -16,8 +16,6 @@ from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.reread import reread_scores
 from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.work import Work
-from valor_gpu.evaluation.judged.guard import GuardMetric
-from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.common_errors import without_scores
 from valor_gpu.evaluation.results.files import write_artifacts
@@ -26,6 +24,8 @@ from valor_gpu.evaluation.targets.asked import AskedTarget
 from valor_gpu.evaluation.targets.base import ERROR
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.causes import was_not_asked
+from valor_gpu.judge.metrics.guard import GuardMetric
+from valor_gpu.judge.metrics.ratings import RatingMetric
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices

@@ -13,9 +13,9 @@ from typing import Any
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import with_baseline
 from valor_gpu.evaluation.engine.work import OK, Work, stored_rows
-from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric
 from valor_gpu.judge.metric import FailedJudgement, Question
+from valor_gpu.judge.metrics.ratings import RatingMetric
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.judge.protocol import Judgement, Reply, Status, text_of
 from valor_gpu.judge.requests import ways_to_send
