@@ -74,7 +74,7 @@ def write_artifacts(
 def _page(
     run: Run, baseline: Run | None, thresholds: Mapping[str, float | str] | None, summary: Mapping[str, Any]
 ) -> str | None:
-    """The page of a run; None, with a warning, where jinja2 is not installed."""
+    """Renders the page of a run. Without jinja2 it warns and returns None."""
     from valor_gpu.evaluation.report.page import report_page
 
     try:
@@ -85,7 +85,7 @@ def _page(
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """What a run was made from, as JSON: configuration, tags, hash of the data, versions. The store has no secrets."""
+    """Returns the content of ``run.json``: configuration, tags, data hash and versions. The store has no secrets."""
     created = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     return {
         "run_id": run.id,

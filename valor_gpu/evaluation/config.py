@@ -43,13 +43,13 @@ _AS_THEY_ARE = (
 _OF_TARGET = ("kind", "name", "version", "parameters", "masked")
 _ONLY_TEXT = "${target}"  # what data_mapping cannot say: the only text that a target returns
 _OF_CONNECTION = ("api_key_env", "azure_ad_token_env", "credential", "organization", "extra_headers")
-"""What a stored run has of how it was reached, as configurations name it."""
+"""Facts of the connection that a stored run keeps, by their names in configurations."""
 _OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a run was made of.
+    """Configuration of a run.
 
     Attributes:
         evaluation_name: of the run, for people.
@@ -118,7 +118,7 @@ class RunConfig:
     version: int = VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as strict JSON values, ``version`` and ``valor_gpu`` first.
+        """Returns the configuration as strict JSON values, ``version`` and ``valor_gpu`` first.
 
         Raises:
             InputError: something that JSON cannot express.
@@ -133,7 +133,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RunConfig:
-        """The configuration that :meth:`to_dict` gave.
+        """Makes a configuration from the mapping that :meth:`to_dict` returned.
 
         Raises:
             InputError: it is of a later version, or has keys that none has.
@@ -148,7 +148,7 @@ class RunConfig:
         return cls(**{"grammar": 1, **found, **lists})  # runs before version 2 have none
 
     def evaluator(self, name: str) -> Mapping[str, Any]:
-        """What the configuration says of an evaluator.
+        """Returns the entry of an evaluator.
 
         Raises:
             InputError: the run has no such evaluator.
@@ -171,7 +171,7 @@ def _plain(value: object) -> Any:
 
 
 def check_keys(name: str, found: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raises :class:`InputError` with all keys that are not known, and names that look alike."""
+    """Raises :class:`InputError` that names all unknown keys, each with known keys that look alike."""
     unknown = [str(key) for key in found if key not in known]
     if unknown:
         shown = ", ".join(f"{key!r}{near_names(key, known)}" for key in unknown)
@@ -284,7 +284,7 @@ def _azure_of(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _check_stored(name: str, identity: Mapping[str, Any]) -> None:
-    """Raises unless a stored identity has all that is needed to ask again."""
+    """Raises if a stored identity lacks a secret that was given by value."""
     if identity.get("key_by_value"):
         what = f"credential, {identity['credential']}," if "credential" in identity else "key"
         what = what if "extra_headers" not in identity else f"{what} or a header"
@@ -366,7 +366,7 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _check_keys_once(name: str, root: Any) -> None:
-    """Raises where a mapping of a YAML document has a key twice, of which the loader would drop the first."""
+    """Raises if a mapping of a YAML document has a key twice, since the loader would drop the first."""
     nodes, seen = [root], set()
     while nodes:
         node = nodes.pop()

@@ -16,7 +16,7 @@ from valor_gpu.web.security import Session
 
 @dataclass
 class Studio:
-    """What handlers share.
+    """State that handlers share.
 
     Attributes:
         store: of the server; any number of threads use it.
@@ -34,10 +34,10 @@ class Studio:
 
     @cached_property
     def errands(self) -> Errands:
-        """Trials of evaluators under way."""
+        """Returns the trials of evaluators under way."""
         return Errands()
 
     @cached_property
     def book(self) -> Book:
-        """What lists show of the runs."""
+        """Returns the entries of runs that lists show."""
         return Book(self.store)

@@ -1,4 +1,4 @@
-"""What a run asks: its target, its judge, its model of embeddings, and the secrets that they have. No torch."""
+"""The services of a run: target, judge and embedding model, with their secrets. No torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Services:
-    """What a run asks.
+    """Services of a run.
 
     Attributes:
         secrets: masked in everything that is stored or shown.
@@ -42,7 +42,7 @@ class Services:
 
 
 def open_services(settings: Settings) -> Services:
-    """Opens what the arguments name.
+    """Opens the services that the arguments name.
 
     Raises:
         InputError: a target, judge or embedder that cannot be.
@@ -77,7 +77,7 @@ def _judge(settings: Settings, secrets: Secrets) -> Judge | None:
 
 
 def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
-    """What decides the judge's replies, and how it is reached; without secrets."""
+    """Returns the facts that decide the replies of a judge and the facts of its connection, without secrets."""
     if judge is None:
         return None
     identity = judge.identity
@@ -104,7 +104,7 @@ def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, setting
 
 
 def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: bool) -> Services:
-    """What a stored run asked, made again, or given again by the arguments.
+    """Opens the services of a stored run, from its configuration or from the arguments.
 
     Raises:
         InputError: what cannot be made again and is not given, or what is another now.

@@ -100,7 +100,7 @@ class Comparison:
         return [self._row(int(place)) for place in places[kept[places]][:limit]]
 
     def n_different(self, metric: str | None = None) -> int:
-        """How many shared rows have another number, or none, in one of the runs."""
+        """Counts the shared rows whose numbers differ, or exist in one run only."""
         return int(self._different(metric).sum())
 
     def numbers(self) -> dict[str, float | None]:
@@ -121,7 +121,7 @@ class Comparison:
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the rows, as strict JSON."""
+        """Returns the comparison without its rows, as strict JSON."""
         return {
             "run": {"run_id": self.run.id, "name": self.run.name},
             "baseline": {"run_id": self.baseline.id, "name": self.baseline.name},

@@ -140,7 +140,7 @@ def _run_of(name: str, given: Any) -> Run:
 def _joined(
     run: Run, baseline: Run, metrics: Collection[str] | None, options: Any
 ) -> tuple[tuple[Side, Side], list[Pair], dict[str, list[str]]]:
-    """The shared rows, the numbers of the metrics that both have, and the names of the others."""
+    """Returns the shared rows, the numbers of shared metrics, and the names of the other metrics."""
     sides = join_rows(run, baseline)
     if options["clusters"] is not None:
         options = {**options, "clusters": sides[0].cells(options["clusters"])}
@@ -192,7 +192,7 @@ def _paired(run: Floats, baseline: Floats, options: Any) -> PairedDifference:
 def _pooled(
     sides: tuple[Side, Side], info: dict[str, Any], options: Any
 ) -> tuple[PairedDifference, tuple[float, float]]:
-    """The difference of a pooled metric, and its numbers in the run and in the baseline."""
+    """Computes the difference of a pooled metric, and its numbers in the run and in the baseline."""
     (counts, epochs), (other, other_epochs) = (side.counts(info["name"]) for side in sides)
     both = (epochs > 0) & (other_epochs > 0)
     if not both.any():  # one of them has no counts, nor places for them
@@ -211,7 +211,7 @@ def _pooled(
 
 
 def _weighted(sums: Sequence[Floats], epochs: Sequence[Ints]) -> list[Ints]:
-    """Counts in which a row weighs the same in both runs: they are swapped, so that one may not count for two."""
+    """Scales counts so that a row weighs the same in both runs, since the permutation test swaps rows."""
     tables = [each.astype(np.int64) for each in sums]
     if np.array_equal(epochs[0], epochs[1]):
         return tables

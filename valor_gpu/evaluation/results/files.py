@@ -1,4 +1,4 @@
-"""Names of the files of a run, and files that take the places of others as a whole."""
+"""Names of the files of a run, and atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARTIFACTS = (RESULTS, METRICS, CONFIG, REPORT)
 
 
 def artifact_paths(output_path: str | os.PathLike[str]) -> dict[str, Path]:
-    """Name to path of the files of a run.
+    """Returns the path of each file of a run by its name.
 
     Args:
         output_path: a folder; or a file that ends in ``.jsonl``, which is then that of the rows, with the other files
@@ -35,7 +35,7 @@ def artifact_paths(output_path: str | os.PathLike[str]) -> dict[str, Path]:
 
 @contextlib.contextmanager
 def replaced_files(paths: Mapping[str, Path]) -> Iterator[dict[str, IO[str]]]:
-    """Opens files for writing that take the places of ``paths`` when the block ends, all of them, or none on an error.
+    """Opens files for writing that replace ``paths`` when the block ends: all of them, or none on an error.
 
     Args:
         paths: name to path; their folders are made.
