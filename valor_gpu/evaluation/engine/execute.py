@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.artifacts import write_artifacts
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
@@ -18,7 +19,6 @@ from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.work import Work
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.common_errors import without_scores
-from valor_gpu.evaluation.results.files import write_artifacts
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.evaluation.targets.asked import AskedTarget
 from valor_gpu.evaluation.targets.base import ERROR
@@ -133,7 +133,7 @@ def _outcome(
         warnings.warn(message, UserWarning, stacklevel=5)
     files = _write_files(plan, run)
     if tracking_uri is not None:
-        from valor_gpu.evaluation.results.tracking import log_run
+        from valor_gpu.evaluation.tracking import log_run
 
         log_run(run, tracking_uri, files)
     if isinstance(error, KeyboardInterrupt):

@@ -21,7 +21,7 @@ from valor_gpu.judge.protocol import Judgement, Reply, Status, text_of
 from valor_gpu.judge.requests import ways_to_send
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.store import Run, StoredScore
-from valor_gpu.store.withdrawn import withdraw_scores
+from valor_gpu.store.score_changes import withdraw_scores
 
 REPLY = "reply"
 """Key of ``details`` that has the reply of a score, where it needs the grammar to be read."""

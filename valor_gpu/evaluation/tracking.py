@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.evaluation.results.files import write_artifacts
+from valor_gpu.evaluation.artifacts import write_artifacts
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.store.runs import Run
 
