@@ -16,6 +16,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 from typing_extensions import Self, TypeVar  # a dependency of torch
 
 from valor_gpu.attributes import Settable, class_has, update_family
+from valor_gpu.compat.torchmetrics.wrapped import Wrappable, drawable
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
@@ -28,7 +29,6 @@ from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
 from valor_gpu.saved_arguments import Saved
 from valor_gpu.state import Spec, State, merge_tensors, plain
-from valor_gpu.wrapped import Wrappable, drawable
 
 S = TypeVar("S", bound=State, default=State)
 

@@ -23,8 +23,7 @@ from valor_gpu.classification.class_counts import (
 from valor_gpu.classification.plans import exact_match_plan
 from valor_gpu.classification.ratio_base import choices_of, without_activation
 from valor_gpu.classification.resampled_classes import SAMPLES, SAMPLEWISE, rows_of
-from valor_gpu.classification.task_metric import TaskMetric
-from valor_gpu.classification.tasks import check_multidim
+from valor_gpu.classification.task_metric import TaskMetric, check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values

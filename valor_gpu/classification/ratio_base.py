@@ -16,8 +16,7 @@ from valor_gpu.classification.class_ratio import ClassRatio
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.resampled_classes import cells_of_classes
 from valor_gpu.classification.resampled_rows import ResampledRows, RowCounts, empty_rows, row_codes
-from valor_gpu.classification.task_metric import TaskMetric
-from valor_gpu.classification.tasks import check_multidim
+from valor_gpu.classification.task_metric import TaskMetric, check_multidim
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
