@@ -7,7 +7,6 @@ import os
 from _thread import RLock  # threading takes longer to import
 from collections.abc import Iterable, Iterator
 from functools import cache
-
 from typing import Any
 
 PASSED = ("aggregation", "collections", "utilities", "wrappers")
