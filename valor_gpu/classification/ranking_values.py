@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.exports.leaves import numbers_of
-from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
+from valor_gpu.ops.ranks.op import auroc_and_ap, rank_curves
 from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import partial_roc_auc
 from valor_gpu.reduce.ratios import mean

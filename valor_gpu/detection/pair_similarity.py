@@ -10,7 +10,7 @@ from torch import Tensor
 from valor_gpu.checks import check_dtype, check_number, check_same_device, check_shape, check_type
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
-from valor_gpu.ops.box_similarity import similarity_of_pairs
+from valor_gpu.ops.boxes.similarity import similarity_of_pairs
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 
