@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from typing_extensions import Unpack
 
-from valor_gpu.classification.task_names import MADE, REQUIRED
-from valor_gpu.classification.tasks import native
+from valor_gpu.compat.torchmetrics.task_arguments import native
+from valor_gpu.compat.torchmetrics.task_names import MADE, REQUIRED
 from valor_gpu.options import NamedOptions
 
 TYPES = {

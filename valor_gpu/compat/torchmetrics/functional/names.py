@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valor_gpu.classification.task_names import FUNCTIONS
+from valor_gpu.compat.torchmetrics.task_names import FUNCTIONS
 
 MODULES: dict[str, list[str]] = {
     "classification": list(FUNCTIONS),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification import task_names
+from valor_gpu.compat.torchmetrics import task_names
 from valor_gpu.errors import InputError
 from valor_gpu.metric_type import MetricType
 from valor_gpu.options import NamedOptions
@@ -40,16 +40,6 @@ def native(options: NamedOptions, **arguments: Any) -> dict[str, Any]:
         if thresholds is None or (isinstance(thresholds, torch.Tensor) and thresholds.dtype == torch.float64):
             arguments["score_dtype"] = torch.float64
     return {**arguments, **options}
-
-
-def check_multidim(average: str) -> str:
-    """``average`` if it is ``global`` or ``samplewise``.
-
-    Raises:
-        InputError: it is neither.
-    """
-    check_choice("multidim_average", average, ("global", "samplewise"))
-    return average
 
 
 class TaskType(MetricType):

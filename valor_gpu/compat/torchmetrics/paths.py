@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from valor_gpu._lazy import MissingNameError, is_ours, shared_module
-from valor_gpu._torchmetrics import PASSED, TASKS, has_module, is_package, names
+from valor_gpu.compat.torchmetrics.sources import PASSED, TASKS, has_module, is_package, names
 
 _ROOT = "valor_gpu."
 

@@ -1,9 +1,9 @@
 """The public names of classification: one row per metric, and the arguments of its classes and functions by task.
 
-The row of ``Precision`` gives that class; the classes of one task that :mod:`valor_gpu.classification.task_classes`
-makes of it (``BinaryPrecision``, ``MulticlassPrecision``, ``MultilabelPrecision``); and the functions that
-:mod:`valor_gpu.functional.task_functions` makes (``precision``, ``binary_precision`` and so on). Arguments are those of
-torchmetrics 1.9, in its order. This module loads no torch.
+The row of ``Precision`` gives that class; the classes of one task that ``task_classes`` makes of it
+(``BinaryPrecision``, ``MulticlassPrecision``, ``MultilabelPrecision``); and the functions that
+``functional.task_functions`` makes (``precision``, ``binary_precision`` and so on). Arguments are those of torchmetrics
+1.9, in its order. This module loads no torch.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from typing import Any
 
 from valor_gpu import classification
 from valor_gpu.argument_docs import arguments_of
-from valor_gpu.classification.task_classes import function, parameter, passed
-from valor_gpu.classification.task_names import ANY, FUNCTIONS, MADE, OWN, SEVERAL, TASKS, Named
-from valor_gpu.functional.once import once
+from valor_gpu.compat.torchmetrics.functional.once import once
+from valor_gpu.compat.torchmetrics.task_classes import function, parameter, passed
+from valor_gpu.compat.torchmetrics.task_names import ANY, FUNCTIONS, MADE, OWN, SEVERAL, TASKS, Named
 
 _VALUES = "ArrayLike | Tensor | None"
 _DOC = """Returns the value of ``{name}`` for one batch.
