@@ -1,8 +1,8 @@
-"""Relations of geometries against shapely, over grids, where much touches, and over all floats."""
+"""Relations of geometries against rational numbers, over grids, where much touches, and over all floats."""
 
 from __future__ import annotations
 
-from fractions import Fraction
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ import pytest
 import shapely
 from shapely.geometry import shape as shaped
 
-from valor_gpu.valor.filters.planar import PlaneShapes, orientations, relate
+from tests.valor.exact_planes import covers, intersects
+from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.valor.filters.relations import mask_areas, masks_related, plane_of, polygons_of
-from valor_gpu.valor.filters.slabs import Plane, covers
+from valor_gpu.valor.filters.shapes import Plane, PlaneShapes, relate
 from valor_gpu.valor.filters.values import read_value
 from valor_gpu.valor.geometry import Polygon, fill_rings
 
@@ -50,20 +51,44 @@ def _plane(geometry: Any) -> Plane:
 
 
 @pytest.mark.parametrize("grid", [3, 4, 6, 10, 0])
-def test_relations_equal_shapely(grid: int) -> None:
+def test_relations_are_exact(grid: int) -> None:
     generator = np.random.default_rng(grid)
-    for _ in range(60):
-        wanted, others = _geometry(generator, grid), [_geometry(generator, grid) for _ in range(25)]
-        shapes, goal = PlaneShapes.of(list(map(_plane, others))), _plane(wanted)
-        assert relate("intersects", shapes, goal).tolist() == [other.intersects(wanted) for other in others]
-        assert relate("inside", shapes, goal).tolist() == [wanted.covers(other) for other in others]
+    for _ in range(20):
+        wanted, others = _plane(_geometry(generator, grid)), [_plane(_geometry(generator, grid)) for _ in range(8)]
+        shapes = PlaneShapes.of(others)
+        assert relate("intersects", shapes, wanted).tolist() == [intersects(other, wanted) for other in others]
+        assert relate("inside", shapes, wanted).tolist() == [covers(wanted, other) for other in others]
 
 
-def test_slabs_decide_alone() -> None:
-    generator = np.random.default_rng(7)
-    for grid in (3, 5, 8) * 40:
-        whole, part = _geometry(generator, grid), _geometry(generator, grid)
-        assert covers(_plane(whole), _plane(part)) == whole.covers(part), (whole.wkt, part.wkt)
+def test_rings_that_cross_overlap_or_repeat_points_count_by_odd_and_even() -> None:
+    generator = np.random.default_rng(5)
+
+    def ring() -> Any:
+        points = generator.random((int(generator.integers(3, 6)), 2)) * 3
+        return np.vstack([points, points[-1:], points[:1]])
+
+    def rings() -> Plane:
+        return Plane(np.zeros((0, 2)), [], [[ring() for _ in range(generator.integers(1, 3))] for _ in range(2)])
+
+    for _ in range(30):
+        wanted, others = rings(), [rings() for _ in range(4)]
+        shapes = PlaneShapes.of(others)
+        assert relate("intersects", shapes, wanted).tolist() == [intersects(other, wanted) for other in others]
+        assert relate("inside", shapes, wanted).tolist() == [covers(wanted, other) for other in others]
+
+
+def test_a_line_without_length_is_a_point() -> None:
+    goal = Plane(np.zeros((0, 2)), [np.array([(1.0, 2), (0, 1)])], [])
+    lines = PlaneShapes.of([Plane(np.zeros((0, 2)), [np.array([at, at])], []) for at in ((0.0, 2.0), (0.5, 1.5))])
+    assert relate("inside", lines, goal).tolist() == relate("intersects", lines, goal).tolist() == [False, True]
+
+
+def test_without_shapely_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "shapely", None)
+    box = np.array([[(0.0, 0), (1, 0), (1, 1), (0, 1), (0, 0)]])
+    with pytest.raises(MissingExtraError, match=r"a filter by where .* needs shapely: pip install 'valor_gpu\[geo\]'"):
+        relate("inside", polygons_of(box), Plane(np.zeros((1, 2)), [], []))
+    assert polygons_of(box).areas().tolist() == [1.0]
 
 
 SQUARE = [(0, 0), (6, 0), (6, 6), (0, 6), (0, 0)]
@@ -111,26 +136,20 @@ def test_a_star_that_winds_twice_is_not_convex() -> None:
     assert not relate("intersects", polygons_of(middle), goal).any()
 
 
-def test_orientations_are_exact() -> None:
-    generator = np.random.default_rng(0)
-    steps = 0.5 + generator.integers(-3, 4, (2, 3, 4000)) * 2.0**-53
-    steps[:, :, ::2] *= 2.0 ** generator.integers(-300, 300, (2, 1, 2000))
-    a, b, c = steps.transpose(1, 0, 2)
-    exact = []
-    for corners in np.concatenate([a, b, c]).T.tolist():
-        ax, ay, bx, by, cx, cy = map(Fraction, corners)
-        exact.append(np.sign((ax - cx) * (by - cy) - (ay - cy) * (bx - cx)))
-    assert orientations(a, b, c).tolist() == exact
-    assert set(exact) == {-1, 0, 1}
+@pytest.mark.parametrize("scale", [2.0**-1070, 2.0**-300, 2.0**300])
+def test_huge_and_tiny_coordinates(scale: float) -> None:
+    boxes = np.array([[(0, 0), (2, 0), (2, 2), (0, 2), (0, 0)], [(4, 4), (5, 4), (5, 5), (4, 5), (4, 4)]]) * scale
+    for height, inside in ((7, True), (6, True), (5, False)):  # (2, 2) lies on the side of the one of height 6
+        goal = Plane(np.zeros((0, 2)), [], [[np.array([(0, 0), (3, 0), (0, height), (0, 0)]) * scale]])
+        flat = scale < 1e-100  # all of it is the point 0
+        assert relate("intersects", polygons_of(boxes), goal).tolist() == [True, flat]
+        assert relate("inside", polygons_of(boxes[:, ::-1]), goal).tolist() == [inside or flat, flat]
 
 
-def test_huge_and_tiny_coordinates() -> None:
-    for scale in (2.0**-1070, 2.0**-540, 2.0**500, 2.0**1000):
-        boxes = np.array([[(0, 0), (2, 0), (2, 2), (0, 2), (0, 0)], [(4, 4), (5, 4), (5, 5), (4, 5), (4, 4)]]) * scale
-        for height, inside in ((7, True), (6, True), (5, False)):  # (2, 2) lies on the side of the one of height 6
-            goal = Plane(np.zeros((0, 2)), [], [[np.array([(0, 0), (3, 0), (0, height), (0, 0)]) * scale]])
-            assert relate("intersects", polygons_of(boxes), goal).tolist() == [True, False]
-            assert relate("inside", polygons_of(boxes[:, ::-1]), goal).tolist() == [inside, False]
+def test_a_coordinate_beyond_1e100_is_refused() -> None:
+    box = np.array([[(0.0, 0), (2e100, 0), (1, 1), (0, 1), (0, 0)]])
+    with pytest.raises(InputError, match=r"must be at most 1e100 but are 2e\+100"):
+        relate("intersects", polygons_of(box), Plane(np.zeros((1, 2)), [], []))
 
 
 def test_masks_count_pixels() -> None:

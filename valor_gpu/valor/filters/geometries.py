@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.outlines import Outlines
 from valor_gpu.ops.runs.op import Runs
-from valor_gpu.valor.filters.planar import PlaneShapes
 from valor_gpu.valor.filters.relations import (
     mask_areas,
     masks_related,
@@ -19,6 +18,7 @@ from valor_gpu.valor.filters.relations import (
     polygons_of,
     shapes_related,
 )
+from valor_gpu.valor.filters.shapes import PlaneShapes
 from valor_gpu.valor.filters.values import Geometry, is_geometry
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.ops.runs.op import Runs
-from valor_gpu.valor.filters.planar import PlaneShapes, relate
-from valor_gpu.valor.filters.slabs import Plane
+from valor_gpu.valor.filters.shapes import Plane, PlaneShapes, relate
 from valor_gpu.valor.filters.values import Geometry
 from valor_gpu.valor.geometry import LineString, MultiLineString, MultiPolygon, Point, Polygon, fill_rings
 
