@@ -13,7 +13,8 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor.columns import Columns, count_annotations
 from valor_gpu.valor.datasets import Dataset
 from valor_gpu.valor.detection.request import DetectionRequest, make_detection_request
-from valor_gpu.valor.detection.slices import DetectionEvaluation, EvaluatedData
+from valor_gpu.valor.detection.scene import EvaluatedData
+from valor_gpu.valor.detection.slices import DetectionEvaluation
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import Filter
 from valor_gpu.valor.labels import Label

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from valor_gpu.ops.overlaps import Overlaps
 from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers, Floats
 from valor_gpu.valor.detection.overlap_split import split_overlaps
 from valor_gpu.valor.detection.request import DetectionRequest
 from valor_gpu.valor.detection.scene import DetectionScene
-from valor_gpu.valor.detection.slices import Deal
+from valor_gpu.valor.detection.slice_fields import Codes, Deal
 from valor_gpu.valor.enums import MetricType
-
-Codes = NDArray[np.int64]
 
 _CELLS = 1 << 22  # numbers of a table, about 300 MB for all that are counted at once
 _METRICS = {

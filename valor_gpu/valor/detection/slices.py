@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.result_analysis import Analysed
-from valor_gpu.valor.columns import Rows
-from valor_gpu.valor.detection.slice_fields import SliceCodes, SliceField
+from valor_gpu.valor.detection.scene import EvaluatedData
+from valor_gpu.valor.detection.slice_fields import Codes, Deal, SliceField, deal_slices
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.filters import Field
 from valor_gpu.valor.label_map import Pair
 
 if TYPE_CHECKING:
     from valor_gpu.detection.overlap_analysis import OverlapAnalysis
-    from valor_gpu.valor.detection.request import DetectionRequest
-    from valor_gpu.valor.detection.scene import DetectionScene
     from valor_gpu.valor.detection.slice_numbers import SliceTables
 
 Mask = NDArray[np.bool_]
-Codes = NDArray[np.int64]
-SIDES = ("both", "groundtruths", "predictions")
-
-
-@dataclass(frozen=True)
-class EvaluatedData:
-    """What an evaluation was made of.
-
-    Attributes:
-        scene: all data.
-        request: what was asked for.
-        masks: which datums, ground truths and predictions its filter kept.
-    """
-
-    scene: DetectionScene
-    request: DetectionRequest
-    masks: tuple[Mask, Mask, Mask]
-
-    @cached_property
-    def analysis(self) -> OverlapAnalysis:
-        """What answers questions about errors, see :mod:`valor_gpu.valor.detection.analysis`."""
-        from valor_gpu.valor.detection.analysis import evaluation_analysis
-
-        return evaluation_analysis(self)
 
 
 class DetectionEvaluation(Evaluation, Analysed):
@@ -64,14 +36,21 @@ class DetectionEvaluation(Evaluation, Analysed):
     data: EvaluatedData | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "data"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("data", "_analysis")}
 
     def _asked(self, name: str, iou_type: str | None) -> OverlapAnalysis:
         if iou_type is not None:
             raise InputError(f"iou_type must be None for an evaluation of detections but got {iou_type!r}")
         if self.data is None:
             raise InputError(f"{name} needs the data of the evaluation, which a copied or loaded one does not hold")
-        return self.data.analysis
+        return self._analysis
+
+    @cached_property
+    def _analysis(self) -> OverlapAnalysis:
+        from valor_gpu.valor.detection.analysis import evaluation_analysis  # loads torch
+
+        assert self.data is not None
+        return evaluation_analysis(self.data)
 
     def by(  # type: ignore[override]
         self, field: Field | str, edges: Sequence[Any] | None = None, side: str | None = None
@@ -102,67 +81,7 @@ class DetectionEvaluation(Evaluation, Analysed):
         """
         if self.data is None:
             raise InputError("by needs the data of the evaluation, which a copied or loaded one does not hold")
-        return make_slices(self.data, SliceField.read(field, edges), side)
-
-
-class Deal(NamedTuple):
-    """The slice of each datum, of each row of ground truths and of predictions, -1 for none; None: all share them."""
-
-    datums: Codes | None
-    groundtruths: Codes | None
-    predictions: Codes | None
-
-
-def make_slices(data: EvaluatedData, field: SliceField, side: str | None) -> DetectionSlices:
-    """Deals the data of an evaluation out to slices.
-
-    Args:
-        data: of the evaluation.
-        field: what the slices go by.
-        side: see :meth:`DetectionEvaluation.by`.
-    """
-    check_choice("side", side, (None, *SIDES))
-    if field.of_datums:
-        if side is not None:
-            raise InputError(f"side must be None with a field of datums, which both sides share, but got {side!r}")
-        return _slices_of_datums(data, SliceCodes(field))
-    if field.name == "score" and side not in (None, "predictions"):
-        raise InputError(f"side must be 'predictions' with score, which ground truths do not have, but got {side!r}")
-    return _slices_of_rows(data, SliceCodes(field), side or ("predictions" if field.name == "score" else "both"))
-
-
-def _slices_of_datums(data: EvaluatedData, codes: SliceCodes) -> DetectionSlices:
-    columns, (datums, truths, rows) = data.scene.columns, data.masks
-    codes.field.check_there(columns.groundtruths, columns)
-    every = np.arange(len(columns.datums), dtype=np.int32)
-    found = codes.of(Rows(every, every, every, np.zeros(0)), columns)
-    values, places = _kept(codes, [found[datums]])
-    place = np.where(datums, places[found], -1)
-    gt_place, row_place = place[columns.groundtruths.datum], place[columns.predictions.datum]
-    return DetectionSlices(data, values, Deal(place, np.where(truths, gt_place, -1), np.where(rows, row_place, -1)))
-
-
-def _slices_of_rows(data: EvaluatedData, codes: SliceCodes, side: str) -> DetectionSlices:
-    columns = data.scene.columns
-    found: list[Codes | None] = []
-    for name, rows in ((SIDES[1], columns.groundtruths), (SIDES[2], columns.predictions)):
-        if side in ("both", name):
-            codes.field.check_there(rows, columns)
-        found.append(codes.of(rows, columns) if side in ("both", name) else None)
-    used = [of[mask] for of, mask in zip(found, data.masks[1:]) if of is not None]
-    values, places = _kept(codes, used)
-    truths, rows_ = (None if of is None else np.where(mask, places[of], -1) for of, mask in zip(found, data.masks[1:]))
-    return DetectionSlices(data, values, Deal(None, truths, rows_))
-
-
-def _kept(codes: SliceCodes, used: Sequence[Codes]) -> tuple[list[Any], Codes]:
-    """Names of the slices that have rows, and the place of each code among them; -1 of others."""
-    values, places = codes.ordered()
-    there = np.zeros(len(values), np.bool_)
-    for found in used:
-        there[places[found]] = True
-    number = np.where(there, np.cumsum(there) - 1, -1)
-    return [value for value, kept in zip(values, there.tolist()) if kept], number[places]
+        return DetectionSlices(self.data, *deal_slices(self.data, SliceField.read(field, edges), side))
 
 
 class DetectionSlices(Mapping[Any, dict[str, Any]]):
