@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from valor_gpu.inputs.mask_outlines import outlines_of
 from valor_gpu.valor.classification.curves import THRESHOLDS
 from valor_gpu.valor.detection.numbers import KindTable
-from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.rules import DetectionRequest
 from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
 from valor_gpu.valor.detection.shapes import Shapes
 

@@ -12,7 +12,7 @@ from valor_gpu.valor.columns import Columns, Rows
 
 if TYPE_CHECKING:
     from valor_gpu.ops.overlaps import Overlaps
-    from valor_gpu.valor.detection.request import DetectionRequest
+    from valor_gpu.valor.detection.rules import DetectionRequest
     from valor_gpu.valor.detection.shapes import Shapes
 
 Places = NDArray[np.int64]

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.outlines import Outlines, ends_of
 from valor_gpu.ops.runs import Runs
-from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.geometry import MultiPolygon, Polygon
 from valor_gpu.valor.mask_columns import MaskReader
-from valor_gpu.valor.schemas import Annotation
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-DETAIL = (AnnotationType.NONE, AnnotationType.BOX, AnnotationType.POLYGON, AnnotationType.RASTER)
+DETAIL = ("none", "box", "polygon", "raster")
 """Kinds of geometry by detail, ascending; ``Shapes.kinds`` has places in it."""
 
 _BOX_POINTS = 5
@@ -118,14 +116,6 @@ class ShapeLists:
     boxes: Sequence[Any]
     polygons: Sequence[Any]
     rasters: Sequence[Any]
-
-    @classmethod
-    def of(cls, places: Sequence[int], annotations: Sequence[Annotation]) -> ShapeLists:
-        """The geometries of objects."""
-        return cls(
-            places, [a.bounding_box for a in annotations], [a.polygon for a in annotations],
-            [a.raster for a in annotations],
-        )  # fmt: skip
 
     def read(self, side: str, uids: Sequence[str], masks: MaskReader, placed: bool = True) -> Shapes:
         """Flat arrays.

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.valor.columns import Columns, Mask, Pair, Rows
 from valor_gpu.valor.detection.scene import EvaluatedData
 from valor_gpu.valor.filters import Field
 from valor_gpu.valor.filters.fields import DATUM_FIELDS, FIELDS, GEOMETRIES, check_key, field_values, place_of
@@ -169,11 +170,58 @@ class Deal(NamedTuple):
     predictions: Codes | None
 
 
-class Dealt(NamedTuple):
-    """Names of slices, and the slice of each datum and row."""
+@dataclass(frozen=True)
+class Dealt:
+    """Data of an evaluation, dealt out to slices.
 
+    Attributes:
+        data: of the evaluation.
+        values: name of each slice.
+        deal: the slice of each datum and row.
+    """
+
+    data: EvaluatedData
     values: list[Any]
     deal: Deal
+
+    def masks(self, place: int) -> tuple[Mask, Mask, Mask]:
+        """The datums, ground truths and predictions of a slice."""
+        kept = [mask if codes is None else codes == place for codes, mask in zip(self.deal, self.data.masks)]
+        return kept[0], kept[1], kept[2]
+
+    @cached_property
+    def counts(self) -> tuple[Codes, Codes, Codes]:
+        """Datums, ground truths and predictions of each slice."""
+        size, columns = len(self.values), self.data.scene.columns
+        shared = [np.full(size, np.count_nonzero(mask)) for mask in self.data.masks]
+        counts = [
+            whole if codes is None else np.bincount(codes[codes >= 0], minlength=size)
+            for codes, whole in zip(self.deal, shared)
+        ]
+        if self.deal[0] is None:
+            sides = zip(self.deal[1:], (columns.groundtruths, columns.predictions))
+            cells = [
+                codes[codes >= 0] * len(columns.datums) + rows.datum[codes >= 0]
+                for codes, rows in sides
+                if codes is not None
+            ]
+            counts[0] = np.bincount(np.unique(np.concatenate(cells)) // len(columns.datums), minlength=size)
+        return counts[0], counts[1], counts[2]
+
+    @cached_property
+    def labels(self) -> tuple[list[set[Pair]], list[set[Pair]]]:
+        """Labels of ground truths and of predictions of each slice."""
+        columns, size = self.data.scene.columns, len(self.values)
+        count, found = len(columns.labels), []
+        for codes, rows, mask in zip(self.deal[1:], (columns.groundtruths, columns.predictions), self.data.masks[1:]):
+            if codes is None:
+                found.append([columns.labels_of(rows.take(mask))] * size)
+                continue
+            sets: list[set[Pair]] = [set() for _ in range(size)]
+            for cell in np.unique(codes[codes >= 0] * count + rows.label[codes >= 0]).tolist():
+                sets[cell // count].add(columns.labels[cell % count])
+            found.append(sets)
+        return found[0], found[1]
 
 
 def deal_slices(data: EvaluatedData, field: SliceField, side: str | None) -> Dealt:
@@ -205,7 +253,7 @@ def _deal_datums(data: EvaluatedData, codes: SliceCodes) -> Dealt:
     values, places = _kept(codes, [found[datums]])
     place = np.where(datums, places[found], -1)
     gt_place, row_place = place[columns.groundtruths.datum], place[columns.predictions.datum]
-    return Dealt(values, Deal(place, np.where(truths, gt_place, -1), np.where(rows, row_place, -1)))
+    return Dealt(data, values, Deal(place, np.where(truths, gt_place, -1), np.where(rows, row_place, -1)))
 
 
 def _deal_rows(data: EvaluatedData, codes: SliceCodes, side: str) -> Dealt:
@@ -218,7 +266,7 @@ def _deal_rows(data: EvaluatedData, codes: SliceCodes, side: str) -> Dealt:
     used = [of[mask] for of, mask in zip(found, data.masks[1:]) if of is not None]
     values, places = _kept(codes, used)
     truths, rows_ = (None if of is None else np.where(mask, places[of], -1) for of, mask in zip(found, data.masks[1:]))
-    return Dealt(values, Deal(None, truths, rows_))
+    return Dealt(data, values, Deal(None, truths, rows_))
 
 
 def _kept(codes: SliceCodes, used: Sequence[Codes]) -> tuple[list[Any], Codes]:
