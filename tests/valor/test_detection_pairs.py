@@ -196,7 +196,7 @@ def test_turned_boxes_meet_polygons_and_rasters_as_they_are(turned: str, others:
     sides = mixed_objects(3, *(kinds if turned == "groundtruths" else kinds[::-1]))
     assert common_type(read(*sides)) == AnnotationType.POLYGON
     check(sides, ious_of(sides))
-    assert common_type(read(*sides), turned=False) is AnnotationType.BOX
+    assert common_type(read(*sides), turned=False) == AnnotationType.BOX
 
 
 def test_a_turned_box_equals_the_polygon_of_its_corners() -> None:

@@ -40,13 +40,14 @@ def threshold_curve(result: Result, labels: Sequence[str] | None = None) -> dict
     """
     _check(result, (*_COUNTS, *_RATIOS))
     columns = {name: _table(result, name) for name in (*_COUNTS, *_RATIOS)}
-    columns["f1_score"] = np.where(columns["tp"] > 0, columns["f1_score"], np.nan)
     thresholds = result.values["thresholds"].tolist()
 
     def point(c: int, t: int) -> dict[str, Any]:
         numbers = {name: float(column[c, t]) for name, column in columns.items()}
         counts = {name: int(number) if number.is_integer() else number for name, number in numbers.items()}
-        ratios = {name: -1 if np.isnan(numbers[name]) else numbers[name] for name in _RATIOS}
+        ratios = {name: -1 if numbers[name] != numbers[name] else numbers[name] for name in _RATIOS}
+        if not numbers["tp"] > 0:
+            ratios["f1_score"] = -1
         return {**{name: counts[name] for name in _COUNTS}, **ratios}
 
     names = _names(labels, len(columns["tp"]))
