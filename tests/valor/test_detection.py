@@ -17,7 +17,7 @@ from tests.valor.test_detection_cases import EDGE
 from valor_gpu.compat.valor.detection.evaluate import read_scene
 from valor_gpu.compat.valor.detection.request import DEFAULT_METRICS, make_detection_request
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops.overlaps import rank_overlaps
+from valor_gpu.ops.overlaps.op import rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.reduce.overlap_kinds import exact_kinds
 from valor_gpu.valor import (

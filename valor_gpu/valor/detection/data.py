@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns
 from valor_gpu.valor.detection.pairs import find_overlaps
 from valor_gpu.valor.detection.rules import DetectionRequest

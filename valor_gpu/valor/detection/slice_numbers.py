@@ -6,7 +6,7 @@ from functools import cached_property
 
 import torch
 
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers, Floats
 from valor_gpu.valor.detection.overlap_split import split_overlaps
 from valor_gpu.valor.detection.rules import DetectionRequest
