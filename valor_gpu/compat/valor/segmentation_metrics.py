@@ -80,12 +80,9 @@ class SegmentationKey:
     def entries(self) -> Metric:
         """Pixels of each true and predicted label, as ``Evaluation.confusion_matrices`` holds them."""
         values = self._pixels.values
-        found = [
-            metrics.ConfusionMatrixEntry(values[b], values[a], number)
-            for a, b, number, _ in self._pixels.numbers()
-            if a < len(values) and b < len(values)
-        ]
-        found.sort(key=lambda entry: (entry.prediction, entry.groundtruth))
+        size = len(values)
+        pairs = ((values[b], values[a], number) for a, b, number, _ in self._pixels.numbers() if a < size and b < size)
+        found = [metrics.ConfusionMatrixEntry(*pair) for pair in sorted(pairs)]
         return metrics.ConfusionMatrix(self._pixels.key, found).to_dict()
 
 
