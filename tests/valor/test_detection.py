@@ -35,7 +35,7 @@ from valor_gpu.valor import (
     ValorDetectionManager,
     evaluate_detection,
 )
-from valor_gpu.valor.detection.examples import outline
+from valor_gpu.valor.detection.shapes import outline
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import datum_uid, label_value, score
 

@@ -21,11 +21,10 @@ from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.runs.cpu import to_masks
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.conversion import common_type, convert_side
-from valor_gpu.valor.detection.examples import polygons_of
 from valor_gpu.valor.detection.numbers import Floats
 from valor_gpu.valor.detection.rules import DetectionRequest
 from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
-from valor_gpu.valor.detection.shapes import DETAIL, Shapes
+from valor_gpu.valor.detection.shapes import DETAIL, Shapes, polygons_of
 from valor_gpu.valor.detection.sides import box_corners
 from valor_gpu.valor.exceptions import NotSupportedError
 

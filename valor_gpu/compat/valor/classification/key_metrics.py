@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from valor_gpu.compat.valor import metrics
+from valor_gpu.compat.valor.classification.curves import curve_values, detailed_values
 from valor_gpu.compat.valor.enums import MetricType
 from valor_gpu.compat.valor.labels import Label
-from valor_gpu.valor.classification.curves import curve_values, detailed_values
 from valor_gpu.valor.classification.key_numbers import KeyNumbers
 from valor_gpu.valor.classification.rules import Request
 

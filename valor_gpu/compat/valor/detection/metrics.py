@@ -9,11 +9,11 @@ from typing import Any
 
 from valor_gpu.compat.valor import metrics
 from valor_gpu.compat.valor.detection import confusion
+from valor_gpu.compat.valor.detection.examples import Examples
 from valor_gpu.compat.valor.enums import MetricType
 from valor_gpu.compat.valor.labels import Label
 from valor_gpu.valor.classification.curves import THRESHOLDS
 from valor_gpu.valor.detection.confusion import Confusion, Cut
-from valor_gpu.valor.detection.examples import Examples
 from valor_gpu.valor.detection.key_numbers import KeyNumbers
 from valor_gpu.valor.detection.numbers import DetectionNumbers
 from valor_gpu.valor.detection.rules import DetectionRequest
