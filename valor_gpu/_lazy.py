@@ -11,7 +11,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
-from valor_gpu._torchmetrics import TASKS, has_module, names, place_of
+from valor_gpu.compat.torchmetrics.sources import TASKS, has_module, names, place_of
 from valor_gpu.errors import LINES, missing_package
 
 _SHARED = ("", "functional", *TASKS)

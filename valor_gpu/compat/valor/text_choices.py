@@ -8,7 +8,7 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.compat.valor.enums import MetricType
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.text.judged.evaluate import METRICS
+from valor_gpu.judge.metrics.text_metrics import METRICS
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")
 BLEU_WEIGHTS = (0.25, 0.25, 0.25, 0.25)

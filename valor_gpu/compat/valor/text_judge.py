@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +10,7 @@ from valor_gpu.checks import check_choice, check_int, check_type
 from valor_gpu.compat.valor.mock_judge import MockJudge
 from valor_gpu.compat.valor.text_choices import check_keys
 from valor_gpu.errors import InputError
-from valor_gpu.text.judged.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 
 _KEYS = ("client", "api_url", "api_key_env", "retries", "data")
 _MODELS = {"openai": "gpt-3.5-turbo", "mistral": "mistral-small-latest"}  # the defaults of valor_core
@@ -50,9 +49,7 @@ def _data(params: Mapping[str, Any]) -> dict[str, Any]:
     return dict(data or {})
 
 
-def judge_of(
-    params: Mapping[str, Any] | None, judge: Any = None, prompts: Prompts | str | os.PathLike[str] | None = None
-) -> Any:
+def judge_of(params: Mapping[str, Any] | None, judge: Any = None, prompts: OwnPrompts = None) -> Any:
     """The judge that is given, or the one that ``params`` describe.
 
     Args:
