@@ -112,7 +112,7 @@ def _start_ours(sides: Callable[[Any, Scene], tuple[Any, Any]]) -> Callable[[], 
 
     def start() -> Prepare:
         valor = importlib.import_module("valor_gpu.valor")
-        importlib.import_module("valor_gpu.valor.detection.keys")  # imports torch, which is not counted
+        importlib.import_module("valor_gpu.compat.valor.detection.keys")  # imports torch, which is not counted
 
         def prepare(path: Path) -> Run:
             truths, found = sides(valor, load(path))

@@ -7,7 +7,9 @@ import importlib.util
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
+from typing import Any, NamedTuple, cast
 
 from valor_gpu.compat.torchmetrics.sources import TASKS, has_module, names, place_of
 from valor_gpu.errors import LINES, missing_package
@@ -168,6 +170,46 @@ def shared_module(package: str, name: str, parts: Sequence[str] = ()) -> Any:
     if both and importlib.util.find_spec(module) is not None:
         return importlib.import_module(module)
     raise MissingNameError(package, name, parts)
+
+
+class _FrontDoor(NamedTuple):
+    """Finds the modules that a package lacks: they are those by the same path of another package."""
+
+    package: str
+    home: str
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Returns a spec whose module is the one of the other package."""
+        below = name.removeprefix(f"{self.package}.")
+        if below == name:
+            return None
+        try:
+            there = importlib.util.find_spec(f"{self.home}.{below}") is not None
+        except ModuleNotFoundError:  # no such package above it
+            return None
+        return ModuleSpec(name, cast(Any, self)) if there else None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Leaves the making of a module to Python."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Puts the module of the other package in the place of the one that Python made."""
+        name = module.__name__
+        sys.modules[name] = importlib.import_module(self.home + name.removeprefix(self.package))
+
+
+def open_front_door(package: str, home: str) -> None:
+    """Lets programs import the modules of ``home`` by their paths below ``package``, where it has no such file.
+
+    Both paths give one module. Pickles that name classes by their old paths load.
+
+    Args:
+        package: its ``__name__``.
+        home: name of the other package.
+    """
+    door = _FrontDoor(package, home)
+    if door not in sys.meta_path:
+        sys.meta_path.insert(sys.meta_path.index(PathFinder) + 1, cast(Any, door))
 
 
 def is_ours(value: Any) -> bool:

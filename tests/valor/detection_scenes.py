@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from valor_gpu.compat.valor.objects import read_columns
 from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Polygon, Prediction, Raster
-from valor_gpu.valor.columns import Columns, read_columns
+from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.enums import TaskType
 
 Frame = dict[str, Any]

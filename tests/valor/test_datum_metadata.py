@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from valor_gpu.compat.valor.labels import read_label_map
 from valor_gpu.errors import InputError
 from valor_gpu.valor import (
     Annotation,
@@ -18,7 +19,6 @@ from valor_gpu.valor import (
     ValorDetectionManager,
     evaluate_detection,
 )
-from valor_gpu.valor.label_map import read_label_map
 
 COUNTS: Any = {"metrics_to_return": ["Counts"], "iou_thresholds_to_return": [0.5]}
 

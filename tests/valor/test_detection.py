@@ -14,6 +14,8 @@ import torch
 
 from tests.valor import cases, detection_walk, detections
 from tests.valor.test_detection_cases import EDGE
+from valor_gpu.compat.valor.detection.evaluate import read_scene
+from valor_gpu.compat.valor.detection.request import DEFAULT_METRICS, make_detection_request
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops.overlaps.op import rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
@@ -33,9 +35,7 @@ from valor_gpu.valor import (
     ValorDetectionManager,
     evaluate_detection,
 )
-from valor_gpu.valor.detection.data import read_scene
-from valor_gpu.valor.detection.examples import outline
-from valor_gpu.valor.detection.request import DEFAULT_METRICS, make_detection_request
+from valor_gpu.valor.detection.shapes import outline
 from valor_gpu.valor.enums import AnnotationType, MetricType
 from valor_gpu.valor.filters import datum_uid, label_value, score
 
@@ -358,7 +358,7 @@ def test_outlines_of_examples() -> None:
     hole = Polygon([[(0, 0), (9, 0), (9, 9), (0, 9), (0, 0)], [(2, 2), (4, 2), (4, 4), (2, 4), (2, 2)]])
     label = [Label("class", "cat")]
     shapes = [{"bounding_box": turned}, {"polygon": hole}, {"raster": Raster(mask)}]
-    from valor_gpu.valor.columns import read_columns
+    from valor_gpu.compat.valor.objects import read_columns
     from valor_gpu.valor.enums import TaskType
 
     truths = [GroundTruth(Datum("a"), [Annotation(labels=label, is_instance=True, **one) for one in shapes])]

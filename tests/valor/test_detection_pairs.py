@@ -159,14 +159,14 @@ def test_every_kind_meets_every_other(kind: str, gt_kind: str) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_all_kinds_meet(seed: int) -> None:
     sides = mixed_objects(seed, EVERY, EVERY)
-    assert common_type(read(*sides)) is AnnotationType.RASTER
+    assert common_type(read(*sides)) == AnnotationType.RASTER
     check(sides, ious_of(sides))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rasters_stay_beside_polygons(seed: int) -> None:
     sides = mixed_objects(seed, EVERY, VECTORS)
-    assert common_type(read(*sides)) is AnnotationType.POLYGON
+    assert common_type(read(*sides)) == AnnotationType.POLYGON
     check(sides, ious_of(sides))
 
 
@@ -185,7 +185,7 @@ def test_everything_becomes_a_box(seed: int) -> None:
     sides = mixed_objects(seed, EVERY, EVERY)
     check(sides, ious_of(sides, as_box), convert=AnnotationType.BOX)
     sides = mixed_objects(seed, EVERY, ("upright",))
-    assert common_type(read(*sides)) is AnnotationType.BOX
+    assert common_type(read(*sides)) == AnnotationType.BOX
     check(sides, ious_of(sides, as_box))
 
 
@@ -194,9 +194,9 @@ def test_everything_becomes_a_box(seed: int) -> None:
 def test_turned_boxes_meet_polygons_and_rasters_as_they_are(turned: str, others: tuple[str, ...]) -> None:
     kinds = [others, ("upright", "turned")]
     sides = mixed_objects(3, *(kinds if turned == "groundtruths" else kinds[::-1]))
-    assert common_type(read(*sides)) is AnnotationType.POLYGON
+    assert common_type(read(*sides)) == AnnotationType.POLYGON
     check(sides, ious_of(sides))
-    assert common_type(read(*sides), turned=False) is AnnotationType.BOX
+    assert common_type(read(*sides), turned=False) == AnnotationType.BOX
 
 
 def test_a_turned_box_equals_the_polygon_of_its_corners() -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from shapely.geometry import shape as shaped
 
+from valor_gpu.compat.valor.objects import read_columns
 from valor_gpu.errors import InputError
 from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Point, Polygon, Prediction, Raster
-from valor_gpu.valor.columns import Columns, read_columns
+from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.enums import TaskType
 from valor_gpu.valor.filters import (
     Condition,

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from valor_gpu.compat.valor.objects import read_columns
 from valor_gpu.errors import InputError
-from valor_gpu.valor.columns import Columns, Rows, read_columns
+from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.filters import Expression, Filter, datum_metadata
 
 x = datum_metadata["x"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.valor import cases
 from tests.valor.test_classification import Frame, scene
+from valor_gpu.compat.valor.objects import read_columns
 from valor_gpu.errors import InputError, InputTypeError, MissingExtraError
 from valor_gpu.valor import (
     Annotation,
@@ -23,7 +24,7 @@ from valor_gpu.valor import (
     evaluate_classification,
     frames,
 )
-from valor_gpu.valor.columns import join_columns, read_columns
+from valor_gpu.valor.columns import join_columns
 from valor_gpu.valor.filters import annotation_metadata, datum_metadata
 
 

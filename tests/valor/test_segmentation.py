@@ -13,11 +13,11 @@ import pytest
 
 from tests.valor import cases
 from tests.valor import segmentation_scenes as scenes
+from valor_gpu.compat.valor.segmentation_metrics import METRICS
 from valor_gpu.valor import Annotation, Datum, Evaluation, Filter, GroundTruth, Label, Prediction, Raster, pixel_keys
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.filters import annotation_metadata, datum_uid, label_value
 from valor_gpu.valor.segmentation import evaluate_segmentation
-from valor_gpu.valor.segmentation_metrics import METRICS
 
 CASES = cases.read("segmentation_cases")
 OVERLAPPING = {"overlapping_predictions"}

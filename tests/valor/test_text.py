@@ -17,13 +17,13 @@ import pytest
 import valor_gpu.valor as valor_core
 from tests.judge.metrics.scripted import ONE, ONE_NO_REPAIR, Script, texts, verdicts
 from tests.judge.server import ChatServer, completion, failure
+from valor_gpu.compat.valor.text_judge import judge_of
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge import JudgeCache, Limits, Prices, Reply, Status, Usage
 from valor_gpu.valor import Annotation, Datum, GroundTruth, Prediction, evaluate_text_generation, metrics
 from valor_gpu.valor.enums import MetricType, ROUGEType
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
 from valor_gpu.valor.managers import ValorTextGenerationStreamingManager
-from valor_gpu.valor.text_judge import judge_of
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "valor" / "text_cases.json").read_text())["cases"]
 TRUTH_FREE = sorted(

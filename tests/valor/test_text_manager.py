@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.judge.metrics.scripted import ONE_NO_REPAIR, Script, texts
+from valor_gpu.compat.valor.text_judge import judge_of
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import Annotation, Datum, GroundTruth, Prediction, text_generation
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
 from valor_gpu.valor.managers import ValorTextGenerationStreamingManager
-from valor_gpu.valor.text_judge import judge_of
 
 # A frame that valor_core's manager saved, as a mapping.
 FRAME: dict[str, list[Any]] = {

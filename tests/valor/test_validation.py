@@ -6,11 +6,11 @@ import re
 from typing import Any
 
 import pytest
+from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 
 from valor_gpu import checks
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import enums, evaluate_classification, metrics
-from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.managers import ValorClassificationManager
 from valor_gpu.valor.metrics import ConfusionMatrix, ConfusionMatrixEntry
 from valor_gpu.valor.schemas import Annotation, Box, Datum, Embedding, GroundTruth, Label, Polygon, Prediction

@@ -1,7 +1,7 @@
 """Counts at score thresholds, as in Valor's PrecisionRecallCurve and Counts, and Valor's detailed curve.
 
 Valor: docs/metrics.md (MIT) and valor_core; docs/valor.md says where its code and its document differ. The dicts of its
-curves are made by :mod:`valor_gpu.valor.result_curves`.
+curves are made by :mod:`valor_gpu.compat.valor.result_curves`.
 """
 
 from __future__ import annotations

@@ -1,49 +1,23 @@
 """The API of valor_core over the ops of valor_gpu: ``import valor_gpu.valor as valor_core``.
 
-Objects, functions and dicts have the names and fields of valor_core; docs/valor.md lists what differs. Importing this
-loads neither torch nor numpy.
+Objects, functions and dicts have the names and fields of valor_core; docs/valor.md lists what differs. They come from
+:mod:`valor_gpu.compat.valor`, over the mathematics in the modules here. Importing this loads neither torch nor numpy.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from valor_gpu._lazy import lazy_names
+from valor_gpu._lazy import lazy_names, open_front_door
 
 if TYPE_CHECKING:
-    from valor_gpu.valor import (
-        classification,
-        detection,
-        enums,
-        exceptions,
-        filters,
-        geometry,
-        managers,
-        metrics,
-        schemas,
-        segmentation,
-        text_generation,
-    )
-    from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
-    from valor_gpu.valor.datasets import Dataset
-    from valor_gpu.valor.detection import evaluate_detection
-    from valor_gpu.valor.detection.manager import ValorDetectionManager
-    from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
-    from valor_gpu.valor.filters import Filter
-    from valor_gpu.valor.geometry import (
-        Box,
-        GeoJSON,
-        LineString,
-        MultiLineString,
-        MultiPoint,
-        MultiPolygon,
-        Point,
-        Polygon,
-        Raster,
-    )
-    from valor_gpu.valor.labels import Label
-    from valor_gpu.valor.managers import ValorClassificationManager
-    from valor_gpu.valor.metrics import (
+    from valor_gpu.compat.valor import enums, managers, metrics, schemas, segmentation, text_generation
+    from valor_gpu.compat.valor.datasets import Dataset
+    from valor_gpu.compat.valor.detection.manager import ValorDetectionManager
+    from valor_gpu.compat.valor.evaluation import Evaluation, EvaluationParameters
+    from valor_gpu.compat.valor.labels import Label
+    from valor_gpu.compat.valor.managers import ValorClassificationManager
+    from valor_gpu.compat.valor.metrics import (
         AccuracyMetric,
         APMetric,
         APMetricAveragedOverIOUs,
@@ -62,11 +36,26 @@ if TYPE_CHECKING:
         mARMetric,
         mIOUMetric,
     )
-    from valor_gpu.valor.result_curves import detailed_curve, threshold_curve
-    from valor_gpu.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
-    from valor_gpu.valor.segmentation import evaluate_segmentation
-    from valor_gpu.valor.text_generation import evaluate_text_generation
-    from valor_gpu.valor.text_manager import ValorTextGenerationStreamingManager
+    from valor_gpu.compat.valor.result_curves import detailed_curve, threshold_curve
+    from valor_gpu.compat.valor.schemas import Annotation, Datum, Embedding, GroundTruth, Prediction
+    from valor_gpu.compat.valor.segmentation import evaluate_segmentation
+    from valor_gpu.compat.valor.text_generation import evaluate_text_generation
+    from valor_gpu.compat.valor.text_manager import ValorTextGenerationStreamingManager
+    from valor_gpu.valor import classification, detection, exceptions, filters, geometry
+    from valor_gpu.valor.classification import evaluate_classification, evaluate_classification_slices
+    from valor_gpu.valor.detection import evaluate_detection
+    from valor_gpu.valor.filters import Filter
+    from valor_gpu.valor.geometry import (
+        Box,
+        GeoJSON,
+        LineString,
+        MultiLineString,
+        MultiPoint,
+        MultiPolygon,
+        Point,
+        Polygon,
+        Raster,
+    )
 
 __all__ = [
     "APMetric",
@@ -180,4 +169,5 @@ _PLACES = {
 
 _HOMES = {name: f"{__name__}.{place}" for place, names in _PLACES.items() for name in names}
 
+open_front_door(__name__, "valor_gpu.compat.valor")
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

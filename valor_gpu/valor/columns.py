@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import InputError
 from valor_gpu.valor import frames
 from valor_gpu.valor.detection.frames import frame_shapes
-from valor_gpu.valor.detection.shapes import ShapeLists, Shapes
-from valor_gpu.valor.enums import TaskType
-from valor_gpu.valor.label_map import Pair, map_labels
-from valor_gpu.valor.labels import Label
-from valor_gpu.valor.mask_columns import Mask, MaskReader, Outline
-from valor_gpu.valor.schemas import Annotation, GroundTruth, Prediction
-from valor_gpu.valor.tasks import ANNOTATION, DATUM, belongs, is_read, read_metadata, task_rows
+from valor_gpu.valor.detection.shapes import Shapes
+from valor_gpu.valor.mask_columns import MaskReader
+from valor_gpu.valor.tasks import (
+    ANNOTATION,
+    CLASSIFICATION,
+    DATUM,
+    DETECTION,
+    SEGMENTATION,
+    is_read,
+    read_metadata,
+    task_rows,
+)
 
 Metadata = Mapping[str, Any]
+Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,22 @@ class Rows:
         return Rows(datum, label, annotation, self.score[chosen], self.metadata, self.masks, self.shapes)
 
 
+def map_labels(labels: Sequence[Pair], label_map: Mapping[Pair, Pair]) -> tuple[list[Pair], list[int]]:
+    """Returns the labels after the map, and for each label before it the place of its successor among them.
+
+    Args:
+        labels: (key, value) of each label.
+        label_map: labels that are not in it stay.
+
+    Example:
+        >>> map_labels([("c", "a"), ("c", "b")], {("c", "a"): ("c", "b")})
+        ([('c', 'b')], [0, 0])
+    """
+    codes: dict[Pair, int] = {}
+    places = [codes.setdefault(label_map.get(label, label), len(codes)) for label in labels]
+    return list(codes), places
+
+
 @dataclass(frozen=True)
 class Columns:
     """Both sides of an evaluation.
@@ -78,8 +101,8 @@ class Columns:
     uids: frozenset[str] = frozenset()
     ignored: Mapping[str, int] = field(default_factory=dict)
 
-    def mapped(self, label_map: Mapping[Label, Label] | None) -> Columns:
-        """The columns with the labels of a label map."""
+    def mapped(self, label_map: Mapping[Pair, Pair]) -> Columns:
+        """Returns the columns with labels replaced by those that a label map gives for them."""
         labels, places = map_labels(self.labels, label_map)
         moved = np.array(places, np.int32)
         truths, rows = (replace(side, label=moved[side.label]) for side in (self.groundtruths, self.predictions))
@@ -94,10 +117,14 @@ _Codes = dict[Any, int]
 
 
 @dataclass
-class _Reader:
-    """Codes that both sides share while they are read."""
+class Reader:
+    """Codes that both sides share while they are read.
 
-    task: TaskType = TaskType.CLASSIFICATION
+    Attributes:
+        task: task type whose annotations are read.
+    """
+
+    task: str = CLASSIFICATION
     datums: _Codes = field(default_factory=dict)
     labels: _Codes = field(default_factory=dict)
     metadata: dict[Any, Metadata] = field(default_factory=dict)  # by uid
@@ -106,65 +133,14 @@ class _Reader:
     ignored: dict[str, int] = field(default_factory=dict)
     masks: MaskReader = field(default_factory=MaskReader)
 
-    def objects(self, name: str, items: Iterable[GroundTruth | Prediction], kind: type) -> Rows:
-        lists = _Lists()
-        empty, self.ignored[name] = True, 0
-        for item in items:
-            empty = False
-            if not isinstance(item, kind):
-                raise InputTypeError(f"{name} must hold {kind.__name__} objects but got {type(item).__name__}")
-            if item.datum.uid is None:
-                raise InputError(f"{name} must have datums with a uid but got None")
-            self.uids.setdefault(item.datum.uid)
-            self._describe(item.datum.uid, item.datum.metadata)
-            self._item(name, item, lists)
-        if empty:
-            raise InputError(
-                f"{name} must hold at least one {kind.__name__} but is empty; {kind.__name__}(datum, []) stands for a "
-                "datum without labels"
-            )
-        self.annotations += len(lists.metadata)
-        rows = lists.rows()
-        if self.task is not TaskType.OBJECT_DETECTION:
-            return rows
-        given = ShapeLists.of(lists.places, lists.annotations)
-        return replace(rows, shapes=given.read(name, self._uids(rows), self.masks))
-
-    def _uids(self, rows: Rows) -> list[str]:
+    def uids_of(self, rows: Rows) -> list[str]:
         """The uid of the datum of each annotation."""
         datums = np.zeros(len(rows.metadata), np.int32)
         datums[rows.annotation] = rows.datum
         uids = list(self.datums)
         return [uids[datum] for datum in datums.tolist()]
 
-    def _item(self, name: str, item: GroundTruth | Prediction, lists: _Lists) -> None:
-        """Adds the annotations of a datum; runs once for each: it looks few names up."""
-        wanted, labels, before, number = [self.task.value], self.labels, len(lists.label), len(lists.metadata)
-        add_label, add_annotation, add_score = lists.label.append, lists.annotation.append, lists.score.append
-        masked = self.task is TaskType.SEMANTIC_SEGMENTATION
-        for place, annotation in enumerate(item.annotations):
-            given = annotation.labels
-            if not given or (
-                annotation.implied_task_types != wanted
-                and not belongs(name, item.datum.uid or "", annotation, self.task)
-            ):
-                self.ignored[name] += annotation.implied_task_types != [TaskType.EMPTY.value]
-                continue
-            if masked:
-                where, geometries = f"{name} annotation {place}", (annotation.raster, annotation.polygon)
-                lists.masks.append(self.masks.read_either(where, item.datum.uid, *geometries))
-            for label in given:
-                add_label(labels.setdefault((label.key, label.value), len(labels)))
-                add_annotation(number)
-                add_score(label.score)
-            number += 1
-            lists.metadata.append(annotation.metadata)
-            lists.places.append(place)
-            lists.annotations.append(annotation)
-        if added := len(lists.label) - before:
-            lists.datum.extend([self.datums.setdefault(item.datum.uid, len(self.datums))] * added)
-
-    def _describe(self, uid: Any, entry: Metadata | None) -> None:
+    def describe(self, uid: Any, entry: Metadata | None) -> None:
         """Adds metadata of a datum; of a name that came before, the first value that is not None stays."""
         if not entry:
             return
@@ -173,6 +149,13 @@ class _Reader:
             self.metadata[uid] = {**entry, **{name: value for name, value in known.items() if value is not None}}
 
     def frame(self, name: str, frame: Any, scored: bool) -> Rows:
+        """Returns the rows of a frame that belong to the task.
+
+        Args:
+            name: of the side, for messages.
+            frame: with columns ``datum_uid``, ``label_key`` and ``label_value``.
+            scored: whether it has a column ``score``.
+        """
         frame = frames.open_frame(name, frame)
         uids, keys, values = (frames.column(name, frame, c) for c in ("datum_uid", "label_key", "label_value"))
         if not len(uids) == len(keys) == len(values):
@@ -180,13 +163,13 @@ class _Reader:
         names = frames.column_names(frame)
         frames.check_lengths(name, frame, [column for column in names if is_read(column)], len(uids))
         score = np.full(len(uids), np.nan)
-        if scored and (self.task is not TaskType.SEMANTIC_SEGMENTATION or "score" in names):
+        if scored and (self.task != SEGMENTATION or "score" in names):
             score = frames.scores(name, frame)
         given = (frames.text_of(uid) for uid in dict.fromkeys(uids.tolist()) if not frames.is_missing(uid))
         self.uids.update(dict.fromkeys(given))
         every = read_metadata(name, frame, names, DATUM, np.arange(len(uids)))
         for uid, entry in zip(uids.tolist() if any(every) else (), every):
-            self._describe(frames.text_of(uid), entry)
+            self.describe(frames.text_of(uid), entry)
         kept, others = task_rows(name, frame, names, uids, keys, values, self.task)
         self.ignored[name] = len(others)
         uids, keys, values, score = uids[kept], keys[kept], values[kept], score[kept]
@@ -198,10 +181,10 @@ class _Reader:
         label = self._label_codes(name, keys, values)
         metadata = read_metadata(name, frame, names, ANNOTATION, first_rows)
         rows = Rows(datum, label, annotation, score, metadata)
-        if self.task is TaskType.CLASSIFICATION:
+        if self.task == CLASSIFICATION:
             return rows
-        if self.task is TaskType.OBJECT_DETECTION:
-            shapes = frame_shapes(name, frame, kept, annotation, first, self._uids(rows), self.masks)
+        if self.task == DETECTION:
+            shapes = frame_shapes(name, frame, kept, annotation, first, self.uids_of(rows), self.masks)
             return replace(rows, shapes=shapes)
         return replace(rows, masks=self.masks.column(name, frame, kept, uids.tolist(), annotation))
 
@@ -222,6 +205,7 @@ class _Reader:
         return np.fromiter(map(table.__getitem__, pairs.tolist()), np.int32, len(pairs))
 
     def columns(self, groundtruths: Rows, predictions: Rows) -> Columns:
+        """Returns both sides, after they are read."""
         # Codes were dealt to labels as they came: a datum without any on its first side got a late one.
         datums = [uid for uid in self.uids if uid in self.datums]
         places = np.empty(len(datums), np.int32)
@@ -240,24 +224,6 @@ class _Reader:
             frozenset(self.uids),
             self.ignored,
         )
-
-
-@dataclass
-class _Lists:
-    """Rows under construction."""
-
-    datum: list[int] = field(default_factory=list)
-    label: list[int] = field(default_factory=list)
-    annotation: list[int] = field(default_factory=list)
-    score: list[float | None] = field(default_factory=list)
-    metadata: list[Metadata | None] = field(default_factory=list)
-    masks: list[Mask | Outline] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    annotations: list[Annotation] = field(default_factory=list)
-
-    def rows(self) -> Rows:
-        datum, label, annotation = (np.array(values, np.int32) for values in (self.datum, self.label, self.annotation))
-        return Rows(datum, label, annotation, np.array(self.score, np.float64), self.metadata, self.masks)
 
 
 def _check_whole(name: str, column: str, codes: _Codes, rows: NDArray[np.int32]) -> None:
@@ -291,46 +257,11 @@ def _annotations_of(
     return number[place], first[order]
 
 
-def read_columns(groundtruths: Any, predictions: Any, task: TaskType = TaskType.CLASSIFICATION) -> Columns:
-    """Integer columns of lists of objects or of frames.
-
-    Args:
-        groundtruths: :class:`~valor_gpu.valor.schemas.GroundTruth` objects, or a frame with columns ``datum_uid``,
-            ``label_key`` and ``label_value``.
-        predictions: :class:`~valor_gpu.valor.schemas.Prediction` objects, or such a frame with a column ``score``; of a
-            segmentation both frames have a column ``raster`` and no scores, of a detection columns of geometries, see
-            :mod:`valor_gpu.valor.detection.frames`.
-        task: classification, object detection or semantic segmentation; annotations of others are left out, see
-            :mod:`valor_gpu.valor.tasks`.
-
-    A frame may have ``annotation_id`` and metadata for filters in columns ``datum_metadata.<name>`` and
-    ``annotation_metadata.<name>`` or, as dicts, ``datum_metadata`` and ``annotation_metadata``.
-
-    Raises:
-        InputError: another type, an empty list, a column that is missing, a row of a frame without uid, label key or
-            label value, an annotation that belongs to no task, a score that is no finite number (in a segmentation any
-            score), masks of a datum of several shapes, or an annotation of a detection without a geometry.
-    """
-    reader = _Reader(task)
-    rows = []
-    for name, data, kind in (("groundtruths", groundtruths, GroundTruth), ("predictions", predictions, Prediction)):
-        if frames.is_frame(data):
-            rows.append(reader.frame(name, data, scored=kind is Prediction))
-        elif isinstance(data, Iterable):
-            rows.append(reader.objects(name, data, kind))
-        else:
-            raise InputTypeError(
-                f"{name} must be a list of {kind.__name__} objects or a frame but got {type(data).__name__}"
-            )
-    columns = reader.columns(*rows)
-    _check_scores(columns, task)
-    return columns
-
-
-def _check_scores(columns: Columns, task: TaskType) -> None:
+def check_scores(columns: Columns, task: str) -> None:
+    """Raises unless predictions have finite scores, or in a segmentation none."""
     row, wanted = columns.predictions, "finite scores"
     wrong = ~np.isfinite(row.score)
-    if task is TaskType.SEMANTIC_SEGMENTATION:
+    if task == SEGMENTATION:
         wrong, wanted = ~np.isnan(row.score), "no scores in a segmentation"
     bad = np.flatnonzero(wrong)
     if len(bad):
@@ -347,7 +278,7 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
         >>> join_columns([]).datums
         []
     """
-    reader = _Reader(annotations=sum(part.annotations for part in parts))
+    reader = Reader(annotations=sum(part.annotations for part in parts))
     for names in (*(part.datums for part in parts), *(part.uids for part in parts)):
         reader.uids.update(dict.fromkeys(names))
     for part in parts:
@@ -358,7 +289,7 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
     for part in parts:
         datums, labels = frames.encode(part.datums, reader.datums), frames.encode(part.labels, reader.labels)
         for uid, entry in zip(part.datums, part.datum_metadata):
-            reader._describe(uid, entry)
+            reader.describe(uid, entry)
         for side, rows in enumerate((part.groundtruths, part.predictions)):
             annotation = rows.annotation + np.int32(offsets[side])
             offsets[side] += len(rows.metadata)
@@ -370,7 +301,8 @@ def join_columns(parts: Sequence[Columns]) -> Columns:
 
 def _concatenated(parts: Sequence[Rows]) -> Rows:
     if not parts:
-        return _Lists().rows()
+        none = np.zeros(0, np.int32)
+        return Rows(none, none, none, np.zeros(0), [], [])
     shapes = [part.shapes for part in parts]
     return Rows(
         np.concatenate([part.datum for part in parts]),
@@ -382,13 +314,55 @@ def _concatenated(parts: Sequence[Rows]) -> Rows:
     )
 
 
-def count_annotations(columns: Columns, truths: NDArray[np.bool_], rows: NDArray[np.bool_]) -> int:
-    """Annotations of both sides with a row that is kept.
+Mask = NDArray[np.bool_]
 
-    Args:
-        columns: both sides.
-        truths: which rows of ground truths are kept.
-        rows: which rows of predictions are kept.
+
+@dataclass(frozen=True)
+class Kept:
+    """Data that a filter keeps.
+
+    Attributes:
+        columns: all data.
+        datums: bool, which of ``columns.datums`` are kept.
+        truths: bool, which of ``columns.groundtruths``.
+        rows: bool, which of ``columns.predictions``.
     """
-    sides = ((columns.groundtruths, truths), (columns.predictions, rows))
-    return sum(len(np.unique(side.annotation[mask])) for side, mask in sides)
+
+    columns: Columns
+    datums: Mask
+    truths: Mask
+    rows: Mask
+
+    @property
+    def masks(self) -> tuple[Mask, Mask, Mask]:
+        """Of datums, ground truths and predictions."""
+        return self.datums, self.truths, self.rows
+
+    @cached_property
+    def sides(self) -> tuple[Rows, Rows]:
+        """Ground truths and predictions that are kept."""
+        return self.columns.groundtruths.take(self.truths), self.columns.predictions.take(self.rows)
+
+    @cached_property
+    def labels(self) -> tuple[set[Pair], set[Pair]]:
+        """Labels of the ground truths and of the predictions."""
+        truths, rows = map(self.columns.labels_of, self.sides)
+        return truths, rows
+
+    @property
+    def num_datums(self) -> int:
+        """Number of datums."""
+        return int(np.count_nonzero(self.datums))
+
+    @property
+    def num_annotations(self) -> int:
+        """Number of annotations of both sides that have a row."""
+        return sum(len(np.unique(side.annotation)) for side in self.sides)
+
+    def one_sided(self) -> tuple[int, int]:
+        """Returns the numbers of datums without ground truths and of datums without predictions."""
+        here = np.zeros((2, len(self.datums)), np.bool_)
+        for place, side in enumerate(self.sides):
+            here[place, side.datum] = True
+        truths, rows = np.count_nonzero(self.datums & ~here, axis=1).tolist()
+        return truths, rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.ops.mask_counts.cpu import GROUP_BYTES, count_mask_sets
 from valor_gpu.ops.mask_counts.reference import MaskCounts, MaskSet
-from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.reduce.regions import region_value
+from valor_gpu.valor.columns import Columns, Kept, Rows
 from valor_gpu.valor.mask_columns import Masks
 
 Integers = NDArray[np.int64]
@@ -87,6 +88,27 @@ class KeyPixels:
         np.add.at(numbers, places, np.concatenate([numbers for _, numbers in self._pairs]))
         return codes, numbers
 
+    def ratios(self, name: str) -> list[float]:
+        """Returns ``iou``, ``precision``, ``recall`` or ``f1`` of each label, NaN where the denominator is 0."""
+        values: list[float] = region_value(name, self.counts, None).tolist()
+        return values
+
+    def agreement(self) -> float | None:
+        """Returns the fraction of pixels whose labels agree; None without pixels."""
+        return self.agreeing / self.pixels if self.pixels else None
+
+    def numbers(self) -> Iterator[tuple[int, int, int, float]]:
+        """Returns each pair of a true and a predicted label, its pixels, and their fraction of those of both labels.
+
+        A label is the number of labels where there is none on that side; the fraction is then one of the other side.
+        """
+        labels, (_, predicted, true) = len(self.values), self.counts.tolist()
+        true, predicted = [*true, 0], [*predicted, 0]
+        for code, number in zip(*(column.tolist() for column in self.pairs())):
+            a, b = divmod(code, labels + 1)
+            if a < labels or b < labels:
+                yield a, b, number, number / (true[a] + predicted[b] - (number if a < labels and b < labels else 0))
+
 
 class _Grouped(NamedTuple):
     """Rows of one side in the order of datum and key."""
@@ -107,31 +129,28 @@ class _Grouped(NamedTuple):
         return [self.rows.masks[place] for place in self.rows.annotation[chosen].tolist()], self.rows.label[chosen]
 
 
-def count_keys(
-    columns: Columns, datums: Mask, truths: Mask, rows: Mask, *, exclusive: bool, pairs: bool, every_label: bool
-) -> list[KeyPixels]:
-    """Pixels of each label key, keys in the order in which they came.
+def count_keys(kept: Kept, *, exclusive: bool, pairs: bool, every_label: bool) -> list[KeyPixels]:
+    """Counts the pixels of each label key, keys in the order in which they came.
+
+    A datum counts for the keys that any of its annotations has, also where a filter leaves these out: its pixels are
+    then of no label.
 
     Args:
-        columns: of all datums, with masks.
-        datums: which datums a filter keeps. A datum counts for the keys that any of its annotations has, also where
-            the filter leaves these out: its pixels are then of no label.
-        truths: which rows of ground truths it keeps.
-        rows: which rows of predictions it keeps.
+        kept: the data, with masks.
         exclusive: of masks that overlap the first keeps the pixel.
         pairs: also count pairs of labels.
         every_label: also labels without rows.
     """
+    columns, datums = kept.columns, kept.datums
     keys = list(dict.fromkeys(key for key, _ in columns.labels))
     codes_of_keys = {key: code for code, key in enumerate(keys)}
     key_of_label = np.array([codes_of_keys[key] for key, _ in columns.labels], np.int64)
     every = [_codes(side, key_of_label, len(keys)) for side in (columns.groundtruths, columns.predictions)]
-    kept = [side.take(mask) for side, mask in ((columns.groundtruths, truths), (columns.predictions, rows))]
     places = np.unique(np.concatenate([codes[datums[codes // max(len(keys), 1)]] for codes in every]))
-    found, local = _empty_keys(columns, keys, key_of_label, kept, every_label)
-    sides = [_Grouped.of(side, _codes(side, key_of_label, len(keys))) for side in kept]
+    found, local = _empty_keys(columns, keys, key_of_label, kept.sides, every_label)
+    sides = [_Grouped.of(side, _codes(side, key_of_label, len(keys))) for side in kept.sides]
     sizes = datum_pixels(columns)
-    waiting = _Waiting(exclusive, pairs, any(isinstance(side.masks, Masks) for side in kept))
+    waiting = _Waiting(exclusive, pairs, any(isinstance(side.masks, Masks) for side in kept.sides))
     for code in places.tolist():
         pixels = int(sizes[code // len(keys)])
         one, used = _mask_set(*sides[0].at(code), *sides[1].at(code))
@@ -181,7 +200,7 @@ def _codes(rows: Rows, key_of_label: Integers, keys: int) -> Integers:
 
 
 def _empty_keys(
-    columns: Columns, keys: list[str], key_of_label: Integers, kept: list[Rows], every_label: bool
+    columns: Columns, keys: list[str], key_of_label: Integers, kept: Sequence[Rows], every_label: bool
 ) -> tuple[list[KeyPixels], Integers]:
     """Keys without pixels, and the place of each label in its key."""
     labelled, used = np.zeros((2, len(columns.labels)), np.bool_)
@@ -205,6 +224,11 @@ def _mask_set(
     used, places = np.unique(np.concatenate([gt_labels, labels]), return_inverse=True)
     codes = places.tolist()
     return MaskSet(gt_masks, codes[: len(gt_masks)], masks, codes[len(gt_masks) :], len(used)), used
+
+
+def kept_pixels(kept: Kept) -> int:
+    """Returns the number of pixels of the datums that a filter keeps."""
+    return int(datum_pixels(kept.columns)[kept.datums].sum())
 
 
 def datum_pixels(columns: Columns) -> Integers:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.store.saved import VISION, SavedRun
-
-if TYPE_CHECKING:
-    from valor_gpu.valor.evaluation import Evaluation
 
 _KINDS = {
     "detection": ("AP", "mAP", "AR", "mAR", "APAveragedOverIOUs", "mAPAveragedOverIOUs"),
@@ -19,6 +16,14 @@ _KINDS = {
     "classification": ("Accuracy", "ROCAUC", "Precision", "Recall", "F1"),
 }
 """Types of metrics, and the first task whose evaluations have them."""
+
+
+class Evaluation(Protocol):
+    """Metrics of an evaluation, in the dicts of valor_core."""
+
+    metrics: list[dict[str, Any]]
+    confusion_matrices: list[dict[str, Any]] | None
+    meta: dict[str, Any] | None
 
 
 def saved_run(evaluation: Evaluation, kind: str | None = None) -> SavedRun:

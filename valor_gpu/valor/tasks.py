@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import frames
-from valor_gpu.valor.enums import TaskType
-from valor_gpu.valor.schemas import Annotation
 
 DATUM, ANNOTATION = "datum_metadata", "annotation_metadata"
 _GEOMETRIES = ("bounding_box", "polygon", "raster")
 _EXTREMA = ("xmin", "ymin", "xmax", "ymax")
 _PLACES = ("geometry", *_EXTREMA)
-_OTHERS = ("embedding", "text", "context_list")
+OTHERS = ("embedding", "text", "context_list")
 _TASKS = ("implied_task_types", "implied_task_type")
-_TASK_NAMES = tuple(task.value for task in TaskType)
+SKIP, EMPTY, CLASSIFICATION, DETECTION = "skip", "empty", "classification", "object-detection"
+SEGMENTATION = "semantic-segmentation"
+TASK_TYPES = (SKIP, EMPTY, CLASSIFICATION, DETECTION, SEGMENTATION, "embedding", "text-generation")
 
 
-_READ = {*_GEOMETRIES, *_PLACES, *_OTHERS, *_TASKS, DATUM, ANNOTATION, "is_instance", "score", "annotation_id"}
+_READ = {*_GEOMETRIES, *_PLACES, *OTHERS, *_TASKS, DATUM, ANNOTATION, "is_instance", "score", "annotation_id"}
 
 
 def is_read(column: str) -> bool:
@@ -43,35 +43,13 @@ def is_read(column: str) -> bool:
     return column in _READ or column.startswith((f"{DATUM}.", f"{ANNOTATION}."))
 
 
-def belongs(name: str, uid: str, annotation: Annotation, task: TaskType) -> bool:
-    """Whether an annotation with labels belongs to a task.
+def no_task(name: str, uid: object) -> InputError:
+    """Returns the error of labels that fit no task.
 
     Args:
-        name: of the side, for messages.
-        uid: of the datum, for messages.
-        annotation: an annotation with labels.
-        task: classification, object detection or semantic segmentation.
-
-    Raises:
-        InputError: the annotation belongs to no task.
+        name: of the side.
+        uid: of the datum.
     """
-    tasks = annotation.implied_task_types or ()
-    if task.value in tasks:
-        return True
-    if TaskType.SKIP.value in tasks:
-        if task is TaskType.SEMANTIC_SEGMENTATION and _is_outline(annotation):
-            return True
-        raise _no_task(name, uid)
-    return False
-
-
-def _is_outline(annotation: Annotation) -> bool:
-    """Whether a polygon is all that an annotation has beside labels: valor_core gives such a one no task."""
-    others = (getattr(annotation, field) for field in ("bounding_box", "raster", *_OTHERS))
-    return annotation.polygon is not None and not annotation.is_instance and all(other is None for other in others)
-
-
-def _no_task(name: str, uid: object) -> InputError:
     return InputError(
         f"{name} must hold annotations of a task but labels of datum {uid!r} fit none: a classification has labels "
         "alone, a detection labels, one geometry and is_instance=True, a segmentation labels and a raster or a polygon"
@@ -80,7 +58,7 @@ def _no_task(name: str, uid: object) -> InputError:
 
 def task_rows(
     name: str, frame: Any, names: Sequence[str], uids: NDArray[Any], keys: NDArray[Any], values: NDArray[Any],
-    task: TaskType,
+    task: str,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:  # fmt: skip
     """Places of the rows of a frame that belong to a task, and of those with labels that belong to another.
 
@@ -98,9 +76,9 @@ def task_rows(
     Raises:
         InputError: a row with a label that belongs to no task, or, of detections, no column of a geometry.
     """
-    detecting = task is TaskType.OBJECT_DETECTION
+    detecting = task == DETECTION
     placed = _there(name, frame, names, (*_GEOMETRIES, *(_PLACES if detecting else ())), len(uids))
-    other = _there(name, frame, names, _OTHERS, len(uids))
+    other = _there(name, frame, names, OTHERS, len(uids))
     labelled = ~(_missing(keys) & _missing(values))
     if detecting and labelled.any():
         _check_geometry(name, names)
@@ -110,17 +88,17 @@ def task_rows(
         if "is_instance" in names:
             instance[:] = _flags(name, frame, "is_instance")
         drawn = _there(name, frame, names, _GEOMETRIES[:2], len(uids))
-        if task is TaskType.SEMANTIC_SEGMENTATION:  # which takes a polygon alone
+        if task == SEGMENTATION:  # which takes a polygon alone
             drawn &= _there(name, frame, names, ("bounding_box", "raster"), len(uids))
     masked = placed & ~instance & ~drawn
-    kept = {TaskType.SEMANTIC_SEGMENTATION: masked, TaskType.OBJECT_DETECTION: placed & instance}.get(task, ~placed)
+    kept = {SEGMENTATION: masked, DETECTION: placed & instance}.get(task, ~placed)
     kept = kept & ~other & labelled
     skipped = (other | (placed & ~instance & drawn)) & labelled
     for row, listed in _listed_tasks(name, frame, names):
-        kept[row] = task.value in listed
-        skipped[row] = TaskType.SKIP.value in listed
+        kept[row] = task in listed
+        skipped[row] = SKIP in listed
     if skipped.any():
-        raise _no_task(name, uids[int(np.argmax(skipped))])
+        raise no_task(name, uids[int(np.argmax(skipped))])
     return np.flatnonzero(kept), np.flatnonzero(labelled & ~kept)
 
 
@@ -140,7 +118,7 @@ def _listed_tasks(name: str, frame: Any, names: Sequence[str]) -> Iterator[tuple
             for row, tasks in enumerate(frames.values(name, frame, column)):
                 listed = [] if frames.is_missing(tasks) else [tasks] if isinstance(tasks, str) else list(tasks)
                 for task in listed:
-                    check_choice(f"{name} column {column!r}", task, _TASK_NAMES)
+                    check_choice(f"{name} column {column!r}", task, TASK_TYPES)
                 if listed:
                     yield row, listed
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.valor.classification.evaluate import evaluate_classification, evaluate_classification_slices
+    from valor_gpu.compat.valor.classification.evaluate import evaluate_classification, evaluate_classification_slices
 
 __all__ = ["evaluate_classification", "evaluate_classification_slices"]
 

@@ -108,8 +108,8 @@ class KeyCurves:
         return self.total - truths - self._passing(self.rows.label[wrong], self.bucket[wrong])
 
 
-def curve_values(curves: KeyCurves) -> dict[str, dict[float, dict[str, Any]]]:
-    """``value[label][threshold]`` of a PrecisionRecallCurve; a ratio that does not exist is -1, as in Valor."""
+def curve_columns(curves: KeyCurves) -> dict[str, list[list[Any]]]:
+    """Returns counts and ratios by label and threshold; a ratio that does not exist is -1, as in Valor."""
     tp, fp, fn, tn = curves.tp, curves.fp, curves.fn, curves.tn
     precision, recall = _ratio(tp, tp + fp), _ratio(tp, tp + fn)
     both = tp > 0
@@ -124,60 +124,21 @@ def curve_values(curves: KeyCurves) -> dict[str, dict[float, dict[str, Any]]]:
         "recall": recall,
         "f1_score": f1,
     }
-    listed = {name: values.tolist() for name, values in columns.items()}
-    return {
-        value: {
-            threshold: {name: numbers[label][step] for name, numbers in listed.items()}
-            for step, threshold in enumerate(THRESHOLDS.tolist())
-        }
-        for label, value in enumerate(curves.rows.values)
-    }
+    return {name: values.tolist() for name, values in columns.items()}
 
 
 def _ratio(part: Integers, whole: Integers) -> NDArray[np.float64]:
     return np.where(whole > 0, part / np.maximum(whole, 1), -1.0)
 
 
-def detailed_values(
-    curves: KeyCurves, uids: Sequence[str], max_examples: int
-) -> dict[str, dict[float, dict[str, Any]]]:
-    """``value[label][threshold]`` of a DetailedPrecisionRecallCurve; examples are the first datums of each kind.
-
-    Args:
-        curves: the counts.
-        uids: of ``Columns.datums``.
-        max_examples: of each kind; 0: none.
-    """
-    finder = _Examples(curves, uids, max_examples)
-    fn_mis = curves.fn_misclassified
-    found: dict[str, dict[float, dict[str, Any]]] = {}
-    for label, value in enumerate(curves.rows.values):
-        examples = finder.of_label(label)
-        found[value] = {}
-        for step, threshold in enumerate(THRESHOLDS.tolist()):
-            counts = {
-                "tp": {"all": curves.tp[label, step]},
-                "tn": {"all": curves.tn[label, step]},
-                "fp": {"misclassifications": curves.fp[label, step]},
-                "fn": {
-                    "misclassifications": fn_mis[label, step],
-                    "no_predictions": curves.fn[label, step] - fn_mis[label, step],
-                },
-            }
-            found[value][threshold] = {
-                outcome: {
-                    "total": int(sum(kinds.values())),
-                    "observations": {
-                        kind: {"count": int(count), "examples": examples[outcome, kind][step] if count > 0 else []}
-                        for kind, count in kinds.items()
-                    },
-                }
-                for outcome, kinds in counts.items()
-            }
-    return found
+def kind_columns(curves: KeyCurves) -> dict[tuple[str, str], list[list[int]]]:
+    """Returns the counts of each kind of observation by label and threshold."""
+    missed = curves.fn - curves.fn_misclassified
+    counts = (curves.tp, curves.tn, curves.fp, curves.fn_misclassified, missed)
+    return {kind: column.tolist() for kind, column in zip(KINDS, counts)}
 
 
-_KINDS = (
+KINDS = (
     ("tp", "all"),
     ("tn", "all"),
     ("fp", "misclassifications"),
@@ -186,8 +147,14 @@ _KINDS = (
 )
 
 
-class _Examples:
-    """The first datums of each kind of observation, by label."""
+class CurveExamples:
+    """The first datums of each kind of observation, by label.
+
+    Args:
+        curves: the counts.
+        uids: of ``Columns.datums``.
+        most: number of examples of each kind; 0: none.
+    """
 
     def __init__(self, curves: KeyCurves, uids: Sequence[str], most: int) -> None:
         self._curves, self._uids, self._most = curves, uids, most
@@ -199,9 +166,9 @@ class _Examples:
         self._true_ends = np.searchsorted(rows.true_label[self._true], np.arange(len(rows.values) + 1))
 
     def of_label(self, label: int) -> dict[tuple[str, str], list[list[tuple[str]]]]:
-        """Examples of each kind at each threshold."""
+        """Returns the examples of each kind at each threshold."""
         if not self._most:
-            return {kind: [[] for _ in THRESHOLDS] for kind in _KINDS}
+            return {kind: [[] for _ in THRESHOLDS] for kind in KINDS}
         curves = self._curves
         wrong = self._wrong[self._wrong_ends[label] : self._wrong_ends[label + 1]]
         fp_datum, fp_bucket = curves.rows.datum[wrong], curves.bucket[wrong]
@@ -210,7 +177,7 @@ class _Examples:
         counted = true[curves.counted[true]]
         datum = curves.rows.true_datum[counted]
         own, best = curves.own_bucket[counted], curves.best_bucket[counted]
-        found: dict[tuple[str, str], list[list[tuple[str]]]] = {kind: [] for kind in _KINDS}
+        found: dict[tuple[str, str], list[list[tuple[str]]]] = {kind: [] for kind in KINDS}
         for step in range(len(THRESHOLDS)):
             fp = fp_datum[fp_bucket > step]
             found["tp", "all"].append(self._first(datum[own > step]))

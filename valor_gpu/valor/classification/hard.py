@@ -10,7 +10,6 @@ import numpy as np
 from valor_gpu.reduce import ratios
 from valor_gpu.valor.classification.keys import Integers, KeyRows
 from valor_gpu.valor.classification.rules import Rules
-from valor_gpu.valor.metrics import ConfusionMatrix, ConfusionMatrixEntry
 
 
 @dataclass(frozen=True)
@@ -61,19 +60,18 @@ class HardCounts:
         found: list[float] = np.where(predicted + true > 0, values, -1.0).tolist()
         return found
 
-    def matrix(self) -> ConfusionMatrix | None:
-        """Pairs of predictions and ground truths in the order of their names; None where valor_api has none."""
+    def matrix(self) -> list[tuple[str, str, int]] | None:
+        """Returns prediction, ground truth and count of each pair, by name; None where valor_api has no matrix."""
         if not self.overlap and not self.rules.count_unpredicted:
             return None
         classes, values = len(self.rows.values), self.rows.values
         both = self.predicted < classes
         pairs, counts = np.unique(self.true[both] * classes + self.predicted[both], return_counts=True)
-        entries = [
-            ConfusionMatrixEntry(prediction=values[pair % classes], groundtruth=values[pair // classes], count=count)
+        cells = [
+            (values[pair % classes], values[pair // classes], count)
             for pair, count in zip(pairs.tolist(), counts.tolist())
         ]
-        entries.sort(key=lambda entry: (entry.prediction, entry.groundtruth))
-        return ConfusionMatrix(self.rows.key, entries)
+        return sorted(cells)
 
 
 def count_hard(rows: KeyRows, rules: Rules) -> HardCounts:

@@ -1,10 +1,12 @@
-"""Where Valor's releases differ in classification, and which of these differences a preset takes."""
+"""Choices of an evaluation of classifications, and those of each of Valor's releases."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valor_gpu.checks import check_choice
+from valor_gpu.valor.columns import Pair
 
 COMPAT = (None, "valor-api", "valor-core", "valor-lite")
 
@@ -65,3 +67,28 @@ def rules_of(compat: str | None) -> Rules:
     """
     check_choice("compat", compat, COMPAT)
     return _PRESETS[compat]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Choices of an evaluation, checked.
+
+    Attributes:
+        label_map: labels that count as another, by (key, value).
+        metrics: names of those to return.
+        max_examples: of each kind of observation.
+        compat: the preset.
+        score_thresholds, hardmax: of valor-lite.
+    """
+
+    label_map: Mapping[Pair, Pair]
+    metrics: tuple[str, ...]
+    max_examples: int
+    compat: str | None
+    score_thresholds: tuple[float, ...]
+    hardmax: bool
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of the preset."""
+        return rules_of(self.compat)

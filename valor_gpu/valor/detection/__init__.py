@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from valor_gpu.valor.detection.evaluate import evaluate_detection
+    from valor_gpu.compat.valor.detection.evaluate import evaluate_detection
 
 __all__ = ["evaluate_detection"]
 

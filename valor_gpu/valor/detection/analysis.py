@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 from valor_gpu.detection.overlap_analysis import OverlapAnalysis
 from valor_gpu.errors import InputError
 from valor_gpu.result import grid_choice
-from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
-
-if TYPE_CHECKING:
-    from valor_gpu.valor.detection.slices import EvaluatedData
+from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene, EvaluatedData
 
 _BY_COCO = (
     "errors() and its like are not defined with compat 'coco', which keeps no pairs with crowds: MeanAveragePrecision"

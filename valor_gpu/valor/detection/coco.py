@@ -21,13 +21,11 @@ from valor_gpu.ops.error_codes import describe_box
 from valor_gpu.ops.runs.cpu import to_masks
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.conversion import common_type, convert_side
-from valor_gpu.valor.detection.examples import polygons_of
 from valor_gpu.valor.detection.numbers import Floats
-from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.rules import DetectionRequest
 from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
-from valor_gpu.valor.detection.shapes import DETAIL, Shapes
+from valor_gpu.valor.detection.shapes import DETAIL, Shapes, polygons_of
 from valor_gpu.valor.detection.sides import box_corners
-from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.exceptions import NotSupportedError
 
 _LIMIT = 100  # detections of a label and datum that count, best first
@@ -128,14 +126,14 @@ def _converted(scene: DetectionScene, side: int, request: DetectionRequest) -> _
 def _kind(sides: Sequence[_Side]) -> str:
     found = np.concatenate([side.shapes.kinds[side.rows.annotation] for side in sides])
     kinds = {DETAIL[kind] for kind in np.unique(found).tolist()}
-    if kinds == {AnnotationType.RASTER}:
+    if kinds == {"raster"}:
         return "segm"
-    if AnnotationType.RASTER in kinds:
+    if "raster" in kinds:
         raise NotSupportedError(
             "compat 'coco' compares rasters with rasters only but got boxes or polygons as well: "
             "convert_annotations_to_type='box' compares boxes"
         )
-    if AnnotationType.POLYGON in kinds:
+    if "polygon" in kinds:
         return "polygon"
     turned = any(np.isin(side.shapes.turned, side.rows.annotation).any() for side in sides)
     return "rotated" if turned else "bbox"

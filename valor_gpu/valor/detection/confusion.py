@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,7 +13,6 @@ import torch
 from valor_gpu.reduce.overlap_confusion import ConfusionCounts, confusion_counts, taken_pairs
 from valor_gpu.valor.detection.numbers import DetectionNumbers, Integers
 from valor_gpu.valor.detection.scene import DETECTIONS, GROUND_TRUTHS, DetectionScene
-from valor_gpu.valor.metrics import ConfusionMatrixEntry
 
 _CELLS = 1 << 22  # counts of a block
 
@@ -136,83 +135,35 @@ class Cut:
     score: float
     place: int
 
-    @property
-    def _confusion(self) -> Confusion:
-        return self.block.confusion
-
-    @property
-    def _listed(self) -> Listed:
+    @cached_property
+    def listed(self) -> Listed:
+        """The rows behind the counts."""
         return self.block.listed(self.row, self.place)
 
-    def matrix(self) -> dict[str, Any]:
-        """``{gt: {pd: n}}``, and the numbers without a partner by label."""
-        names = self._confusion.names
+    def counts(self) -> tuple[list[list[int]], list[int], list[int]]:
+        """Returns pairs by true and predicted label, and rows without a partner, of predictions and ground truths."""
         pairs, untrue, missed = (part[self.row, self.place].tolist() for part in self.block.counts)
-        return {
-            "confusion_matrix": {name: dict(zip(names, row)) for name, row in zip(names, pairs)},
-            "unmatched_predictions": dict(zip(names, untrue)),
-            "unmatched_ground_truths": dict(zip(names, missed)),
-        }
+        return pairs, untrue, missed
 
-    def entries(self) -> list[ConfusionMatrixEntry]:
-        """The cells that are not zero, in the order of prediction, then ground truth."""
-        pairs, names = self.block.counts.matrix[self.row, self.place], self._confusion.names
-        found = [ConfusionMatrixEntry(names[b], names[a], int(pairs[a, b])) for a, b in pairs.nonzero().tolist()]
-        return sorted(found, key=lambda entry: (entry.prediction, entry.groundtruth))
+    def cells(self) -> list[tuple[str, str, int]]:
+        """Returns prediction, ground truth and count of the cells that are not zero, by name."""
+        pairs, names = self.block.counts.matrix[self.row, self.place], self.block.confusion.names
+        return sorted((names[b], names[a], int(pairs[a, b])) for a, b in pairs.nonzero().tolist())
 
-    def matrix_with_examples(self) -> dict[str, Any]:
-        """The matrix, each cell with the pairs or rows in it."""
-        names, scene, listed = self._confusion.names, self._confusion.scene, self._listed
-        gt_label, label = self._confusion.row_places
-        cells: dict[str, dict[str, list[Any]]] = {a: {b: [] for b in names} for a in names}
-        untrue: dict[str, list[Any]] = {name: [] for name in names}
-        missed: dict[str, list[Any]] = {name: [] for name in names}
-        for row, partner in zip(listed.detections.tolist(), listed.ground_truths.tolist()):
-            shown = {"ground_truth_id": scene.name(GROUND_TRUTHS, partner)}
-            cells[names[gt_label[partner]]][names[label[row]]].append(self._prediction(row, shown))
-        for row in listed.alone.tolist():
-            untrue[names[label[row]]].append(self._prediction(row, {}))
-        for row in listed.missed.tolist():
-            shown = {"datum_id": scene.uid(GROUND_TRUTHS, row), "ground_truth_id": scene.name(GROUND_TRUTHS, row)}
-            missed[names[gt_label[row]]].append(shown)
-        return {
-            "confusion_matrix": {a: {b: _cell(found) for b, found in row.items()} for a, row in cells.items()},
-            "unmatched_predictions": {name: _cell(found) for name, found in untrue.items()},
-            "unmatched_ground_truths": {name: _cell(found) for name, found in missed.items()},
-        }
-
-    def _prediction(self, row: int, shown: dict[str, Any]) -> dict[str, Any]:
-        scene = self._confusion.scene
-        return {"datum_id": scene.uid(DETECTIONS, row), **shown, "prediction_id": scene.name(DETECTIONS, row)}
-
-    def examples(self, page: tuple[int, int | None]) -> Iterator[dict[str, Any]]:
-        """What is right and wrong in each datum that has anything.
-
-        Args:
-            page: the first datum, by its place in the evaluation, and how many; None: all that follow.
-        """
-        scene, listed, (gt_label, label) = self._confusion.scene, self._listed, self._confusion.row_places
+    def outcomes(self) -> dict[int, dict[str, list[tuple[int, ...]]]]:
+        """Returns by datum, ascending, the rows of each outcome; of true positives the ground truth comes first."""
+        scene, listed, (gt_label, label) = self.block.confusion.scene, self.listed, self.block.confusion.row_places
         same = gt_label[listed.ground_truths] == label[listed.detections]
-        hits = listed.ground_truths[same]
+        untrue = np.sort(np.concatenate([listed.detections[~same], listed.alone]))
+        missed = np.sort(np.concatenate([listed.ground_truths[~same], listed.missed]))
         datums = [scene.rows(side).datum for side in (GROUND_TRUTHS, DETECTIONS)]
-        found: dict[int, dict[str, list[Any]]] = {}
-        for name, side, rows in (
-            ("true_positives", DETECTIONS, listed.detections[same]),
-            ("false_positives", DETECTIONS, np.sort(np.concatenate([listed.detections[~same], listed.alone]))),
-            ("false_negatives", GROUND_TRUTHS, np.sort(np.concatenate([listed.ground_truths[~same], listed.missed]))),
+        found: dict[int, dict[str, list[tuple[int, ...]]]] = {}
+        for name, side, columns in (
+            ("true_positives", DETECTIONS, (listed.ground_truths[same], listed.detections[same])),
+            ("false_positives", DETECTIONS, (untrue,)),
+            ("false_negatives", GROUND_TRUTHS, (missed,)),
         ):
-            for place, row in enumerate(rows.tolist()):
-                shown: Any = scene.name(side, row)
-                if name == "true_positives":
-                    shown = [scene.name(GROUND_TRUTHS, int(hits[place])), shown]
-                found.setdefault(int(datums[side][row]), {}).setdefault(name, []).append(shown)
-        last = None if page[1] is None else page[0] + page[1]
-        for datum in sorted(found):
-            if page[0] <= datum and (last is None or datum < last):
-                kinds = ("true_positives", "false_positives", "false_negatives")
-                listed_by_name = {name: found[datum].get(name, []) for name in kinds}
-                yield {"datum_id": scene.columns.datums[datum], **listed_by_name}
-
-
-def _cell(found: list[Any]) -> dict[str, Any]:
-    return {"count": len(found), "examples": found}
+            of_rows = datums[side][columns[-1]].tolist()
+            for datum, rows in zip(of_rows, zip(*(column.tolist() for column in columns))):
+                found.setdefault(datum, {}).setdefault(name, []).append(rows)
+        return dict(sorted(found.items()))

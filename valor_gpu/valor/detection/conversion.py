@@ -14,7 +14,6 @@ from valor_gpu.inputs.outlines import Integers, Outlines
 from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.detection.shapes import DETAIL, Shapes, describe_annotation
-from valor_gpu.valor.enums import AnnotationType
 
 Describe = Callable[[int], str]
 Flags = NDArray[np.bool_]
@@ -22,7 +21,7 @@ _BOX, _POLYGON, _RASTER = 1, 2, 3
 _COLUMNS = {_BOX: "a bounding_box", _POLYGON: "a polygon", _RASTER: "a raster"}
 
 
-def common_type(columns: Columns, turned: bool = True) -> AnnotationType:
+def common_type(columns: Columns, turned: bool = True) -> str:
     """The most detailed type that both sides have: the lesser of the most detailed ones of each.
 
     A raster has more detail than a polygon, a polygon more than a box. A side without rows has no say; NONE without any
@@ -43,7 +42,7 @@ def common_type(columns: Columns, turned: bool = True) -> AnnotationType:
     return DETAIL[min(most, default=0)]
 
 
-def with_one_geometry(columns: Columns, convert: AnnotationType | None, raster_to_polygon: str) -> Columns:
+def with_one_geometry(columns: Columns, convert: str | None, raster_to_polygon: str) -> Columns:
     """The columns with one geometry for each annotation that has a row.
 
     One of the common type is taken where an annotation has it. One with more detail is converted, but that rasters stay
@@ -65,9 +64,7 @@ def with_one_geometry(columns: Columns, convert: AnnotationType | None, raster_t
     return replace(columns, **sides)
 
 
-def convert_side(
-    columns: Columns, side: str, convert: AnnotationType | None, common: AnnotationType, raster_to_polygon: str
-) -> Shapes:
+def convert_side(columns: Columns, side: str, convert: str | None, common: str, raster_to_polygon: str) -> Shapes:
     """The geometries of one side, see :func:`with_one_geometry`.
 
     Args:
@@ -108,7 +105,7 @@ def _check_detail(shapes: Shapes, used: Flags, target: int, describe: Describe) 
         wanted = " or ".join(_COLUMNS[kind] for kind in range(target, _RASTER + 1))
         raise InputError(
             f"{describe(int(poor[0]))} must have {wanted} for convert_annotations_to_type="
-            f"{DETAIL[target].value!r} but has {_COLUMNS[int(shapes.kinds[poor[0]])]}: detail is never added"
+            f"{DETAIL[target]!r} but has {_COLUMNS[int(shapes.kinds[poor[0]])]}: detail is never added"
         )
 
 

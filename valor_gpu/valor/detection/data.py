@@ -1,4 +1,4 @@
-"""Detections are read: objects or frames become columns, and columns the overlaps of their rows."""
+"""Columns of detections with the overlaps of their rows, found or joined."""
 
 from __future__ import annotations
 
@@ -9,34 +9,28 @@ from typing import Any
 import numpy as np
 import torch
 
-from valor_gpu.checks import check_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps.op import Overlaps
-from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
+from valor_gpu.valor.columns import Columns, Rows, join_columns
 from valor_gpu.valor.detection.pairs import find_overlaps
-from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.rules import DetectionRequest
 from valor_gpu.valor.detection.scene import DetectionScene
 from valor_gpu.valor.detection.shapes import DETAIL
-from valor_gpu.valor.enums import TaskType
 
 
-def read_scene(
-    groundtruths: Any, predictions: Any, request: DetectionRequest, device: Any = None, dataset: str = ""
-) -> DetectionScene:
-    """Reads both sides and finds what overlaps.
+def make_scene(columns: Columns, request: DetectionRequest, device: torch.device, dataset: str = "") -> DetectionScene:
+    """Finds the pairs of columns that overlap.
 
     Args:
-        groundtruths: objects or a frame, see :func:`valor_gpu.valor.columns.read_columns`.
-        predictions: likewise.
+        columns: of a detection.
         request: whose label map applies, and choice of the geometry to compare.
-        device: where pairs are found and stay; the CPU by default.
+        device: where pairs are found and stay.
         dataset: its name in examples.
 
     Raises:
-        InputError: a device that is not there, malformed input, or geometries that cannot be compared.
+        InputError: geometries that cannot be compared.
     """
-    device = check_device(device)
-    columns = read_columns(groundtruths, predictions, TaskType.OBJECT_DETECTION).mapped(request.label_map)
+    columns = columns.mapped(request.label_map)
     if not request.rules.count_rows:
         sides = (columns.groundtruths, columns.predictions)
         truths, rows = (_merged(side, len(columns.labels)) for side in sides)
@@ -78,7 +72,7 @@ def check_details(details: Sequence[tuple[int, int]]) -> None:
     most = np.array(details)
     whole, both = most.max(0).min(), most[(most > 0).all(1)].min(1)
     if (both != whole).any():
-        names = sorted({DETAIL[int(kind)].value for kind in (*both, whole)})
+        names = sorted({DETAIL[int(kind)] for kind in (*both, whole)})
         raise InputError(
             "convert_annotations_to_type must be given where parts differ in the most detailed geometry that both "
             f"sides have but they have {' and '.join(names)}"

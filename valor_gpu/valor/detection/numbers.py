@@ -16,8 +16,7 @@ from valor_gpu.reduce.overlap_curves import average_precision, average_recall, c
 from valor_gpu.reduce.overlap_kinds import Kind, exact_kinds
 from valor_gpu.valor.classification.curves import THRESHOLDS
 from valor_gpu.valor.detection.releases import CURVES, KINDS
-from valor_gpu.valor.detection.request import DetectionRequest
-from valor_gpu.valor.enums import MetricType
+from valor_gpu.valor.detection.rules import DetectionRequest
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -200,7 +199,7 @@ class DetectionNumbers:
     @cached_property
     def _curve_kinds(self) -> dict[str, Kind]:
         rules = self.request.rules
-        detailed = rules.curve == "api" and MetricType.DetailedPrecisionRecallCurve in self.request.metrics
+        detailed = rules.curve == "api" and "DetailedPrecisionRecallCurve" in self.request.metrics
         find = KINDS["exact"] if detailed else CURVES[rules.curve]
         return find(self.overlaps, self._ranked, self.request.curve_iou)
 

@@ -30,7 +30,6 @@ from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.detection.conversion import with_one_geometry
 from valor_gpu.valor.detection.sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, PairSide
-from valor_gpu.valor.enums import AnnotationType
 
 _ABOVE_ZERO = math.ulp(0.0)  # lowest threshold: every pair that overlaps at all
 _XYXY = BOX_FORMATS.index("xyxy")
@@ -57,7 +56,7 @@ class FoundOverlaps(NamedTuple):
 def find_overlaps(
     columns: Columns,
     *,
-    convert: AnnotationType | None = None,
+    convert: str | None = None,
     raster_to_polygon: str = "outline",
     device: torch.device | str | None = None,
 ) -> FoundOverlaps:

@@ -1,10 +1,12 @@
-"""Where Valor's releases differ in detection, and which of these differences a preset takes."""
+"""Choices of an evaluation of detections, and those of each of Valor's releases."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from valor_gpu.checks import check_choice
+from valor_gpu.valor.columns import Pair
 
 COMPAT = (None, "valor-api", "valor-core", "valor-lite", "coco")
 
@@ -81,3 +83,47 @@ def detection_rules(compat: str | None) -> DetectionRules:
     """
     check_choice("compat", compat, COMPAT)
     return _PRESETS[compat]
+
+
+IOU_THRESHOLDS = tuple(round(0.5 + 0.05 * step, 2) for step in range(10))
+SHOWN_THRESHOLDS = (0.5, 0.75)
+
+
+@dataclass(frozen=True)
+class DetectionRequest:
+    """Choices of an evaluation, checked.
+
+    Attributes:
+        label_map: labels that count as another, by (key, value).
+        metrics: names of those to return.
+        convert: the geometry to compare; None: the most detailed one that both sides have.
+        ious: thresholds of AP and AR.
+        shown_ious: those of them that single values are returned for.
+        recall_score: of AR.
+        curve_iou: of the two curves.
+        max_examples: of each kind of observation.
+        compat: the preset.
+        scores: thresholds of counts.
+        matching: how a detection gets its ground truth.
+        duplicates: whether these are a kind of observation.
+        page: the first datum of Examples, and how many, None: all of them.
+    """
+
+    label_map: Mapping[Pair, Pair] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
+    convert: str | None = None
+    ious: tuple[float, ...] = IOU_THRESHOLDS
+    shown_ious: tuple[float, ...] = SHOWN_THRESHOLDS
+    recall_score: float = 0.0
+    curve_iou: float = 0.5
+    max_examples: int = 1
+    compat: str | None = None
+    scores: tuple[float, ...] = (0.5,)
+    matching: str = "valor"
+    duplicates: bool = False
+    page: tuple[int, int | None] = (0, None)
+
+    @property
+    def rules(self) -> DetectionRules:
+        """The rules of the preset."""
+        return detection_rules(self.compat)

@@ -12,6 +12,7 @@ from valor_gpu.valor.columns import Columns, Rows
 
 if TYPE_CHECKING:
     from valor_gpu.ops.overlaps.op import Overlaps
+    from valor_gpu.valor.detection.rules import DetectionRequest
     from valor_gpu.valor.detection.shapes import Shapes
 
 Places = NDArray[np.int64]
@@ -82,3 +83,18 @@ class DetectionScene:
 
     def _columns(self, side: int) -> Rows:
         return (self.columns.groundtruths, self.columns.predictions)[side]
+
+
+@dataclass(frozen=True)
+class EvaluatedData:
+    """Data of an evaluation.
+
+    Attributes:
+        scene: all data.
+        request: the choices of the evaluation.
+        masks: which datums, ground truths and predictions its filter kept.
+    """
+
+    scene: DetectionScene
+    request: DetectionRequest
+    masks: tuple[Mask, Mask, Mask]

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.mask_outlines import outlines_of
 from valor_gpu.inputs.outlines import Outlines, ends_of
 from valor_gpu.ops.runs.op import Runs
-from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.geometry import MultiPolygon, Polygon
 from valor_gpu.valor.mask_columns import MaskReader
-from valor_gpu.valor.schemas import Annotation
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-DETAIL = (AnnotationType.NONE, AnnotationType.BOX, AnnotationType.POLYGON, AnnotationType.RASTER)
+DETAIL = ("none", "box", "polygon", "raster")
 """Kinds of geometry by detail, ascending; ``Shapes.kinds`` has places in it."""
 
 _BOX_POINTS = 5
@@ -118,14 +117,6 @@ class ShapeLists:
     boxes: Sequence[Any]
     polygons: Sequence[Any]
     rasters: Sequence[Any]
-
-    @classmethod
-    def of(cls, places: Sequence[int], annotations: Sequence[Annotation]) -> ShapeLists:
-        """The geometries of objects."""
-        return cls(
-            places, [a.bounding_box for a in annotations], [a.polygon for a in annotations],
-            [a.raster for a in annotations],
-        )  # fmt: skip
 
     def read(self, side: str, uids: Sequence[str], masks: MaskReader, placed: bool = True) -> Shapes:
         """Flat arrays.
@@ -228,3 +219,48 @@ def _check_areas(boxes: Floats, rows: Integers, describe: _Describe) -> None:
 
 def _not_finite(place: str, what: str, numbers: object) -> InputError:
     return InputError(f"{place} must have {what} of finite coordinates but got {numbers!r}")
+
+
+def outline(shapes: Shapes, annotation: int, envelope: bool = False) -> dict[str, Any]:
+    """Returns the GeoJSON object of an annotation: of its raster, else of its polygon, else of its box.
+
+    Args:
+        shapes: of all annotations of a side.
+        annotation: place of one of them.
+        envelope: the upright box around it instead.
+    """
+    polygons = polygons_of(shapes, annotation)
+    if envelope and polygons:
+        points = np.concatenate([np.array(ring) for rings in polygons for ring in rings])
+        (x0, y0), (x1, y1) = points.min(0).tolist(), points.max(0).tolist()
+        polygons = [[[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]]]
+    if len(polygons) == 1:
+        return {"type": "Polygon", "coordinates": polygons[0]}
+    return {"type": "MultiPolygon", "coordinates": polygons}
+
+
+def polygons_of(shapes: Shapes, annotation: int) -> list[list[list[list[float]]]]:
+    """Returns the polygons of an annotation, each a list of rings: of its raster, else of its polygon, else of its box.
+
+    Args:
+        shapes: of all annotations of a side.
+        annotation: place of one of them.
+    """
+    place = _place(shapes.masked, annotation)
+    if place is not None:
+        return outlines_of(shapes.masks.take([place])).listed(0)
+    place = _place(shapes.drawn, annotation)
+    if place is not None:
+        return shapes.outlines.listed(place)
+    place = _place(shapes.turned, annotation)
+    if place is not None:
+        ring = shapes.corners[place].reshape(4, 2).tolist()
+        return [[[*ring, ring[0]]]]
+    x0, y0, x1, y1 = shapes.boxes[annotation].tolist()
+    return [[[[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]]]
+
+
+def _place(annotations: NDArray[np.int64], annotation: int) -> int | None:
+    """Returns the place of an annotation among some of them, which ascend; None where it is not there."""
+    place = int(np.searchsorted(annotations, annotation))
+    return place if place < len(annotations) and annotations[place] == annotation else None

@@ -1,4 +1,4 @@
-"""Which slice a datum or an annotation belongs to: the values of a field, or bins of them."""
+"""Deals datums and rows out to slices: by the values of a field, or by bins of them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, time, timedelta
+from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.valor.columns import Columns, Rows
+from valor_gpu.valor.columns import Columns, Mask, Pair, Rows
+from valor_gpu.valor.detection.scene import EvaluatedData
 from valor_gpu.valor.filters import Field
 from valor_gpu.valor.filters.fields import DATUM_FIELDS, FIELDS, GEOMETRIES, check_key, field_values, place_of
 from valor_gpu.valor.filters.names import choose
 from valor_gpu.valor.filters.values import is_geometry, read_value
 
+Codes = NDArray[np.int64]
+SIDES = ("both", "groundtruths", "predictions")
 _PREFIXES = {"metadata.": "datum.metadata", "datum.metadata.": "datum.metadata",
              "annotation.metadata.": "annotation.metadata"}  # fmt: skip
 _NAMES = tuple(name for name in FIELDS if ".metadata" not in name and name not in GEOMETRIES)
@@ -156,3 +160,120 @@ class SliceCodes:
             return code[1]
         ends = (None, *self.field.edges, None)
         return ends[code], ends[code + 1]
+
+
+class Deal(NamedTuple):
+    """The slice of each datum, of each row of ground truths and of predictions, -1 for none; None: all share them."""
+
+    datums: Codes | None
+    groundtruths: Codes | None
+    predictions: Codes | None
+
+
+@dataclass(frozen=True)
+class Dealt:
+    """Data of an evaluation, dealt out to slices.
+
+    Attributes:
+        data: of the evaluation.
+        values: name of each slice.
+        deal: the slice of each datum and row.
+    """
+
+    data: EvaluatedData
+    values: list[Any]
+    deal: Deal
+
+    def masks(self, place: int) -> tuple[Mask, Mask, Mask]:
+        """The datums, ground truths and predictions of a slice."""
+        kept = [mask if codes is None else codes == place for codes, mask in zip(self.deal, self.data.masks)]
+        return kept[0], kept[1], kept[2]
+
+    @cached_property
+    def counts(self) -> tuple[Codes, Codes, Codes]:
+        """Datums, ground truths and predictions of each slice."""
+        size, columns = len(self.values), self.data.scene.columns
+        shared = [np.full(size, np.count_nonzero(mask)) for mask in self.data.masks]
+        counts = [
+            whole if codes is None else np.bincount(codes[codes >= 0], minlength=size)
+            for codes, whole in zip(self.deal, shared)
+        ]
+        if self.deal[0] is None:
+            sides = zip(self.deal[1:], (columns.groundtruths, columns.predictions))
+            cells = [
+                codes[codes >= 0] * len(columns.datums) + rows.datum[codes >= 0]
+                for codes, rows in sides
+                if codes is not None
+            ]
+            counts[0] = np.bincount(np.unique(np.concatenate(cells)) // len(columns.datums), minlength=size)
+        return counts[0], counts[1], counts[2]
+
+    @cached_property
+    def labels(self) -> tuple[list[set[Pair]], list[set[Pair]]]:
+        """Labels of ground truths and of predictions of each slice."""
+        columns, size = self.data.scene.columns, len(self.values)
+        count, found = len(columns.labels), []
+        for codes, rows, mask in zip(self.deal[1:], (columns.groundtruths, columns.predictions), self.data.masks[1:]):
+            if codes is None:
+                found.append([columns.labels_of(rows.take(mask))] * size)
+                continue
+            sets: list[set[Pair]] = [set() for _ in range(size)]
+            for cell in np.unique(codes[codes >= 0] * count + rows.label[codes >= 0]).tolist():
+                sets[cell // count].add(columns.labels[cell % count])
+            found.append(sets)
+        return found[0], found[1]
+
+
+def deal_slices(data: EvaluatedData, field: SliceField, side: str | None) -> Dealt:
+    """Deals the data of an evaluation out to slices.
+
+    Args:
+        data: of the evaluation.
+        field: the field whose values name the slices.
+        side: of fields of annotations, labels and scores: whose rows are dealt out.
+
+    Raises:
+        InputError: a side that the field does not have.
+    """
+    check_choice("side", side, (None, *SIDES))
+    if field.of_datums:
+        if side is not None:
+            raise InputError(f"side must be None with a field of datums, which both sides share, but got {side!r}")
+        return _deal_datums(data, SliceCodes(field))
+    if field.name == "score" and side not in (None, "predictions"):
+        raise InputError(f"side must be 'predictions' with score, which ground truths do not have, but got {side!r}")
+    return _deal_rows(data, SliceCodes(field), side or ("predictions" if field.name == "score" else "both"))
+
+
+def _deal_datums(data: EvaluatedData, codes: SliceCodes) -> Dealt:
+    columns, (datums, truths, rows) = data.scene.columns, data.masks
+    codes.field.check_there(columns.groundtruths, columns)
+    every = np.arange(len(columns.datums), dtype=np.int32)
+    found = codes.of(Rows(every, every, every, np.zeros(0)), columns)
+    values, places = _kept(codes, [found[datums]])
+    place = np.where(datums, places[found], -1)
+    gt_place, row_place = place[columns.groundtruths.datum], place[columns.predictions.datum]
+    return Dealt(data, values, Deal(place, np.where(truths, gt_place, -1), np.where(rows, row_place, -1)))
+
+
+def _deal_rows(data: EvaluatedData, codes: SliceCodes, side: str) -> Dealt:
+    columns = data.scene.columns
+    found: list[Codes | None] = []
+    for name, rows in ((SIDES[1], columns.groundtruths), (SIDES[2], columns.predictions)):
+        if side in ("both", name):
+            codes.field.check_there(rows, columns)
+        found.append(codes.of(rows, columns) if side in ("both", name) else None)
+    used = [of[mask] for of, mask in zip(found, data.masks[1:]) if of is not None]
+    values, places = _kept(codes, used)
+    truths, rows_ = (None if of is None else np.where(mask, places[of], -1) for of, mask in zip(found, data.masks[1:]))
+    return Dealt(data, values, Deal(None, truths, rows_))
+
+
+def _kept(codes: SliceCodes, used: Sequence[Codes]) -> tuple[list[Any], Codes]:
+    """Names of the slices that have rows, and the place of each code among them; -1 of others."""
+    values, places = codes.ordered()
+    there = np.zeros(len(values), np.bool_)
+    for found in used:
+        there[places[found]] = True
+    number = np.where(there, np.cumsum(there) - 1, -1)
+    return [value for value, kept in zip(values, there.tolist()) if kept], number[places]

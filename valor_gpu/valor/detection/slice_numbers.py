@@ -4,41 +4,26 @@ from __future__ import annotations
 
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers, Floats
 from valor_gpu.valor.detection.overlap_split import split_overlaps
-from valor_gpu.valor.detection.request import DetectionRequest
+from valor_gpu.valor.detection.rules import DetectionRequest
 from valor_gpu.valor.detection.scene import DetectionScene
-from valor_gpu.valor.detection.slices import Deal
-from valor_gpu.valor.enums import MetricType
-
-Codes = NDArray[np.int64]
+from valor_gpu.valor.detection.slice_fields import Codes, Deal, Dealt
 
 _CELLS = 1 << 22  # numbers of a table, about 300 MB for all that are counted at once
 _METRICS = {
-    MetricType.AP,
-    MetricType.AR,
-    MetricType.mAP,
-    MetricType.mAR,
-    MetricType.APAveragedOverIOUs,
-    MetricType.mAPAveragedOverIOUs,
-    MetricType.ARAveragedOverScores,
-    MetricType.mARAveragedOverScores,
-    MetricType.Counts,
-    MetricType.Precision,
-    MetricType.Recall,
-    MetricType.F1,
+    *("AP", "AR", "mAP", "mAR", "APAveragedOverIOUs", "mAPAveragedOverIOUs"),
+    *("ARAveragedOverScores", "mARAveragedOverScores", "Counts", "Precision", "Recall", "F1"),
 }
 _PRESETS = (None, "valor-api", "valor-lite")
 
 
 def counts_all(request: DetectionRequest) -> bool:
     """Whether all that is asked for comes from tables of all slices; else each slice is evaluated by itself."""
-    return request.compat in _PRESETS and set(request.metrics) <= _METRICS
+    return request.compat in _PRESETS and _METRICS.issuperset(map(str, request.metrics))
 
 
 class _Block(DetectionNumbers):
@@ -133,3 +118,16 @@ class SliceTables:
             overlaps = overlaps.take(datums=torch.from_numpy(here).to(overlaps.labels.device))
             groups = groups[here] - first
         return _Block(overlaps, self._num_labels, self._request, groups, count)
+
+
+def slice_tables(dealt: Dealt) -> SliceTables:
+    """Returns the numbers of all slices of the data that the filter of an evaluation kept.
+
+    Args:
+        dealt: the data.
+    """
+    data, (datums, truths, rows) = dealt.data, dealt.deal
+    of_datums = None if datums is None else datums[data.masks[0]]
+    kept = data.scene if all(mask.all() for mask in data.masks) else data.scene.keep(*data.masks)
+    of_sides = (None if of is None else of[places] for of, places in zip((truths, rows), kept.places))
+    return SliceTables(kept, data.request, Deal(of_datums, *of_sides), len(dealt.values))

@@ -1,0 +1,1 @@
+"""Names of ``valor_core.classification``, and the dicts of its metrics."""

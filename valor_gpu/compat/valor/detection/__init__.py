@@ -1,0 +1,1 @@
+"""Names of ``valor_core.detection``, and the dicts of its metrics."""
