@@ -346,6 +346,12 @@ class COCO:
         """The dataset without its annotations."""
         return {key: self.dataset[key] for key in ("images", "categories") if key in self.dataset}
 
+    def _image_objects(self) -> list[Object]:
+        """The image objects, without making annotation objects of a file."""
+        if self._dataset is None and isinstance(self._source, SourceFile) and self._source.stamp:
+            return read_ground_truth(self._source.path, images=True).images or []
+        return list(self.dataset.get("images", ()))
+
     def _objects(self) -> Object:
         """The dataset as objects, from where the columns came from."""
         assert self._columns is not None and self._source is not None
@@ -363,14 +369,3 @@ class COCO:
         annotations = annotation_objects(self._source.kind, objects, self._columns.annotations)
         dataset = result_dataset(annotations, self._source.ground_truth.dataset)
         return {**dataset, "categories": self._columns.categories}
-
-
-def columns_of(name: str, coco: Any, chosen: Any) -> Dataset:
-    """Columns of a COCO object, ours or pycocotools'; those that parameters ``chosen`` ask for are enough."""
-    if coco is None:
-        raise InputError(f"{name} must be a COCO object but got None")
-    if not isinstance(coco, COCO):
-        return columns_from_dataset(coco.dataset, name)
-    if chosen is None:
-        return coco.columns
-    return coco.columns_for(chosen.imgIds, chosen.catIds if chosen.useCats else ())

@@ -7,30 +7,30 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import datetime
 import io
 import itertools
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
-from valor_gpu.coco.dataset import columns_of
-from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.geometry import geometry_of
-from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.params import CONVENTIONS, Params, check_grids
 from valor_gpu.coco.saving import SavesState
-from valor_gpu.coco.selection import Selection, limit_positions, select
+from valor_gpu.coco.selection import Selection, select
 from valor_gpu.coco.summarize import summarize
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.coco.accumulation import Source
+    from valor_gpu.coco.evaluation import Accumulated, Evaluation
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
+    from valor_gpu.coco.outcomes import MatchedRows
     from valor_gpu.result import Result
+    from valor_gpu.state_file import StateFile
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.store.saved import SavedRun
 
@@ -197,6 +197,8 @@ class COCOeval(SavesState):
             InputError: an annotation lacks a key or has a value that cannot be evaluated (it is named), or the device
                 is not there.
         """
+        from valor_gpu.coco.evaluation import sort_params
+
         start = time.time()
         print("Running per image evaluation...")
         p = self.params
@@ -205,10 +207,7 @@ class COCOeval(SavesState):
             print(f"useSegm (deprecated) is not None. Running {p.iouType} evaluation")
         print(f"Evaluate annotation type *{p.iouType}*")
         geometry = geometry_of(p)
-        p.imgIds = sorted_ids("imgIds", p.imgIds)
-        if p.useCats:
-            p.catIds = sorted_ids("catIds", p.catIds)
-        p.maxDets = sorted(p.maxDets)
+        sort_params(p)
         if not self._strict:
             check_grids(p)
         self._prepare()
@@ -218,9 +217,10 @@ class COCOeval(SavesState):
             self._evaluate_all()
         self._paramsEval = copy.deepcopy(self.params)
         if self._warns:
-            from valor_gpu.coco.doubtful_ids import warn_of_evaluation
+            from valor_gpu.coco.doubtful_ids import count_ids, warn_of_ids, without_harmless
 
-            warn_of_evaluation(self)
+            counts = count_ids(self.cocoGt, self.cocoDt, self._layout)
+            warn_of_ids(without_harmless(counts) if p.iouType == "keypoints_crowd" else counts, self._strict, 2)
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _is_overridden(self) -> bool:
@@ -231,15 +231,10 @@ class COCOeval(SavesState):
 
     def _evaluate_all(self) -> None:
         from valor_gpu.coco.engine import engine_on
-        from valor_gpu.coco.match_layout import evaluate_records, layout_of
+        from valor_gpu.coco.evaluation import evaluate
 
-        evaluated, engine = copy.deepcopy(self.params), engine_on(self.device)
-        geometry = geometry_of(evaluated, self._strict)
-        chosen = evaluated if self._strict else None  # "corrected" looks at what is not evaluated, too
-        ground_truths, detections = (columns_of(name, getattr(self, name), chosen) for name in ("cocoGt", "cocoDt"))
-        layout = layout_of(ground_truths, detections, evaluated, self._strict, geometry)
-        self._records = evaluate_records(layout, evaluated, self._strict, engine, geometry)
-        self._layout, self._evaluated = layout, evaluated
+        found = evaluate(self.cocoGt, self.cocoDt, self.params, self.convention, engine_on(self.device))
+        self._layout, self._records, self._evaluated = found.layout, found.records, found.params
         self._evalImgs = self._ious = _Unset
 
     def _evaluate_cell_by_cell(self, similarities: Callable[[Any, Any], Any]) -> None:
@@ -301,6 +296,8 @@ class COCOeval(SavesState):
         Raises:
             InputError: nothing was evaluated, or ``p`` does not fit what was.
         """
+        from valor_gpu.coco.evaluation import arrays_of, sizes_of
+
         print("Accumulating evaluation results...")
         start = time.time()
         if self._is_empty():
@@ -308,17 +305,8 @@ class COCOeval(SavesState):
         if not self._paramsEval:
             raise InputError("accumulate() needs evaluate(), which has not been run")
         p = self.params if p is None else p
-        if not self._strict:
-            check_grids(p)
-        elif p.useCats != 1:
-            p.catIds = [-1]
-        counts = [len(p.iouThrs), len(p.recThrs), len(p.catIds) if p.useCats else 1, len(p.areaRng), len(p.maxDets)]
-        source = self._source(p, counts)
-        recall, last_precision = source.recall()
-        date = datetime.datetime.now().strftime("%Y-%m-%d %H:%M:%S")
-        known = {"params": p, "counts": counts, "date": date, "precision": None, "recall": recall, "scores": None}
-        last = last_precision if source.ends_with_last_limit else None
-        self.eval = EvalDict(known, source.samples, last, source.chosen, copy.deepcopy(p))
+        counts = sizes_of(p, self._strict)
+        self.eval = arrays_of(p, counts, self._source(p, counts, select(p, self._paramsEval, self._strict)))
         print(f"DONE (t={time.time() - start:0.2f}s).")
 
     def _is_empty(self) -> bool:
@@ -327,21 +315,30 @@ class COCOeval(SavesState):
         assert self._records is not None
         return not (self._records.classes and self._records.shape.areas and self._records.lengths.shape[1])
 
-    def _source(self, p: Any, counts: list[int], chosen: Selection | None = None) -> Source:
-        """Records and curves of what ``p`` selects, or of ``chosen``."""
-        from valor_gpu.coco.accumulation import source_of_cells, source_of_records
+    def _evaluation(self) -> Evaluation | None:
+        """What evaluation left, as data; None where steps on single cells are overridden."""
+        from valor_gpu.coco.evaluation import Evaluation
 
-        chosen = chosen or select(p, self._paramsEval, self._strict)
-        records, evaluated = self._records, self._evaluated
-        if (
-            self._evalImgs is _Unset
-            and records is not None
-            and records.shape.thresholds <= counts[0]
-            and chosen.inside(records.classes, records.shape.areas, records.lengths.shape[1])
-            and set(chosen.limits) <= set(evaluated.maxDets)
-        ):
-            limits = limit_positions(chosen.limits, evaluated.maxDets)
-            return source_of_records(records, chosen, limits, p.recThrs, counts, self._strict)
+        if self._layout is None or self._records is None:
+            return None
+        cells, params = None if self._evalImgs is _Unset else self._evalImgs, self._paramsEval
+        return Evaluation(self.cocoGt, self.cocoDt, params, self.convention, self._layout, self._records, cells)
+
+    def _accumulated(self) -> Accumulated:
+        from valor_gpu.coco.evaluation import Accumulated
+
+        found = self._evaluation()
+        if not self.eval or found is None:
+            raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
+        return Accumulated(found, self.eval)
+
+    def _source(self, p: Any, counts: list[int], chosen: Selection) -> Source:
+        """Curves of what ``chosen`` takes, of the records where they suffice, else of ``evalImgs``."""
+        from valor_gpu.coco.accumulation import source_of_cells
+
+        found = self._evaluation()
+        if found is not None and found.holds(chosen, counts[0]):
+            return found.source(p, counts, chosen)
         return source_of_cells(chosen.cells(self.evalImgs), chosen.limits, p.recThrs, counts, self._strict)
 
     def summarize(self) -> None:
@@ -356,7 +353,10 @@ class COCOeval(SavesState):
         if self.params.iouType == "keypoints_crowd":
             from valor_gpu.coco.crowdpose import group_means
 
-            groups = group_means(self, self._strict)
+            given, counts = self.eval["params"], self.eval["counts"]
+            whole = select(given, self._paramsEval, self._strict)
+            curves = partial(self._source, given, counts)
+            groups = group_means(self.cocoGt, self._paramsEval.imgIds, whole, curves, self._strict)
         self.stats = summarize(self.params, self.eval, self._strict, groups)
 
     def result(self, with_values: bool = True, intervals: int | Bootstrap | None = None) -> Result:
@@ -371,16 +371,24 @@ class COCOeval(SavesState):
         """
         from valor_gpu.coco.evaluation_result import coco_result
 
-        if not self.eval or self._layout is None or self._records is None:
-            raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
-        result = coco_result(self, with_values)
+        result = coco_result(self._accumulated(), with_values)
         return result if intervals is None else result.with_intervals(intervals)
 
     def to_run(self, **options: Any) -> SavedRun:
         """Numbers, curves, confusions and images for a store; options: :func:`valor_gpu.coco.saved_run.saved_run`."""
         from valor_gpu.coco.saved_run import saved_run
 
-        return saved_run(self, **options)
+        return saved_run(self._accumulated(), **options)
+
+    def _state_file(self, result: Result) -> StateFile:
+        from valor_gpu.coco.resampled_evaluation import chosen_and_groups
+        from valor_gpu.coco.saved_state import KIND, evaluation_state
+
+        return evaluation_state(KIND, *chosen_and_groups(self._accumulated()), result)
+
+    def _matched_rows(self) -> MatchedRows | None:
+        found = self._evaluation()
+        return None if found is None else found._matched_rows()
 
     def __str__(self) -> str:
         if not self.eval:

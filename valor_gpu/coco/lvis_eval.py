@@ -16,13 +16,17 @@ from valor_gpu.checks import check_choice
 from valor_gpu.coco.ids import sorted_ids
 from valor_gpu.coco.lvis import LVIS, LVISResults
 from valor_gpu.coco.params import CONVENTIONS
-from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line
+from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS
 from valor_gpu.coco.saving import SavesState
+from valor_gpu.coco.summarize import federated_means, federated_text
 from valor_gpu.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
+    from valor_gpu.coco.federated_evaluation import FederatedEvaluation
     from valor_gpu.coco.lvis_records import FederatedRecords
+    from valor_gpu.coco.outcomes import MatchedRows
     from valor_gpu.result import Result
+    from valor_gpu.state_file import StateFile
     from valor_gpu.stats.intervals import Bootstrap
 
 IOU_TYPES = ("bbox", "segm")
@@ -155,13 +159,14 @@ class LVISEval(SavesState):
                 no frequency, or an image no list of negative categories.
         """
         from valor_gpu.coco.doubtful_ids import count_ids_of_dataset, warn_of_ids
+        from valor_gpu.coco.engine import engine_on
         from valor_gpu.coco.lvis_records import evaluate_federated
 
         p = self.params
         p.img_ids = sorted_ids("img_ids", p.img_ids)
         self.freq_groups = self._groups_of_frequency()
         sides, strict = (self.lvis_gt.columns, self.lvis_dt.columns), self.convention == "strict"
-        self._records = evaluate_federated(*sides, copy.deepcopy(p), self.device, strict)
+        self._records = evaluate_federated(*sides, copy.deepcopy(p), engine_on(self.device), strict)
         self._eval_imgs = None
         if self._warns:
             warn_of_ids(count_ids_of_dataset(sides[0], sides[1].annotations.id), strict, 2)
@@ -219,8 +224,7 @@ class LVISEval(SavesState):
             raise InputError("Please run accumulate() first")
         self._check_evaluated(self._records.params)
         self._check_names()
-        for line in _PROTOCOL.lines:
-            self.results[self._name(line)] = self._mean(line)
+        self.results.update(federated_means(self.params, self.eval, self.freq_groups))
 
     def _check_names(self) -> None:
         """Raises unless summaries can name their limit and find their area ranges."""
@@ -232,22 +236,6 @@ class LVISEval(SavesState):
                 f"params.area_rng_lbl must have at most one name for each of the {ranges} ranges of params.area_rng but"
                 f" is {names!r:.60}"
             )
-
-    def _name(self, line: Line) -> str:
-        return line.name.format(limit=self.params.max_dets)
-
-    def _mean(self, line: Line) -> Any:
-        """Mean over what counts; the values stand in the order of the array, which decides the last bit of the sum."""
-        p = self.params
-        values = self.eval["precision" if line.precision else "recall"]
-        if line.iou is not None:
-            values = values[np.flatnonzero(np.asarray(p.iou_thrs) == line.iou)]
-        if line.group:
-            group = self.freq_groups[FREQUENCIES.index(line.group)] if p.use_cats else []
-            values = values[..., np.array(group, np.int64), :]
-        chosen = values[..., [a for a, name in enumerate(p.area_rng_lbl) if name == line.area]]
-        counting = chosen[chosen > -1]
-        return np.mean(counting) if len(counting) else -1
 
     def run(self) -> None:
         """Evaluates, accumulates and summarizes."""
@@ -266,17 +254,15 @@ class LVISEval(SavesState):
         """
         from valor_gpu.coco.lvis_result import lvis_result
 
-        if not self.results or self._records is None:
-            raise InputError("result needs run(), or evaluate(), accumulate() and summarize()")
-        found = lvis_result(self)
+        found = lvis_result(self._finished())
         return found if intervals is None else found.with_intervals(intervals)
 
     def print_results(self) -> None:
         """Prints ``results``, one line each."""
-        by_name = {self._name(line): line for line in _PROTOCOL.lines}
         thresholds, limit = self.params.iou_thrs, self.params.max_dets
+        by_name = {line.name.format(limit=limit): line for line in _PROTOCOL.lines}
         for name, value in self.results.items():
-            print(lvis_text(by_name[name], thresholds, limit, value))
+            print(federated_text(by_name[name], thresholds, limit, value))
 
     def get_results(self) -> Any:
         """The numbers by name."""
@@ -284,14 +270,26 @@ class LVISEval(SavesState):
             self.logger.warning("results is empty. Call run().")
         return self.results
 
+    def _finished(self) -> FederatedEvaluation:
+        """What the evaluation found, as data; users go on with parameters of their own."""
+        from valor_gpu.coco.federated_evaluation import FederatedEvaluation
 
-def lvis_text(line: Line, thresholds: Any, limit: int, value: float) -> str:
-    """The line of a summary as lvis-api prints it: areas by their first letter."""
-    from valor_gpu.coco.summarize import line_text
+        if not self.results or self._records is None:
+            raise InputError("result needs run(), or evaluate(), accumulate() and summarize()")
+        arrays = {name: self.eval[name] for name in ("precision", "recall")}
+        columns, limit, dropped = self.lvis_dt.columns, self.lvis_dt.max_dets, self.lvis_dt.dropped
+        return FederatedEvaluation(
+            self.lvis_gt.columns, columns, limit, dropped, copy.copy(self.params), self._records, self.freq_groups,
+            arrays, dict(self.results),
+        )  # fmt: skip
 
-    short = line.area if line.area == "all" else line.area[0]
-    shown = Line(line.precision, line.iou, short, group=line.group)
-    return line_text(_PROTOCOL, shown, thresholds, limit, value)
+    def _state_file(self, result: Result) -> StateFile:
+        from valor_gpu.coco.saved_state import LVIS_KIND, evaluation_state
+
+        return evaluation_state(LVIS_KIND, *self._finished().chosen_and_groups(), result)
+
+    def _matched_rows(self) -> MatchedRows | None:
+        return None if self._records is None else self._records._matched_rows()
 
 
 class _Pointers(Mapping[int, Any]):
