@@ -15,7 +15,7 @@ from valor_gpu.coco.resampled_evaluation import Chosen, plain_ids
 from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.summarize import federated_means
 from valor_gpu.inputs.coco import Dataset
-from valor_gpu.ops.accumulate_types import Pick
+from valor_gpu.ops.accumulate.types import Pick
 from valor_gpu.reduce.coco_summary import summary_picks
 from valor_gpu.reduce.resampled_detection import ResampledDetection
 

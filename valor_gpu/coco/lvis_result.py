@@ -15,7 +15,7 @@ from valor_gpu.coco.evaluation_result import numbers_by_category, plot
 from valor_gpu.coco.federated_evaluation import GROUPS, FederatedEvaluation, resampled_of
 from valor_gpu.coco.ids import members
 from valor_gpu.inputs.coco_ids import aligned, listed_ids
-from valor_gpu.ops.accumulate_types import Curves
+from valor_gpu.ops.accumulate.types import Curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.result import Result, Signature, grid_choice
 
