@@ -34,7 +34,7 @@ IOU_TYPES = ("bbox", "segm")
 _EVALUATED = ("img_ids", "cat_ids", "iou_thrs", "area_rng", "use_cats")
 """Parameters that must not change after ``evaluate``."""
 
-_LOGGER = logging.getLogger("valor_gpu.coco.lvis_eval")
+_LOGGER = logging.getLogger("valor_gpu.coco.lvis_eval")  # the name that programs configure
 _PROTOCOL = PROTOCOLS["lvis"]
 
 

@@ -30,7 +30,7 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.coco import Annotations, Dataset, columns_from_dataset, read_ground_truth
 from valor_gpu.inputs.coco_ids import listed_ids
 
-_LOGGER = logging.getLogger("valor_gpu.coco.lvis")
+_LOGGER = logging.getLogger("valor_gpu.coco.lvis")  # the name that programs configure
 
 
 class LVIS:
