@@ -188,7 +188,7 @@ def coco_analysis(
     chosen, evaluation = chosen_of(found), found.evaluation
     if chosen is None:
         raise InputError(_EDITED)
-    taken, pooled = chosen.selection.images, not evaluation.params.useCats
+    taken, pooled = chosen.selection.images, not evaluation.evaluated.useCats
 
     def result_of(images: NDArray[np.int64]) -> Result:
         return result(coco_subset(found, np.sort(images if taken is None else np.array(taken)[images])))
@@ -197,9 +197,9 @@ def coco_analysis(
         return {0: "all"} if pooled else dict(zip(chosen.selection.categories, chosen.names))
 
     return EvaluationAnalysis(Taken(
-        chosen, evaluation.layout, evaluation.params, evaluation.geometry(), names,
+        chosen, evaluation.layout, evaluation.evaluated, evaluation.geometry(), names,
         lambda: image_objects(evaluation.ground_truth), result_of,
-        category_groups=None if evaluation.params.iouType == "keypoints_crowd" else {},
+        category_groups=None if evaluation.evaluated.iouType == "keypoints_crowd" else {},
     ), choices)  # fmt: skip
 
 

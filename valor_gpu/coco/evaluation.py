@@ -28,7 +28,9 @@ class Evaluation:
     Attributes:
         ground_truth: COCO object of the ground truths, ours or pycocotools'.
         detections: COCO object of the detections.
-        params: of the evaluation.
+        evaluated: parameters that the rows were matched by.
+        params: parameters that ``accumulate`` takes as evaluated, ``COCOeval._paramsEval``: the same, unless a program
+            changed them, as programs do that merge evaluations.
         convention: ``strict`` or ``corrected``.
         layout: rows of both sides, image after image.
         records: of the rows.
@@ -37,6 +39,7 @@ class Evaluation:
 
     ground_truth: Any
     detections: Any
+    evaluated: Any
     params: Any
     convention: str
     layout: Layout
@@ -50,10 +53,10 @@ class Evaluation:
 
     def geometry(self) -> Geometry:
         """Returns what the rows were compared by."""
-        return geometry_of(self.params, self.strict)
+        return geometry_of(self.evaluated, self.strict)
 
     def _matched_rows(self) -> MatchedRows:
-        return MatchedRows(self.layout, self.params, self.strict, self.geometry())
+        return MatchedRows(self.layout, self.evaluated, self.strict, self.geometry())
 
     def holds(self, chosen: Selection, thresholds: int) -> bool:
         """Returns whether the records suffice for a selection and so many thresholds."""
@@ -62,7 +65,7 @@ class Evaluation:
             self.cells is None
             and records.shape.thresholds <= thresholds
             and chosen.inside(records.classes, records.shape.areas, records.lengths.shape[1])
-            and set(chosen.limits) <= set(self.params.maxDets)
+            and set(chosen.limits) <= set(self.evaluated.maxDets)
         )
 
     def source(self, p: Any, counts: list[int], chosen: Selection | None = None) -> Source:
@@ -75,13 +78,13 @@ class Evaluation:
         """
         chosen = chosen or select(p, self.params, self.strict)
         if self.holds(chosen, counts[0]):
-            limits = limit_positions(chosen.limits, self.params.maxDets)
+            limits = limit_positions(chosen.limits, self.evaluated.maxDets)
             return source_of_records(self.records, chosen, limits, p.recThrs, counts, self.strict)
         cells = self.cells
         if cells is None:
             from valor_gpu.coco.cells import build_eval_imgs  # here, since most runs need no cells
 
-            cells = build_eval_imgs(self.layout, self.params, self.strict)
+            cells = build_eval_imgs(self.layout, self.evaluated, self.strict)
         return source_of_cells(chosen.cells(cells), chosen.limits, p.recThrs, counts, self.strict)
 
     def accumulate(self, p: Any) -> Accumulated:
@@ -122,7 +125,7 @@ def evaluate(ground_truth: Any, detections: Any, params: Any, convention: str, e
     sides = columns_of("cocoGt", ground_truth, chosen), columns_of("cocoDt", detections, chosen)
     layout = layout_of(*sides, evaluated, strict, geometry)
     records = evaluate_records(layout, evaluated, strict, engine, geometry)
-    return Evaluation(ground_truth, detections, evaluated, convention, layout, records)
+    return Evaluation(ground_truth, detections, evaluated, evaluated, convention, layout, records)
 
 
 def sort_params(p: Any) -> None:

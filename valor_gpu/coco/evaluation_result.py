@@ -201,7 +201,7 @@ def _doubts(evaluation: Evaluation, part: Part, layout: Layout, whole: bool) -> 
 def _counts(evaluation: Evaluation, part: Part, layout: Layout, places: NDArray[np.int64] | None) -> dict[str, int]:
     """Counts of the rows of a part, whose detections stand at ``places`` of those evaluated; None: all of them."""
     ground_truth = evaluation.ground_truth
-    beyond = evaluation.records.buckets() > list(evaluation.params.maxDets).index(part.params.maxDets[-1])
+    beyond = evaluation.records.buckets() > list(evaluation.evaluated.maxDets).index(part.params.maxDets[-1])
     images, categories = ground_truth.getImgIds(), ground_truth.getCatIds()
     ground_truths, detections = layout.ground_truths.columns, layout.detections.columns
     image_codes, codes = (

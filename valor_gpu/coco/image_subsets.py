@@ -73,20 +73,21 @@ def coco_subset(found: Accumulated, wanted: Ints) -> Accumulated:
         wanted: ascending positions among the sorted ids of images.
     """
     whole, accumulated = found.evaluation, part_of(found).accumulated
-    ids = [whole.params.imgIds[place] for place in wanted.tolist()]
+    ids = [whole.evaluated.imgIds[place] for place in wanted.tolist()]
     return _images_of(whole, ids, wanted).accumulate(with_images(accumulated, ids))
 
 
 def _images_of(whole: Evaluation, ids: Sequence[Any], wanted: Ints) -> Evaluation:
     """The evaluation of some images, matched anew where other rows or doubts come of that."""
-    params, engine = with_images(whole.params, ids), whole.records.engine
+    evaluated, engine = with_images(whole.evaluated, ids), whole.records.engine
     if shares_ids(whole.layout, whole.strict):
-        return evaluate(whole.ground_truth, whole.detections, params, whole.convention, engine)
+        return evaluate(whole.ground_truth, whole.detections, evaluated, whole.convention, engine)
     subset = subset_of(whole.layout, whole.records, wanted)
-    part = replace(whole, params=params, layout=subset.layout, records=subset.records, cells=None)
+    named = {"evaluated": evaluated, "params": with_images(whole.params, ids)}
+    part = replace(whole, **named, layout=subset.layout, records=subset.records, cells=None)
     if not any(whole.records.doubts.values()):  # found while matching
         return part
-    return replace(part, records=evaluate_records(part.layout, params, part.strict, engine, part.geometry()))
+    return replace(part, records=evaluate_records(part.layout, evaluated, part.strict, engine, part.geometry()))
 
 
 def shares_ids(layout: Layout, strict: bool) -> bool:

@@ -132,4 +132,4 @@ def evaluation_of(evaluation: Evaluation, part: Part) -> Evaluation:
         params.imgIds = [evaluated.imgIds[i] for i in sorted(chosen.images)]
     if evaluated.useCats:
         params.catIds = [evaluated.catIds[k] for k in sorted(set(chosen.categories))]
-    return replace(evaluation, params=params, layout=rows_of_part(evaluation, part)[0])
+    return replace(evaluation, evaluated=params, params=params, layout=rows_of_part(evaluation, part)[0])

@@ -234,7 +234,7 @@ class COCOeval(SavesState):
         from valor_gpu.coco.evaluation import evaluate
 
         found = evaluate(self.cocoGt, self.cocoDt, self.params, self.convention, engine_on(self.device))
-        self._layout, self._records, self._evaluated = found.layout, found.records, found.params
+        self._layout, self._records, self._evaluated = found.layout, found.records, found.evaluated
         self._evalImgs = self._ious = _Unset
 
     def _evaluate_cell_by_cell(self, similarities: Callable[[Any, Any], Any]) -> None:
@@ -321,8 +321,8 @@ class COCOeval(SavesState):
 
         if self._layout is None or self._records is None:
             return None
-        cells, params = None if self._evalImgs is _Unset else self._evalImgs, self._paramsEval
-        return Evaluation(self.cocoGt, self.cocoDt, params, self.convention, self._layout, self._records, cells)
+        cells, params = None if self._evalImgs is _Unset else self._evalImgs, (self._evaluated, self._paramsEval)
+        return Evaluation(self.cocoGt, self.cocoDt, *params, self.convention, self._layout, self._records, cells)
 
     def _accumulated(self) -> Accumulated:
         from valor_gpu.coco.evaluation import Accumulated
