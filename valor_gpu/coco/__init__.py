@@ -1,4 +1,15 @@
-"""The APIs of pycocotools and lvis-api, over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
+"""The APIs of pycocotools and lvis-api, over the ops of valor_gpu. Importing it loads neither torch nor numpy.
+
+Their names are in :mod:`valor_gpu.compat.pycocotools` and :mod:`valor_gpu.compat.lvis`. The modules here compute the
+numbers, in this order (``tools/first_difference.py`` tells which of them a fault is in):
+
+- definition: ``protocols`` and ``params``; ``one_cell`` matches one image and category in plain Python;
+- rows: ``layout``, ``match_layout`` (flags such as crowd) and, of LVIS, ``federated``;
+- similarities: ``geometry``, ``mask_geometry``, ``keypoints``, ``rotated`` and ``crowdpose``;
+- driver: ``evaluation`` and ``lvis_records``, which call :mod:`valor_gpu.ops` through ``engine`` or ``torch_engine``;
+- arrays of precision and recall: ``selection`` and ``accumulation``;
+- summary: ``summarize``; ``evaluation_result`` and ``lvis_result`` give the numbers their names.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +56,7 @@ _HOMES = {
 _STAND_INS = {
     "coco": "valor_gpu.compat.pycocotools.coco",
     "cocoeval": "valor_gpu.compat.pycocotools.cocoeval",
-    "mask": "valor_gpu.compat.pycocotools.mask",
+    "mask": "valor_gpu.coco.mask",
 }
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
+from valor_gpu.coco.evaluation import Accumulated, Evaluation, arrays_of, evaluate, sizes_of, sort_params
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.params import CONVENTIONS, Params, check_grids
 from valor_gpu.coco.saving import SavesState
@@ -25,7 +26,6 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.coco.accumulation import Source
-    from valor_gpu.coco.evaluation import Accumulated, Evaluation
     from valor_gpu.coco.layout import Layout
     from valor_gpu.coco.match_layout import EvaluationRecords
     from valor_gpu.coco.outcomes import MatchedRows
@@ -197,8 +197,6 @@ class COCOeval(SavesState):
             InputError: an annotation lacks a key or has a value that cannot be evaluated (it is named), or the device
                 is not there.
         """
-        from valor_gpu.coco.evaluation import sort_params
-
         start = time.time()
         print("Running per image evaluation...")
         p = self.params
@@ -231,7 +229,6 @@ class COCOeval(SavesState):
 
     def _evaluate_all(self) -> None:
         from valor_gpu.coco.engine import engine_on
-        from valor_gpu.coco.evaluation import evaluate
 
         found = evaluate(self.cocoGt, self.cocoDt, self.params, self.convention, engine_on(self.device))
         self._layout, self._records, self._evaluated = found.layout, found.records, found.evaluated
@@ -296,8 +293,6 @@ class COCOeval(SavesState):
         Raises:
             InputError: nothing was evaluated, or ``p`` does not fit what was.
         """
-        from valor_gpu.coco.evaluation import arrays_of, sizes_of
-
         print("Accumulating evaluation results...")
         start = time.time()
         if self._is_empty():
@@ -317,16 +312,12 @@ class COCOeval(SavesState):
 
     def _evaluation(self) -> Evaluation | None:
         """What evaluation left, as data; None where steps on single cells are overridden."""
-        from valor_gpu.coco.evaluation import Evaluation
-
         if self._layout is None or self._records is None:
             return None
         cells, params = None if self._evalImgs is _Unset else self._evalImgs, (self._evaluated, self._paramsEval)
         return Evaluation(self.cocoGt, self.cocoDt, *params, self.convention, self._layout, self._records, cells)
 
     def _accumulated(self) -> Accumulated:
-        from valor_gpu.coco.evaluation import Accumulated
-
         found = self._evaluation()
         if not self.eval or found is None:
             raise InputError("result needs evaluate() and accumulate() of a COCOeval whose steps are not overridden")
