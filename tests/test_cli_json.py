@@ -22,7 +22,7 @@ from testing.keypoint_scenes import random_keypoints
 from testing.lvis_scenes import random_lvis
 from valor_gpu import __version__
 from valor_gpu.cli import BAD_INPUT, FAILURE, OK, main
-from valor_gpu.coco.evaluation_result import category_names
+from valor_gpu.coco.annotation_sets import category_names
 from valor_gpu.report import document, files
 
 ROOT = Path(__file__).parent.parent

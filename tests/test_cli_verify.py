@@ -20,7 +20,6 @@ from tests.checkout import ROOT
 from valor_gpu.cli import BAD_INPUT, OK, _parsed, main
 from valor_gpu.cli.given import CHOICES, command_line, given_options
 from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval, LVISResults
-from valor_gpu.coco.lvis_result import lvis_result
 from valor_gpu.errors import InputError
 from valor_gpu.report.verification import count_numbers, first_difference
 from valor_gpu.result import Result, Signature
@@ -293,7 +292,7 @@ def test_saved_masks_and_lvis(tmp_path: Path, capsys: Said) -> None:
         truth = LVIS(gt)
         evaluation = LVISEval(truth, LVISResults(truth, str(dt), limit))
         evaluation.run()
-        lvis_result(evaluation).save(tmp_path / "a.json")
+        evaluation.result().save(tmp_path / "a.json")
         assert verify(capsys, tmp_path / "a.json", "--gt", gt, "--dt", dt)[0] == OK
 
 

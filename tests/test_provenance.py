@@ -29,7 +29,6 @@ from valor_gpu._version import __version__
 from valor_gpu.classification import Accuracy
 from valor_gpu.cli import main
 from valor_gpu.coco import LVISEval
-from valor_gpu.coco.lvis_result import lvis_result
 from valor_gpu.coco.torch_engine import TorchEngine
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library, _switches, backends
@@ -353,7 +352,7 @@ def test_lvis_results_are_of_their_engine(monkeypatch: pytest.MonkeyPatch, tmp_p
     def made() -> Result:
         evaluation = LVISEval(tmp_path / "gt.json", detections)
         evaluation.run()
-        return lvis_result(evaluation)
+        return evaluation.result()
 
     assert served(made().provenance) == provenance.host_provenance()
     monkeypatch.setattr("valor_gpu.coco.engine.NumpyEngine", lambda: TorchEngine(torch.device("cpu")))

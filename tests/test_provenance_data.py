@@ -21,7 +21,6 @@ from tests.contract import METRICS, Case
 from tests.ddp import WORLD, run_ranks
 from valor_gpu.classification import AUROC, Accuracy
 from valor_gpu.coco import COCO, LVIS, COCOeval, LVISEval, LVISResults
-from valor_gpu.coco.lvis_result import lvis_result
 from valor_gpu.detection import MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.inputs.predictions import Columns, read_predictions
 from valor_gpu.report.classify import evaluate
@@ -336,7 +335,7 @@ def test_lvis_has_its_lists(tmp_path: Path) -> None:
         truth = LVIS(tmp_path / "gt.json")
         evaluation = LVISEval(truth, LVISResults(truth, found, limit))
         evaluation.run()
-        return lvis_result(evaluation)
+        return evaluation.result()
 
     whole = result(dataset, detections)
     assert whole.provenance["deviations"] == [] and whole.provenance["hashed"] == "annotations"

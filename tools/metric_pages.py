@@ -205,7 +205,7 @@ def index() -> str:
             rows.append(entry("text", "Functions", source("valor_gpu.text"), "the same comparisons of single rows,"
                               " METEOR and the similarity of embeddings, without torch."))  # fmt: skip
         if heading.startswith("pycocotools"):
-            rows.append(entry("mask", "mask", source("valor_gpu.coco.mask"), "Run lengths: drop-in for"
+            rows.append(entry("mask", "mask", source("valor_gpu.compat.pycocotools.mask"), "Run lengths: drop-in for"
                               " `pycocotools.mask`, byte for byte."))  # fmt: skip
         if heading == "Masks":
             rows.append(entry("ops", "Functions", source("valor_gpu.ops"), "similarities of boxes and keypoints,"

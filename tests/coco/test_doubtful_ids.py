@@ -180,10 +180,9 @@ def test_lvis(tmp_path, name):
     assert len(caught) == 1
     corrected.run()
     assert strict.results["AP"] < 0.9 and corrected.results["AP"] == pytest.approx(1, abs=1e-12)
-    from valor_gpu.coco.lvis_result import lvis_result
 
     for e in (strict, corrected):
-        result = lvis_result(e)
+        result = e.result()
         assert result.signature["convention"] == e.convention
         counts = result.counts
         assert (counts["ground_truths_of_id_0"], counts["ground_truths_of_repeated_id"]) == (zeros, repeats)

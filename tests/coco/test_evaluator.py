@@ -302,4 +302,4 @@ def test_arrays_have_the_documented_shapes():
     ours = run(evaluator(OURS, random_objects(1)))
     assert [ours[name].shape for name in ARRAYS] == [(10, 101, 4, 4, 3), (10, 4, 4, 3), (10, 101, 4, 4, 3)]
     assert str(ours.e) == ours.text[ours.text.index(" Average") :].rstrip("\n")
-    assert str(COCOeval(iouType="bbox")).startswith("<valor_gpu.coco.evaluator.COCOeval")
+    assert str(COCOeval(iouType="bbox")).startswith("<valor_gpu.compat.pycocotools.cocoeval.COCOeval")

@@ -150,9 +150,8 @@ def test_lvis(tmp_path, kind):
     e = LVISEval(str(path), results, kind, convention="corrected")
     e.run()
     assert e.results["AP"] == pytest.approx(1, abs=1e-12)
-    from valor_gpu.coco.lvis_result import lvis_result
 
-    counts = lvis_result(e).counts
+    counts = e.result().counts
     assert counts["ground_truths_without_area"] == 4 and "ground_truths_without_iscrowd" not in counts
 
 

@@ -216,7 +216,7 @@ def values():
 theirs = values()
 init_as_pycocotools()
 ours = values()
-assert (theirs[0], ours[0]) == ("pycocotools.cocoeval", "valor_gpu.coco.evaluator")
+assert (theirs[0], ours[0]) == ("pycocotools.cocoeval", "valor_gpu.compat.pycocotools.cocoeval")
 assert theirs[1] == ours[1] and "map_per_class" in ours[1] and "ious" in ours[1]
 """
 

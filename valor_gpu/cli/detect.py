@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from valor_gpu.report.document import Inputs
     from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
-    from valor_gpu.state_file import StateFile
     from valor_gpu.stats.intervals import Bootstrap
 
 
@@ -271,7 +270,7 @@ class _Coco:
 
     def category_ids(self) -> dict[str, Id]:
         """Category id by the name that results give it."""
-        from valor_gpu.coco.evaluation_result import category_ids
+        from valor_gpu.coco.annotation_sets import category_ids
 
         return category_ids(self.evaluation.cocoGt, self.evaluation.params)
 
@@ -289,10 +288,8 @@ class _Lvis:
 
     def result(self, with_values: bool) -> Result:
         """Its numbers."""
-        from valor_gpu.coco.lvis_result import lvis_result
-
         self.evaluation.summarize()
-        return lvis_result(self.evaluation)
+        return self.evaluation.result()
 
     def image_ids(self) -> list[Id]:
         """Ids of the images that are evaluated."""
@@ -307,9 +304,10 @@ class _Lvis:
 
     def category_ids(self) -> dict[str, Id]:
         """Category id by the name that results give it."""
-        from valor_gpu.coco.lvis_result import lvis_names
+        from valor_gpu.coco.federated_evaluation import lvis_names
 
-        return dict(zip(lvis_names(self.evaluation), self.evaluation.params.cat_ids))
+        ids = self.evaluation.params.cat_ids
+        return dict(zip(lvis_names(self.columns[0], ids), ids))
 
 
 def _write(
@@ -326,7 +324,7 @@ def _write(
 
         draw_picture(options.plot, result, source=os.path.basename(options.dt))
     notes = [f"wrote {path}" for path in (options.json, options.plot) if path is not None] + found.notes
-    make = partial(_state_of, evaluated, result)
+    make = partial(evaluated.evaluation._state_file, result)
     notes += save_state(options, make)
     if options.store is None:
         return notes
@@ -334,12 +332,6 @@ def _write(
         return notes + save_result(options, result, options.dt, options.gt, state=make)
     above = {} if options.store_score is None else {"score_threshold": options.store_score}
     return notes + save_result(options, evaluated.evaluation, options.dt, options.gt, numbers=result, **above)
-
-
-def _state_of(evaluated: _Coco | _Lvis, result: Result) -> StateFile:
-    from valor_gpu.coco.saved_state import evaluation_state
-
-    return evaluation_state(evaluated.evaluation, result)
 
 
 def _draw(options: argparse.Namespace, evaluated: _Coco | _Lvis, progress: Progress) -> list[str]:

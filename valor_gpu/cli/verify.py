@@ -193,7 +193,7 @@ def _paths(options: argparse.Namespace, command: str, told: Mapping[str, Any]) -
 
 def _saved_again(options: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any], str]:
     """What a file of ``Result.save`` says, what the inputs give now, and which of these is another."""
-    from valor_gpu.coco.rebuilt import rebuilt
+    from valor_gpu.report.rebuilt import rebuilt
     from valor_gpu.result import Result
 
     told = Result.load(options.result)

@@ -1,4 +1,15 @@
-"""The APIs of pycocotools and lvis-api, over the ops of valor_gpu. Importing it loads neither torch nor numpy."""
+"""The APIs of pycocotools and lvis-api, over the ops of valor_gpu. Importing it loads neither torch nor numpy.
+
+Their names are in :mod:`valor_gpu.compat.pycocotools` and :mod:`valor_gpu.compat.lvis`. The modules here compute the
+numbers, in this order (``tools/first_difference.py`` tells which of them a fault is in):
+
+- definition: ``protocols`` and ``params``; ``one_cell`` matches one image and category in plain Python;
+- rows: ``layout``, ``match_layout`` (flags such as crowd) and, of LVIS, ``federated``;
+- similarities: ``geometry``, ``mask_geometry``, ``keypoints``, ``rotated`` and ``crowdpose``;
+- driver: ``evaluation`` and ``lvis_records``, which call :mod:`valor_gpu.ops` through ``engine`` or ``torch_engine``;
+- arrays of precision and recall: ``selection`` and ``accumulation``;
+- summary: ``summarize``; ``evaluation_result`` and ``lvis_result`` give the numbers their names.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +23,11 @@ from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
     from valor_gpu.coco import mask
-    from valor_gpu.coco.dataset import COCO
-    from valor_gpu.coco.evaluator import COCOeval
-    from valor_gpu.coco.lvis import LVIS, LVISResults
-    from valor_gpu.coco.lvis_eval import LVISEval, LVISParams
     from valor_gpu.coco.params import Params
+    from valor_gpu.compat.lvis.eval import LVISEval, LVISParams
+    from valor_gpu.compat.lvis.lvis import LVIS, LVISResults
+    from valor_gpu.compat.pycocotools.coco import COCO
+    from valor_gpu.compat.pycocotools.cocoeval import COCOeval
 
 __all__ = [
     "COCO",
@@ -31,20 +42,20 @@ __all__ = [
 ]
 
 _HOMES = {
-    "COCO": "valor_gpu.coco.dataset",
-    "COCOeval": "valor_gpu.coco.evaluator",
-    "LVIS": "valor_gpu.coco.lvis",
-    "LVISEval": "valor_gpu.coco.lvis_eval",
-    "LVISParams": "valor_gpu.coco.lvis_eval",
-    "LVISResults": "valor_gpu.coco.lvis",
+    "COCO": "valor_gpu.compat.pycocotools.coco",
+    "COCOeval": "valor_gpu.compat.pycocotools.cocoeval",
+    "LVIS": "valor_gpu.compat.lvis.lvis",
+    "LVISEval": "valor_gpu.compat.lvis.eval",
+    "LVISParams": "valor_gpu.compat.lvis.eval",
+    "LVISResults": "valor_gpu.compat.lvis.lvis",
     "Params": "valor_gpu.coco.params",
     "mask": "valor_gpu.coco.mask",
 }
 
 # Module of pycocotools -> ours.
 _STAND_INS = {
-    "coco": "valor_gpu.coco.dataset",
-    "cocoeval": "valor_gpu.coco.evaluator",
+    "coco": "valor_gpu.compat.pycocotools.coco",
+    "cocoeval": "valor_gpu.compat.pycocotools.cocoeval",
     "mask": "valor_gpu.coco.mask",
 }
 
@@ -58,7 +69,7 @@ def init_as_pycocotools() -> None:
         >>> init_as_pycocotools()
         >>> from pycocotools.cocoeval import COCOeval
         >>> COCOeval.__module__
-        'valor_gpu.coco.evaluator'
+        'valor_gpu.compat.pycocotools.cocoeval'
         >>> for name in ("pycocotools", *(f"pycocotools.{part}" for part in _STAND_INS)):
         ...     del sys.modules[name]
         >>> sys.modules.update(before)

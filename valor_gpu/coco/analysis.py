@@ -1,4 +1,4 @@
-"""What the result of a COCOeval or LVISEval answers about errors: rows of its layout, pairs when asked for."""
+"""What the result of a COCO or LVIS evaluation answers about errors: rows of its layout, pairs when asked for."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu._frozen import frozen
 from valor_gpu.analysis.detection import DetectionAnalysis
 from valor_gpu.analysis.rows import Pairs, Rows
-from valor_gpu.coco.crowdpose import image_objects
+from valor_gpu.coco.annotation_sets import image_objects
 from valor_gpu.coco.engine import engine_on
+from valor_gpu.coco.evaluation import Accumulated
+from valor_gpu.coco.federated_evaluation import FederatedEvaluation
 from valor_gpu.coco.geometry import Geometry, geometry_of
 from valor_gpu.coco.image_subsets import coco_subset, lvis_subset, shares_ids
 from valor_gpu.coco.layout import Layout, Side, select_rows
 from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
-from valor_gpu.coco.params import Params
-from valor_gpu.coco.resampled_evaluation import Chosen, chosen_of
+from valor_gpu.coco.resampled_evaluation import Taken, chosen_of
 from valor_gpu.coco.side_objects import objects_of_side
 from valor_gpu.coco.taken_part import new_labels
 from valor_gpu.errors import InputError
@@ -28,8 +28,6 @@ from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
-    from valor_gpu.coco.lvis_eval import LVISEval
     from valor_gpu.result import Result
 
 LOWEST = 0.1
@@ -43,34 +41,6 @@ _NO_TIDE = (
     "errors() is not defined for keypoints: TIDE tells classification, localisation and background apart by IoU, not by"
     " OKS; ask olrp(), operating_points(), images() or matches()"
 )
-
-
-@frozen
-class Taken:
-    """What accumulation took of an evaluation; later changes of the evaluation do not reach it.
-
-    Attributes:
-        chosen: records, and which categories, areas, images and limits.
-        layout: all rows of the evaluation.
-        params: of the evaluation.
-        geometry: what rows were compared by.
-        names: returns the names of categories by their places in the records.
-        image_objects: returns the COCO image objects.
-        result_of: returns the result of some of the images that were taken, int64 positions.
-        flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
-        category_groups: names of further means of ``map``, and positions of the categories that they are over; None:
-            the result has other numbers too.
-    """
-
-    chosen: Chosen
-    layout: Layout
-    params: Params
-    geometry: Geometry
-    names: Callable[[], Mapping[int, str]]
-    image_objects: Callable[[], Sequence[Mapping[str, Any]]]
-    result_of: Callable[[NDArray[np.int64]], Result]
-    flags: NDArray[np.uint8] | None = None
-    category_groups: Mapping[str, Sequence[int]] | None = None
 
 
 class EvaluationAnalysis(DetectionAnalysis):
@@ -202,58 +172,59 @@ class EvaluationAnalysis(DetectionAnalysis):
         return np.array([places.get(image_id, len(places)) for image_id in self.image_ids], np.int64)
 
 
-def coco_analysis(evaluation: COCOeval, accumulated: Any, choices: Mapping[str, Any]) -> EvaluationAnalysis:
-    """Returns the analysis of a COCOeval.
+def coco_analysis(
+    found: Accumulated, choices: Mapping[str, Any], result: Callable[[Accumulated], Result]
+) -> EvaluationAnalysis:
+    """Returns the analysis of a COCO evaluation.
 
     Args:
-        evaluation: after ``accumulate()``; nobody may change it any more.
-        accumulated: the parameters of ``accumulate()``.
+        found: what was accumulated.
         choices: of the signature of the result.
+        result: returns the result of an evaluation of some of the images.
 
     Raises:
         InputError: accumulation followed ``evalImgs``.
     """
-    chosen, layout, params = chosen_of(evaluation), evaluation._layout, evaluation._evaluated
-    if chosen is None or layout is None:
+    chosen, evaluation = chosen_of(found), found.evaluation
+    if chosen is None:
         raise InputError(_EDITED)
-    taken = chosen.selection.images
+    taken, pooled = chosen.selection.images, not evaluation.evaluated.useCats
 
     def result_of(images: NDArray[np.int64]) -> Result:
-        return coco_subset(evaluation, accumulated, np.sort(images if taken is None else np.array(taken)[images]))
+        return result(coco_subset(found, np.sort(images if taken is None else np.array(taken)[images])))
 
     def names() -> dict[int, str]:
-        return dict(zip(chosen.selection.categories, chosen.names)) if params.useCats else {0: "all"}
+        return {0: "all"} if pooled else dict(zip(chosen.selection.categories, chosen.names))
 
     return EvaluationAnalysis(Taken(
-        chosen, layout, params, geometry_of(params, chosen.strict), names,
-        lambda: image_objects(evaluation.cocoGt), result_of,
-        category_groups=None if params.iouType == "keypoints_crowd" else {},
+        chosen, evaluation.layout, evaluation.evaluated, evaluation.geometry(), names,
+        lambda: image_objects(evaluation.ground_truth), result_of,
+        category_groups=None if evaluation.evaluated.iouType == "keypoints_crowd" else {},
     ), choices)  # fmt: skip
 
 
-def lvis_analysis(evaluation: LVISEval, choices: Mapping[str, Any]) -> EvaluationAnalysis:
-    """Returns the analysis of an LVISEval: detections of the categories that their image was searched for.
+def lvis_analysis(
+    evaluation: FederatedEvaluation, choices: Mapping[str, Any], result: Callable[[FederatedEvaluation], Result]
+) -> EvaluationAnalysis:
+    """Returns the analysis of an LVIS evaluation: detections of the categories that their image was searched for.
 
     What matches nothing in an image that is not annotated exhaustively for its category is ignored. The limit of an
     image is that of :class:`valor_gpu.coco.LVISResults`, which has left out what is beyond.
 
     Args:
-        evaluation: after ``run()``; nobody may change it any more.
+        evaluation: of all images.
         choices: of the signature of the result.
+        result: returns the result of an evaluation of some of the images.
     """
-    from valor_gpu.coco.lvis_result import category_groups, lvis_names
-    from valor_gpu.coco.lvis_result import chosen_of as chosen_of_lvis
-
-    records = evaluation._records
-    assert records is not None
-    chosen, rows, pooled = chosen_of_lvis(evaluation), records.rows, not records.params.use_cats
+    chosen, records, pooled = evaluation.chosen(), evaluation.records, not evaluation.params.use_cats
 
     def names() -> dict[int, str]:
-        return {0: "all"} if pooled else dict(zip(chosen.selection.categories, lvis_names(evaluation)))
+        return {0: "all"} if pooled else dict(zip(chosen.selection.categories, chosen.names))
 
     return EvaluationAnalysis(Taken(
-        chosen, rows.layout, records.whole, records.geometry(), names, lambda: evaluation.lvis_gt.columns.images or (),
-        lambda images: lvis_subset(evaluation, images), rows.flags, category_groups(evaluation),
+        chosen, records.rows.layout, records.whole, records.geometry(), names,
+        lambda: evaluation.ground_truths.images or (), lambda images: result(lvis_subset(evaluation, images)),
+        records.rows.flags, evaluation.category_groups(),
     ), choices)  # fmt: skip
 
 

@@ -6,24 +6,24 @@ xtcocotools, whose ``keypoints_crowd`` this follows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.coco.dataset import COCO
+from valor_gpu.coco.accumulation import Source
+from valor_gpu.coco.annotation_sets import image_objects
 from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.geometry import Object
 from valor_gpu.coco.keypoints import KeypointGeometry
 from valor_gpu.coco.layout import Layout, chosen_rows
-from valor_gpu.coco.load_results import SourceFile
 from valor_gpu.coco.protocols import CROWD_BOUNDS
-from valor_gpu.coco.selection import select
+from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.taken_part import Part
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.coco import Annotations, read_ground_truth
+from valor_gpu.inputs.coco import Annotations
 from valor_gpu.ops.assign.match_batch import ID_ZERO, MatchBatch
 
 AREA_OF_BOX = 0.53
@@ -70,23 +70,30 @@ class CrowdGeometry(KeypointGeometry):
         return super().batch(layout, replace(common, gt_flags=flags, flags=[]), lowest, engine)
 
 
-def group_means(evaluator: Any, strict: bool, part: Part | None = None) -> dict[str, float]:
-    """Mean precision over the easy, medium and hard images, by the crowd index of each.
+def group_means(
+    ground_truth: Any,
+    image_ids: Sequence[Any],
+    whole: Selection,
+    source_of: Callable[[Selection], Source],
+    strict: bool,
+    part: Part | None = None,
+) -> dict[str, float]:
+    """Computes mean precision over the easy, medium and hard images, by the crowd index of each.
 
     Args:
-        evaluator: a :class:`valor_gpu.coco.COCOeval` that has accumulated.
+        ground_truth: COCO object of the ground truths.
+        image_ids: of the images that were evaluated.
+        whole: what was taken of the evaluation.
+        source_of: returns the curves of a selection.
         strict: as xtcocotools: what does not count is -1 in the mean, which has 4 digits; else it is left out.
         part: what was taken, whose images alone are wanted; None: all that were evaluated, as in xtcocotools.
     """
-    evaluated = evaluator._paramsEval
-    given = evaluator.eval["params"] if part is None else part.accumulated
-    whole = select(given, evaluated, strict) if part is None else part.selection
-    taken = range(len(evaluated.imgIds)) if part is None or whole.images is None else whole.images
-    groups = crowd_groups(evaluator.cocoGt, [evaluated.imgIds[place] for place in taken])
+    taken = range(len(image_ids)) if part is None or whole.images is None else whole.images
+    groups = crowd_groups(ground_truth, [image_ids[place] for place in taken])
     means = {}
     for name, inside in groups.items():
         chosen = replace(whole, images=[taken[place] for place in np.flatnonzero(inside).tolist()])
-        precision = evaluator._source(given, evaluator.eval["counts"], chosen).samples()[0]
+        precision = source_of(chosen).samples()[0]
         precision = (precision if part is None else part.precision(precision))[:, :, :, 0, :]
         counting = precision if strict else precision[precision > -1]
         mean = float(np.mean(counting)) if counting.size else -1.0
@@ -114,11 +121,3 @@ def _crowd_indices(coco: Any, image_ids: Any) -> NDArray[np.float64]:
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
             raise InputError(f"crowdIndex of image id {number} must be a number but got {value!r:.60}")
     return np.array(values, np.float64)
-
-
-def image_objects(coco: Any) -> list[dict[str, Any]]:
-    """Returns the image objects, without making annotation objects of a file."""
-    source = getattr(coco, "_source", None)
-    if isinstance(coco, COCO) and coco._dataset is None and isinstance(source, SourceFile) and source.stamp:
-        return read_ground_truth(source.path, images=True).images or []
-    return list(coco.dataset.get("images", ()))

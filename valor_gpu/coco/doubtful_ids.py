@@ -13,7 +13,6 @@ from valor_gpu.coco.match_layout import lacks
 from valor_gpu.inputs._coco_records import count_repeats
 
 if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.coco.geometry import Geometry
     from valor_gpu.coco.layout import Layout, Side
     from valor_gpu.inputs.coco import Annotations, Dataset
@@ -159,14 +158,6 @@ def warn_of_ids(counts: Mapping[str, int], strict: bool, stacklevel: int) -> Non
     found = describe_ids(counts, strict)
     if found:
         warnings.warn("; ".join(found), UserWarning, stacklevel=stacklevel + 1)
-
-
-def warn_of_evaluation(evaluation: COCOeval) -> None:
-    """As :func:`warn_of_ids`, of an evaluator whose ``evaluate`` calls it."""
-    counts = count_ids(evaluation.cocoGt, evaluation.cocoDt, evaluation._layout)
-    if evaluation.params.iouType == "keypoints_crowd":
-        counts = without_harmless(counts)
-    warn_of_ids(counts, evaluation.convention == "strict", 3)
 
 
 def without_harmless(counts: Mapping[str, int]) -> dict[str, int]:

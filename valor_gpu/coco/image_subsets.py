@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.coco.evaluator import COCOeval, _Unset
-from valor_gpu.coco.geometry import geometry_of
+from valor_gpu.coco.evaluation import Accumulated, Evaluation, evaluate
+from valor_gpu.coco.federated_evaluation import FederatedEvaluation
 from valor_gpu.coco.layout import Layout, select_rows
+from valor_gpu.coco.lvis_records import FederatedRecords, evaluate_federated
 from valor_gpu.coco.match_layout import EvaluationRecords, evaluate_records
-
-if TYPE_CHECKING:
-    from valor_gpu.coco.lvis_eval import LVISEval
-    from valor_gpu.coco.lvis_records import FederatedRecords
-    from valor_gpu.result import Result
+from valor_gpu.coco.taken_part import part_of
 
 Ints = NDArray[np.int64]
 
@@ -70,33 +65,29 @@ def _some_hashes(hashes: Callable[[], Ints], images: Ints) -> Ints:
     return hashes()[images]
 
 
-def coco_subset(evaluation: COCOeval, accumulated: Any, wanted: Ints) -> Result:
-    """Returns the result of a COCOeval of some images.
+def coco_subset(found: Accumulated, wanted: Ints) -> Accumulated:
+    """Evaluates some images, accumulated by the same parameters.
 
     Args:
-        evaluation: after ``accumulate``, with the steps of its own class.
-        accumulated: the parameters of ``accumulate``.
+        found: the evaluation of all images.
         wanted: ascending positions among the sorted ids of images.
     """
-    layout, records = evaluation._layout, evaluation._records
-    assert layout is not None and records is not None
-    ids = [evaluation._evaluated.imgIds[place] for place in wanted.tolist()]
-    if shares_ids(layout, evaluation._strict):
-        return _fresh(evaluation, accumulated, ids)
-    part, subset = copy.copy(evaluation), subset_of(layout, records, wanted)
-    part._evaluated, part._paramsEval, part.params = (
-        with_images(given, ids) for given in (evaluation._evaluated, evaluation._paramsEval, evaluation.params)
-    )
-    part._layout, part._records = subset.layout, subset.records
-    if any(records.doubts.values()):  # found while matching
-        strict, evaluated = evaluation._strict, part._evaluated
-        part._records = evaluate_records(
-            subset.layout, evaluated, strict, records.engine, geometry_of(evaluated, strict)
-        )
-    part._evalImgs = part._ious = part._gt_dicts = part._dt_dicts = _Unset
-    with contextlib.redirect_stdout(io.StringIO()):
-        COCOeval.accumulate(part, with_images(accumulated, ids))
-    return COCOeval.result(part)
+    whole, accumulated = found.evaluation, part_of(found).accumulated
+    ids = [whole.evaluated.imgIds[place] for place in wanted.tolist()]
+    return _images_of(whole, ids, wanted).accumulate(with_images(accumulated, ids))
+
+
+def _images_of(whole: Evaluation, ids: Sequence[Any], wanted: Ints) -> Evaluation:
+    """The evaluation of some images, matched anew where other rows or doubts come of that."""
+    evaluated, engine = with_images(whole.evaluated, ids), whole.records.engine
+    if shares_ids(whole.layout, whole.strict):
+        return evaluate(whole.ground_truth, whole.detections, evaluated, whole.convention, engine)
+    subset = subset_of(whole.layout, whole.records, wanted)
+    named = {"evaluated": evaluated, "params": with_images(whole.params, ids)}
+    part = replace(whole, **named, layout=subset.layout, records=subset.records, cells=None)
+    if not any(whole.records.doubts.values()):  # found while matching
+        return part
+    return replace(part, records=evaluate_records(part.layout, evaluated, part.strict, engine, part.geometry()))
 
 
 def shares_ids(layout: Layout, strict: bool) -> bool:
@@ -107,38 +98,22 @@ def shares_ids(layout: Layout, strict: bool) -> bool:
     return strict and any(side.columns.repeated_ids for side in (layout.ground_truths, layout.detections))
 
 
-def _fresh(evaluation: COCOeval, accumulated: Any, ids: Sequence[Any]) -> Result:
-    """The result of other images, matched anew."""
-    evaluated = evaluation._evaluated
-    chosen = {"device": evaluation.device, "convention": evaluation.convention}
-    fresh = COCOeval(evaluation.cocoGt, evaluation.cocoDt, evaluated.iouType, **chosen)
-    fresh.params, fresh._warns = copy.deepcopy(with_images(evaluated, ids)), False
-    with contextlib.redirect_stdout(io.StringIO()):
-        fresh.evaluate()
-        fresh.accumulate(with_images(accumulated, ids))
-    return fresh.result()
-
-
-def lvis_subset(evaluation: LVISEval, wanted: Ints) -> Result:
-    """Returns the result of an LVISEval of some images.
+def lvis_subset(whole: FederatedEvaluation, wanted: Ints) -> FederatedEvaluation:
+    """Evaluates some images by the protocol of LVIS.
 
     Args:
-        evaluation: after ``run``.
+        whole: the evaluation of all images.
         wanted: ascending positions among the sorted ids of images.
     """
-    records = evaluation._records
-    assert records is not None
-    part, params = copy.copy(evaluation), copy.copy(records.params)
-    part.params, part._warns = copy.copy(evaluation.params), False
-    part.params.img_ids = params.img_ids = [records.params.img_ids[place] for place in wanted.tolist()]
+    records = whole.records
+    params, evaluated = copy.copy(whole.params), copy.copy(records.params)
+    params.img_ids = evaluated.img_ids = [evaluated.img_ids[place] for place in wanted.tolist()]
     if shares_ids(records.rows.layout, records.strict):
-        part.evaluate()
+        sides, engine = (whole.ground_truths, whole.detections), records.records.engine
+        part = evaluate_federated(*sides, evaluated, engine, records.strict)
     else:
-        part._records = _lvis_records(records, params, wanted)
-    part._eval_imgs, part.eval, part.results = None, {}, type(evaluation.results)()
-    part.accumulate()
-    part.summarize()
-    return part.result()
+        part = _lvis_records(records, evaluated, wanted)
+    return whole.of_records(part, params)
 
 
 def _lvis_records(whole: FederatedRecords, params: Any, wanted: Ints) -> FederatedRecords:

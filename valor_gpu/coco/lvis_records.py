@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.accumulation import source_of_records
 from valor_gpu.coco.cells import build_eval_imgs
-from valor_gpu.coco.engine import Engine, engine_on
+from valor_gpu.coco.engine import Engine
 from valor_gpu.coco.federated import FederatedRows, federated_rows
 from valor_gpu.coco.geometry import Geometry, Wrong, geometry_of
 from valor_gpu.coco.ground_truth_hashes import hash_federated
 from valor_gpu.coco.ids import positions, sorted_unique
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import EvaluationRecords, as_ids, asked_of, completed, evaluate_records
+from valor_gpu.coco.outcomes import MatchedRows
 from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Annotations, Dataset
@@ -77,6 +78,9 @@ class FederatedRecords:
         """What the rows were compared by."""
         return FederatedGeometry(self.whole, self.rows, self.strict)
 
+    def _matched_rows(self) -> MatchedRows:
+        return MatchedRows(self.rows.layout, self.whole, self.strict, self.geometry())
+
     def arrays(self, recalls: Any) -> tuple[Array, Array]:
         """Precision ``[T, R, K, A]`` at R ``recalls``, and recall ``[T, K, A]``."""
         p, shape = self.params, self.records.shape
@@ -118,7 +122,7 @@ class FederatedRecords:
 
 
 def evaluate_federated(
-    ground_truths: Dataset, detections: Dataset, params: Any, device: Any, strict: bool = True
+    ground_truths: Dataset, detections: Dataset, params: Any, engine: Engine, strict: bool = True
 ) -> FederatedRecords:
     """Matches the rows that LVIS evaluates.
 
@@ -126,10 +130,9 @@ def evaluate_federated(
         ground_truths: columns with image objects.
         detections: columns.
         params: :class:`valor_gpu.coco.LVISParams`, kept as they are.
-        device: see :func:`valor_gpu.coco.engine.engine_on`.
+        engine: what matches.
         strict: the convention.
     """
-    engine = engine_on(device)
     ids = {"img_ids": params.img_ids, "cat_ids": params.cat_ids}
     ground_truths, found, images, categories = asked_of(ground_truths, detections, ids, strict)
     known = sorted_unique(categories) if params.use_cats else np.zeros(1, np.int64)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,10 @@ from numpy.typing import NDArray
 from valor_gpu.coco.grouped_evaluation import fits, mean_numbers
 from valor_gpu.coco.layout import Side
 from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
-from valor_gpu.coco.resampled_evaluation import Chosen
+from valor_gpu.coco.resampled_evaluation import Chosen, Taken
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate.types import RecordShape
 from valor_gpu.ops.assign.match_batch import CROWD, IGNORED
-
-if TYPE_CHECKING:
-    from valor_gpu.coco.analysis import Taken
 
 Bins = Sequence[tuple[float, float]]
 Floats = NDArray[np.float64]

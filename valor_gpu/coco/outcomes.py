@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.coco.engine import engine_on
-from valor_gpu.coco.geometry import Geometry, geometry_of
+from valor_gpu.coco.geometry import Geometry
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.params import Params
@@ -19,11 +19,6 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.text_ids import Id, plain_text
 from valor_gpu.ops.accumulate.cpu import setting_bits
 from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, WANT_MATCHES
-
-if TYPE_CHECKING:
-    from valor_gpu.coco.dataset import COCO
-    from valor_gpu.coco.evaluator import COCOeval
-    from valor_gpu.coco.lvis_eval import LVISEval
 
 TP, FP, FN, LEFT_OUT = range(4)
 """Detections: correct, wrong. Ground truths: found (``TP``), missed. Both: of no account, such as crowds."""
@@ -93,7 +88,30 @@ class Outcomes:
         return np.arange(ends[0] - sizes[0], ends[0]), np.arange(ends[1] - sizes[1], ends[1])
 
 
-def outcomes(evaluation: COCOeval | LVISEval, iou_threshold: float = 0.5, lowest_score: float = 0.0) -> Outcomes:
+class MatchedRows(NamedTuple):
+    """The rows of an evaluation and what they were matched by.
+
+    Attributes:
+        layout: the rows.
+        params: of the evaluation, by the names of pycocotools.
+        strict: the convention.
+        geometry: what they were compared by.
+    """
+
+    layout: Layout
+    params: Params
+    strict: bool
+    geometry: Geometry
+
+
+class HasRows(Protocol):
+    """An evaluation, such as a COCOeval or LVISEval."""
+
+    def _matched_rows(self) -> MatchedRows | None:
+        """Returns what ``evaluate`` matched; None before it, and of steps that a subclass replaced."""
+
+
+def outcomes(evaluation: HasRows, iou_threshold: float = 0.5, lowest_score: float = 0.0) -> Outcomes:
     """Matches the rows of an evaluation once more, at one IoU threshold and without regard to areas.
 
     Args:
@@ -105,30 +123,17 @@ def outcomes(evaluation: COCOeval | LVISEval, iou_threshold: float = 0.5, lowest
     Raises:
         InputError: the evaluation did not happen, or by overridden steps; or an argument is out of range.
     """
-    from valor_gpu.coco.lvis_eval import LVISEval
-
     check_number("iou_threshold", iou_threshold, 0, 1)
     check_number("lowest_score", lowest_score)
-    chosen = float(iou_threshold), float(lowest_score)
-    if isinstance(evaluation, LVISEval):
-        if (records := evaluation._records) is None:
-            raise _not_evaluated()
-        return _outcomes(records.rows.layout, records.whole, records.strict, records.geometry(), *chosen)
-    if evaluation._layout is None:
-        raise _not_evaluated()
-    params, strict = evaluation._evaluated, evaluation.convention == "strict"
-    return _outcomes(evaluation._layout, params, strict, geometry_of(params, strict), *chosen)
+    rows = evaluation._matched_rows()
+    if rows is None:
+        raise InputError("evaluation must have run evaluate() with the steps of its own class but has not")
+    return _outcomes(rows, float(iou_threshold), float(lowest_score))
 
 
-def _not_evaluated() -> InputError:
-    return InputError("evaluation must have run evaluate() with the steps of its own class but has not")
-
-
-def _outcomes(
-    layout: Layout, evaluated: Params, strict: bool, geometry: Geometry, iou_threshold: float, lowest_score: float
-) -> Outcomes:
-    """Those of rows that were evaluated with these parameters."""
-    params = copy.deepcopy(evaluated)
+def _outcomes(rows: MatchedRows, iou_threshold: float, lowest_score: float) -> Outcomes:
+    layout, strict, geometry = rows.layout, rows.strict, rows.geometry
+    params = copy.deepcopy(rows.params)
     params.iouThrs, params.areaRng = np.array([iou_threshold]), params.areaRng[:1]
     rule = match_rule(params, strict, WANT_MATCHES)
     matched = match_layout(layout, rule, strict, engine_on(), geometry)
@@ -151,15 +156,6 @@ def _outcomes(
     known = [plain_text(image) if isinstance(image, str) else int(image) for image in params.imgIds]
     ids = [known[place] for place in layout.images.tolist()]
     return Outcomes(layout, ids, detections, missed, iou_threshold, lowest_score, partners)
-
-
-def compared(evaluation: COCOeval | LVISEval) -> tuple[COCO, str]:
-    """The ground truths as objects, and the type of comparison."""
-    from valor_gpu.coco.lvis_eval import LVISEval
-
-    if isinstance(evaluation, LVISEval):
-        return evaluation.lvis_gt._index, evaluation.params.iou_type
-    return evaluation.cocoGt, evaluation.params.iouType
 
 
 def images_of(side: Side) -> NDArray[np.int64]:

@@ -12,8 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
+from valor_gpu.coco.annotation_sets import names_of_categories
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.evaluation import Accumulated
+from valor_gpu.coco.geometry import Geometry
+from valor_gpu.coco.layout import Layout
 from valor_gpu.coco.match_layout import EvaluationRecords
+from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.taken_part import part_of
 from valor_gpu.errors import InputError
@@ -25,7 +30,7 @@ from valor_gpu.stats.resample import Resampled, refusing
 from valor_gpu.stats.units import Units, units_with_ids
 
 if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
+    from valor_gpu.result import Result
 
 Ints = NDArray[np.int64]
 
@@ -165,6 +170,34 @@ class Chosen:
         return self.table(dict(self.picks_of_records()), named)
 
 
+@frozen
+class Taken:
+    """What accumulation took of an evaluation; later changes of the evaluation do not reach it.
+
+    Attributes:
+        chosen: records, and which categories, areas, images and limits.
+        layout: all rows of the evaluation.
+        params: of the evaluation.
+        geometry: what rows were compared by.
+        names: returns the names of categories by their places in the records.
+        image_objects: returns the COCO image objects.
+        result_of: returns the result of some of the images that were taken, int64 positions.
+        flags: uint8 ``[D]``, flags of detections besides those of ids; None for none.
+        category_groups: names of further means of ``map``, and positions of the categories that they are over; None:
+            the result has other numbers too.
+    """
+
+    chosen: Chosen
+    layout: Layout
+    params: Params
+    geometry: Geometry
+    names: Callable[[], Mapping[int, str]]
+    image_objects: Callable[[], Sequence[Mapping[str, Any]]]
+    result_of: Callable[[NDArray[np.int64]], Result]
+    flags: NDArray[np.uint8] | None = None
+    category_groups: Mapping[str, Sequence[int]] | None = None
+
+
 def plain_ids(ids: Sequence[Any]) -> list[Any]:
     """Returns ids as Python's own integers and texts."""
     return [number.item() if isinstance(number, np.generic) else number for number in ids]
@@ -189,16 +222,13 @@ def images_table(lengths: Ints) -> Ints:
     return table
 
 
-def chosen_of(evaluation: COCOeval) -> Chosen | None:
+def chosen_of(found: Accumulated) -> Chosen | None:
     """Returns what accumulation took of an evaluation; None where it followed ``evalImgs``."""
-    found = evaluation.eval
-    if not isinstance(found, EvalDict) or found.chosen is None:
+    evaluation, arrays = found.evaluation, found.arrays
+    if not isinstance(arrays, EvalDict) or arrays.chosen is None:
         return None
-    from valor_gpu.coco.evaluation_result import names_of_part
-
-    part = part_of(evaluation)
-    p = part.params
-    records, selection, limits, recalls = found.chosen
+    p = part_of(found).params
+    records, selection, limits, recalls = arrays.chosen
     return Chosen(
         records,
         selection,
@@ -206,34 +236,34 @@ def chosen_of(evaluation: COCOeval) -> Chosen | None:
         recalls,
         len(p.iouThrs),
         summary_picks([float(t) for t in p.iouThrs], list(p.maxDets), list(p.areaRngLbl)),
-        names_of_part(evaluation, part) if p.useCats else (),
-        list(evaluation._paramsEval.imgIds),
-        evaluation.convention == "strict",
+        names_of_categories(evaluation.ground_truth, p) if p.useCats else (),
+        list(evaluation.params.imgIds),
+        evaluation.strict,
         plain_ids(p.catIds) if p.useCats else (),
     )
 
 
-def resampled_evaluation(evaluation: COCOeval) -> Callable[[], Resampled]:
+def resampled_evaluation(found: Accumulated) -> Callable[[], Resampled]:
     """Returns what the result of an evaluation has as ``state``: what was found stays, whatever is evaluated later."""
-    if chosen_of(evaluation) is None:
+    if chosen_of(found) is None:
         return refusing(_EDITED)
-    return partial(resampled_of, *chosen_and_groups(evaluation))
+    return partial(resampled_of, *chosen_and_groups(found))
 
 
-def chosen_and_groups(evaluation: COCOeval) -> tuple[Chosen, dict[str, NDArray[np.bool_]]]:
+def chosen_and_groups(found: Accumulated) -> tuple[Chosen, dict[str, NDArray[np.bool_]]]:
     """Returns what accumulation took of an evaluation, and which images are in the groups of CrowdPose, if it is that.
 
     Raises:
         InputError: accumulation followed ``evalImgs``.
     """
-    chosen = chosen_of(evaluation)
+    chosen = chosen_of(found)
     if chosen is None:
         raise InputError(_EDITED)
-    if evaluation._paramsEval.iouType != "keypoints_crowd":
+    if found.evaluation.params.iouType != "keypoints_crowd":
         return chosen, {}
     from valor_gpu.coco.crowdpose import crowd_groups
 
-    return chosen, crowd_groups(evaluation.cocoGt, part_of(evaluation).params.imgIds)
+    return chosen, crowd_groups(found.evaluation.ground_truth, part_of(found).params.imgIds)
 
 
 def resampled_of(chosen: Chosen, groups: Mapping[str, NDArray[np.bool_]]) -> ResampledDetection:

@@ -1,10 +1,8 @@
-"""A finished :class:`valor_gpu.coco.COCOeval` as a run: classes, curves, confusions, every image. No torch."""
+"""A COCO evaluation as a run: classes, curves, confusions, every image. No torch."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import io
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from valor_gpu.checks import check_number
+from valor_gpu.coco.annotation_sets import category_ids, names_of_categories
 from valor_gpu.coco.doubtful_ids import describe_ids, without_harmless
-from valor_gpu.coco.evaluation_result import category_ids, names_of_part
+from valor_gpu.coco.engine import engine_on
+from valor_gpu.coco.evaluation import Accumulated, Evaluation, evaluate, sort_params
+from valor_gpu.coco.evaluation_result import coco_result
 from valor_gpu.coco.geometry import geometry_of
 from valor_gpu.coco.outcomes import FN, FP, LEFT_OUT, TP, Outcomes, outcomes
 from valor_gpu.coco.saved_state import state_content
@@ -25,7 +26,6 @@ from valor_gpu.store.result_runs import MOST_CURVES, iou_lines
 from valor_gpu.store.saved import SavedImage, SavedRun
 
 if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
     from valor_gpu.result import Result
 
 IOU_THRESHOLD, SCORE_THRESHOLD = 0.5, 0.25
@@ -34,7 +34,7 @@ MOST_SHAPES = 200
 
 
 def saved_run(
-    evaluation: COCOeval,
+    accumulated: Accumulated,
     iou_threshold: float = IOU_THRESHOLD,
     score_threshold: float = SCORE_THRESHOLD,
     numbers: Result | None = None,
@@ -42,7 +42,7 @@ def saved_run(
     """What :meth:`valor_gpu.store.Store.save` keeps of an evaluation.
 
     Args:
-        evaluation: after ``evaluate()`` and ``accumulate()``.
+        accumulated: the evaluation.
         iou_threshold: of the confusions, and of precision, recall and F1 of each image; of keypoints, the OKS.
         score_threshold: likewise; detections below it are left out.
         numbers: the result of the evaluation, with its intervals; None: that without intervals.
@@ -51,12 +51,12 @@ def saved_run(
         InputError: nothing was accumulated, or a threshold is out of range.
     """
     check_number("score_threshold", score_threshold)
-    with_numbers = evaluation.result() if numbers is None else numbers
-    part, state = part_of(evaluation), state_content(evaluation, with_numbers)
-    curves, notes = _curves(evaluation, part, with_numbers.values.get("ground_truths_per_class", {}))
-    evaluation = evaluation_of(evaluation, part)
+    with_numbers = coco_result(accumulated) if numbers is None else numbers
+    part, state = part_of(accumulated), state_content(accumulated, with_numbers)
+    curves, notes = _curves(accumulated, part, with_numbers.values.get("ground_truths_per_class", {}))
+    evaluation = evaluation_of(accumulated.evaluation, part)
     found = outcomes(evaluation, iou_threshold, score_threshold)
-    names = {number: name for name, number in category_ids(evaluation.cocoGt, evaluation.params).items()}
+    names = {number: name for name, number in category_ids(evaluation.ground_truth, evaluation.params).items()}
     measure = "OKS" if evaluation.params.iouType.startswith("keypoints") else "IoU"
     whole = with_numbers.to_run()
     return replace(
@@ -70,17 +70,17 @@ def saved_run(
     )
 
 
-def _doubts(evaluation: COCOeval, counts: Mapping[str, int]) -> list[str]:
+def _doubts(evaluation: Evaluation, counts: Mapping[str, int]) -> list[str]:
     """What a reader of the numbers should know of ids and of fields that were missing."""
-    strict, iou_type = evaluation.convention == "strict", evaluation.params.iouType
+    strict, iou_type = evaluation.strict, evaluation.params.iouType
     harmful = without_harmless(counts) if iou_type == "keypoints_crowd" else counts
     completed = describe_missing(counts, geometry_of(evaluation.params).area_text)
     return [f"{text}." for text in (*describe_ids(harmful, strict), *completed)]
 
 
-def _curves(evaluation: COCOeval, part: Part, ground_truths: Any) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    params, precision = part.params, part.precision(evaluation.eval["precision"])[:, :, :, 0, -1]  # [T, R, K]
-    classes = names_of_part(evaluation, part) if params.useCats else []
+def _curves(accumulated: Accumulated, part: Part, ground_truths: Any) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+    params, precision = part.params, part.precision(accumulated.arrays["precision"])[:, :, :, 0, -1]  # [T, R, K]
+    classes = names_of_categories(accumulated.evaluation.ground_truth, params) if params.useCats else []
     order = sorted(range(len(classes)), key=lambda k: -ground_truths.get(classes[k], 0))
     kept = []
     for k in sorted(order[:MOST_CURVES]):
@@ -91,17 +91,14 @@ def _curves(evaluation: COCOeval, part: Part, ground_truths: Any) -> tuple[list[
     return kept, (f"Curves are kept of the {MOST_CURVES} classes with most ground truths, of {len(classes):,}.",)
 
 
-def _confusion(evaluation: COCOeval, names: dict[Any, str], found: Outcomes, choices: str) -> dict[str, Any] | None:
+def _confusion(evaluation: Evaluation, names: dict[Any, str], found: Outcomes, choices: str) -> dict[str, Any] | None:
     """Truth by prediction: matched once more, whatever the class, so that a box of another class is a confusion."""
     if not evaluation.params.useCats:
         return None
-    pooled = type(evaluation)(
-        evaluation.cocoGt, evaluation.cocoDt, evaluation.params.iouType, convention=evaluation.convention
-    )
-    pooled.params, pooled._warns = copy.deepcopy(evaluation.params), False
-    pooled.params.useCats = 0
-    with contextlib.redirect_stdout(io.StringIO()):
-        pooled.evaluate()
+    params = copy.deepcopy(evaluation.params)
+    params.useCats = 0
+    sort_params(params)
+    pooled = evaluate(evaluation.ground_truth, evaluation.detections, params, evaluation.convention, engine_on())
     pairs = outcomes(pooled, found.iou_threshold, found.lowest_score)
     layout, numbers = pairs.layout, sorted(names)
     none, codes = len(numbers), row_codes(layout.detections.columns, "category_id", numbers)
@@ -115,10 +112,10 @@ def _confusion(evaluation: COCOeval, names: dict[Any, str], found: Outcomes, cho
     return {"names": [*(names[n] for n in numbers), ""], "background": [none], "counts": counts, "note": note}
 
 
-def _images(evaluation: COCOeval, found: Outcomes, names: dict[Id, str]) -> Iterator[SavedImage]:
+def _images(evaluation: Evaluation, found: Outcomes, names: dict[Id, str]) -> Iterator[SavedImage]:
     """Every image, by ascending id."""
     sides = [_shapes(found, side, names) for side in (0, 1)]
-    known = {image["id"]: image for image in evaluation.cocoGt.loadImgs(found.image_ids)}
+    known = {image["id"]: image for image in evaluation.ground_truth.loadImgs(found.image_ids)}
     for place in np.argsort(found.layout.images).tolist():
         number = found.image_ids[place]
         shapes = [shape for starts, all_of_side in sides for shape in all_of_side[starts[place] : starts[place + 1]]]

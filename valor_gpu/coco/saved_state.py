@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.coco import federated_evaluation
 from valor_gpu.coco.engine import NumpyEngine, engine_on
+from valor_gpu.coco.evaluation import Accumulated
 from valor_gpu.coco.match_layout import EvaluationRecords
-from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending, plain_ids
+from valor_gpu.coco.resampled_evaluation import Chosen, check_ascending, chosen_and_groups, plain_ids, resampled_of
 from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
 from valor_gpu.errors import InputError
@@ -21,46 +23,24 @@ from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
 from valor_gpu.result import Result
 from valor_gpu.state_file import StateFile, distinct_ids, document_of, replaced, state_bytes
 
-if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
-    from valor_gpu.coco.lvis_eval import LVISEval
-
 KIND, LVIS_KIND = "coco", "lvis"
 """Kinds of the state files of evaluations."""
 
 Groups = Mapping[str, Any]
 
 
-def evaluation_state(evaluation: COCOeval | LVISEval, result: Result) -> StateFile:
+def evaluation_state(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
     """Returns what a state file holds of an evaluation.
 
     Args:
-        evaluation: that was accumulated.
-        result: of it.
+        kind: ``KIND`` or ``LVIS_KIND``.
+        chosen: what accumulation took.
+        groups: of images (CrowdPose) or categories (LVIS), by name.
+        result: of the evaluation.
 
     Raises:
-        InputError: see :meth:`valor_gpu.coco.saving.SavesState.save_state`.
+        InputError: the categories do not ascend.
     """
-    from valor_gpu.coco.lvis_eval import LVISEval
-
-    if isinstance(evaluation, LVISEval):
-        from valor_gpu.coco.lvis_result import chosen_and_groups as lvis_parts
-
-        return _file(LVIS_KIND, *lvis_parts(evaluation), result)
-    from valor_gpu.coco.resampled_evaluation import chosen_and_groups
-
-    return _file(KIND, *chosen_and_groups(evaluation), result)
-
-
-def state_content(evaluation: COCOeval, result: Result) -> bytes:
-    """Returns the content of the state file of an evaluation; empty where :func:`evaluation_state` raises."""
-    try:
-        return state_bytes(evaluation_state(evaluation, result))
-    except InputError:  # the numbers are kept without it, and a comparison says that they have none
-        return b""
-
-
-def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFile:
     records, selection = chosen.records, chosen.selection
     check_ascending(selection.categories)
     choices = {
@@ -93,6 +73,14 @@ def _file(kind: str, chosen: Chosen, groups: Groups, result: Result) -> StateFil
     return StateFile(kind, choices, arrays, document_of(result))
 
 
+def state_content(found: Accumulated, result: Result) -> bytes:
+    """Returns the content of the state file of a COCO evaluation; empty if accumulation followed ``evalImgs``."""
+    try:
+        return state_bytes(evaluation_state(KIND, *chosen_and_groups(found), result))
+    except InputError:  # the numbers are kept without it, and a comparison says that they have none
+        return b""
+
+
 def result_of(file: StateFile) -> Result:
     """Computes the numbers of an evaluation again, as far as its records give them.
 
@@ -115,11 +103,7 @@ def result_of(file: StateFile) -> Result:
 def _resampled(kind: str, groups: Groups) -> Callable[[Chosen], ResampledDetection]:
     """Returns what makes the images of records, to be drawn anew."""
     if kind == LVIS_KIND:
-        from valor_gpu.coco.lvis_result import resampled_of as lvis_state
-
-        return partial(lvis_state, groups=groups)
-    from valor_gpu.coco.resampled_evaluation import resampled_of
-
+        return partial(federated_evaluation.resampled_of, groups=groups)
     return partial(resampled_of, groups={name: np.array(group, bool) for name, group in groups.items()})
 
 

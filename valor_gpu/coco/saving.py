@@ -22,7 +22,6 @@ class SavesState:
                 before.
             OSError: the file cannot be written; an older one stays as it is.
         """
-        from valor_gpu.coco.saved_state import evaluation_state
         from valor_gpu.state_file import write_state
 
-        write_state(path, evaluation_state(self, self.result()))
+        write_state(path, self._state_file(self.result()))

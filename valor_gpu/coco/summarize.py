@@ -1,4 +1,4 @@
-"""The numbers of ``COCOeval.summarize`` and their lines. No torch."""
+"""The numbers of ``COCOeval.summarize`` and ``LVISEval.summarize``, and their lines. No torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.eval_dict import EvalDict
 from valor_gpu.coco.params import Params
-from valor_gpu.coco.protocols import PROTOCOLS, Line, Protocol
+from valor_gpu.coco.protocols import FREQUENCIES, PROTOCOLS, Line, Protocol
 from valor_gpu.errors import InputError
 
 
@@ -83,3 +83,37 @@ def _table(arrays: Mapping[str, Any], precision: bool, limits: list[int], count:
     if last is not None and all(m == count - 1 for m in limits):
         return last, [0] * len(limits)
     return arrays["precision"], limits
+
+
+def federated_means(params: Any, arrays: Mapping[str, Any], groups: Sequence[list[int]]) -> dict[str, Any]:
+    """Computes the means of LVIS by the names of lvis-api; -1 where nothing counts.
+
+    Args:
+        params: :class:`valor_gpu.coco.LVISParams` of the arrays.
+        arrays: ``LVISEval.eval``.
+        groups: for each frequency the positions of its categories.
+    """
+    return {
+        line.name.format(limit=params.max_dets): _federated_mean(params, arrays, line, groups)
+        for line in PROTOCOLS["lvis"].lines
+    }
+
+
+def _federated_mean(p: Any, arrays: Mapping[str, Any], line: Line, groups: Sequence[list[int]]) -> Any:
+    """Mean over what counts; the values stand in the order of the array, which decides the last bit of the sum."""
+    values = arrays["precision" if line.precision else "recall"]
+    if line.iou is not None:
+        values = values[np.flatnonzero(np.asarray(p.iou_thrs) == line.iou)]
+    if line.group:
+        group = groups[FREQUENCIES.index(line.group)] if p.use_cats else []
+        values = values[..., np.array(group, np.int64), :]
+    chosen = values[..., [a for a, name in enumerate(p.area_rng_lbl) if name == line.area]]
+    counting = chosen[chosen > -1]
+    return np.mean(counting) if len(counting) else -1
+
+
+def federated_text(line: Line, thresholds: Any, limit: int, value: float) -> str:
+    """The line of a summary as lvis-api prints it: areas by their first letter."""
+    short = line.area if line.area == "all" else line.area[0]
+    shown = Line(line.precision, line.iou, short, group=line.group)
+    return line_text(PROTOCOLS["lvis"], shown, thresholds, limit, value)

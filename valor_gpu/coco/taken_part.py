@@ -1,23 +1,22 @@
-"""What ``COCOeval.accumulate`` took of what was evaluated: its parameters and its rows. No torch."""
+"""What ``accumulate`` took of a COCO evaluation: its parameters and its rows. No torch."""
 
 from __future__ import annotations
 
 import copy
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.coco.eval_dict import EvalDict
+from valor_gpu.coco.evaluation import Accumulated, Evaluation
 from valor_gpu.coco.layout import Layout, select_rows
 from valor_gpu.coco.selection import Selection, select
 from valor_gpu.errors import InputError
-
-if TYPE_CHECKING:
-    from valor_gpu.coco.evaluator import COCOeval
 
 _BEYOND = (
     "result needs what accumulate() took to lie within what evaluate() matched but params have more area ranges,"
@@ -59,16 +58,16 @@ class Part:
         return values[:thresholds, :classes, :areas, :limits]
 
 
-def part_of(evaluation: COCOeval) -> Part:
-    """Returns what the last ``accumulate`` of an evaluation took.
+def part_of(found: Accumulated) -> Part:
+    """Returns what ``accumulate`` took of an evaluation.
 
     Raises:
         InputError: no area range or limit, or (strict) a position beyond what was evaluated.
     """
-    found, evaluated, strict = evaluation.eval, evaluation._paramsEval, evaluation.convention == "strict"
-    given = found.accumulated if isinstance(found, EvalDict) else None
-    given = copy.deepcopy(found["params"]) if given is None else given
-    chosen = select(given, evaluated, strict)
+    arrays, evaluated = found.arrays, found.evaluation.params
+    given = arrays.accumulated if isinstance(arrays, EvalDict) else None
+    given = copy.deepcopy(arrays["params"]) if given is None else given
+    chosen = select(given, evaluated, found.evaluation.strict)
     if not chosen.inside(len(evaluated.catIds) if evaluated.useCats else 1, *chosen.evaluated):
         raise InputError(_BEYOND)
     if not (chosen.areas and chosen.limits):
@@ -108,13 +107,12 @@ def new_labels(categories: Sequence[int], classes: int) -> NDArray[np.int32] | N
     return labels
 
 
-def rows_of_part(evaluation: COCOeval, part: Part) -> tuple[Layout, NDArray[np.int64] | None]:
+def rows_of_part(evaluation: Evaluation, part: Part) -> tuple[Layout, NDArray[np.int64] | None]:
     """Returns the rows that were taken, and the places of the detections among all; None: all of them.
 
     Labels are positions among the categories that were taken, each once.
     """
-    layout, records, chosen = evaluation._layout, evaluation._records, part.selection
-    assert layout is not None and records is not None
+    layout, records, chosen = evaluation.layout, evaluation.records, part.selection
     labels = new_labels(list(dict.fromkeys(chosen.categories)), records.classes)
     if chosen.images is None and labels is None:
         return layout, None
@@ -127,14 +125,11 @@ def rows_of_part(evaluation: COCOeval, part: Part) -> tuple[Layout, NDArray[np.i
     return Layout(select_rows(layout.ground_truths, images, labels)[0], detections, order), places
 
 
-def evaluation_of(evaluation: COCOeval, part: Part) -> COCOeval:
-    """Returns a copy of an evaluation whose parameters and rows are those that were taken."""
-    same, evaluated, chosen = copy.copy(evaluation), evaluation._paramsEval, part.selection
-    params = copy.copy(part.params)
+def evaluation_of(evaluation: Evaluation, part: Part) -> Evaluation:
+    """Returns an evaluation whose parameters and rows are those that were taken."""
+    evaluated, chosen, params = evaluation.params, part.selection, copy.copy(part.params)
     if chosen.images is not None:
         params.imgIds = [evaluated.imgIds[i] for i in sorted(chosen.images)]
     if evaluated.useCats:
         params.catIds = [evaluated.catIds[k] for k in sorted(set(chosen.categories))]
-    same.params = same._evaluated = same._paramsEval = params
-    same._layout, _ = rows_of_part(evaluation, part)
-    return same
+    return replace(evaluation, evaluated=params, params=params, layout=rows_of_part(evaluation, part)[0])

@@ -123,12 +123,12 @@ def draw_worst_images(
         InputError: nothing was evaluated, or an image to draw has no size, more than ``MAX_PIXELS``, no file, or one of
             another size.
     """
-    from valor_gpu.coco.outcomes import compared, outcomes
+    from valor_gpu.coco.outcomes import outcomes
 
     require_matplotlib("pictures of images")
     found = outcomes(evaluation, iou_threshold, lowest_score)
     folder.mkdir(parents=True, exist_ok=True)
-    truth, kind = compared(evaluation)
+    truth, kind = _compared(evaluation)
     what, drawn = _KINDS.get(kind, "box"), []
     for rank, worst in enumerate(found.worst_images(count), 1):
         image: Any = truth.loadImgs(worst.image_id)[0]
@@ -153,6 +153,15 @@ def draw_worst_images(
         drawn.append(folder / f"{rank:03}_{part_of_name(worst.image_id)}.png")
         draw_overlay(drawn[-1], size, shapes, headline + above, photo)
     return drawn
+
+
+def _compared(evaluation: COCOeval | LVISEval) -> tuple[COCO, str]:
+    """The ground truths as objects, and the type of comparison."""
+    from valor_gpu.coco import LVISEval
+
+    if isinstance(evaluation, LVISEval):
+        return evaluation.lvis_gt._index, evaluation.params.iou_type
+    return evaluation.cocoGt, evaluation.params.iouType
 
 
 def shapes_of_image(outcomes: Outcomes, position: int, ground_truth: COCO, what: str = "box") -> list[Shape]:

@@ -66,7 +66,6 @@ def _coco(told: Result, ground_truths: Path, detections: Path, device: str) -> R
 
 def _lvis(told: Result, ground_truths: Path, detections: Path, device: str) -> Result:
     from valor_gpu.coco import LVIS, LVISEval, LVISResults
-    from valor_gpu.coco.lvis_result import lvis_result
 
     choices, truth = told.signature, LVIS(ground_truths)
     limit = _limit(told)
@@ -77,7 +76,7 @@ def _lvis(told: Result, ground_truths: Path, detections: Path, device: str) -> R
     p.max_dets, p.use_cats = choices["max_detection_thresholds"][0], int(choices["average"] == "macro")
     p.area_rng_lbl, p.area_rng = _areas(choices["area_ranges"], "lvis")
     evaluation.run()
-    return lvis_result(evaluation)
+    return evaluation.result()
 
 
 def _limit(told: Result) -> int:
