@@ -125,11 +125,11 @@ def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predic
         return notes
     from hashlib import sha256
 
-    from valor_gpu.report.classify import SavableSamples
+    from valor_gpu.report.classify import samples_run
 
     truth = sha256(repr(predictions.names).encode() + predictions.target.tobytes()).hexdigest()
-    savable = SavableSamples(evaluated, predictions)
-    return notes + save_result(options, savable, options.data, options.data, truth, make)
+    run = samples_run(evaluated, predictions)
+    return notes + save_result(options, run, options.data, options.data, truth, make)
 
 
 def _state_of(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> StateFile:

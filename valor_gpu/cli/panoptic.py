@@ -161,12 +161,12 @@ def _write(
         from valor_gpu.report.panoptic import image_table
 
         write_file(options.per_image, image_table(evaluated.rows()).encode())
-    from valor_gpu.segmentation.coco_panoptic import SavablePanoptic
-
     make = partial(_state_of, evaluated, result)
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
     notes += save_state(options, make)
-    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt, state=make)
+    if options.store is None:
+        return notes
+    return notes + save_result(options, evaluated.to_run(result), options.pred, options.gt, state=make)
 
 
 def _state_of(evaluated: PanopticEvaluation, result: Result) -> StateFile:

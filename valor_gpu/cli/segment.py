@@ -280,10 +280,10 @@ def _save(
     notes = save_state(options, make)
     if saved is None:
         return notes
-    from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
+    from valor_gpu.segmentation.label_map_folders import label_maps_run
 
-    savable = SavableLabelMaps(result, saved, doubts)
-    return notes + save_result(options, savable, options.pred, options.gt, totals.digests()[0][1], make)
+    run = label_maps_run(result, saved, doubts)
+    return notes + save_result(options, run, options.pred, options.gt, totals.digests()[0][1], make)
 
 
 def _state_of(totals: Totals, result: Result) -> StateFile:

@@ -1,7 +1,7 @@
 """Tables as text, CSV and JSON lines: each error has its line.
 
-JSON lines are read here and not as rows of an evaluation are: a table needs numbers as the C decoder of json gives them,
-and ends at its first bad line.
+JSON lines are not read as rows of an evaluation are: a table ends at its first bad line and takes numbers as they are,
+rows go on behind one and hold values of strict JSON.
 """
 
 from __future__ import annotations
