@@ -75,7 +75,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     check_paths({"--data": options.data}, options.json, options.plot)
     pictures = {path: _picture_of(path, options) for path in options.plot}

@@ -26,8 +26,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
+    from valor_gpu.progress import Progress
     from valor_gpu.report.document import Inputs
-    from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.coco_panoptic import PanopticEvaluation
     from valor_gpu.state_file import StateFile
@@ -75,7 +75,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     folders = _folder(options, "gt"), _folder(options, "pred")
     check_paths({"--gt": options.gt, "--pred": options.pred}, options.json, [])

@@ -31,7 +31,7 @@ from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.label_map_pairs import Pairing, Side
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
     from valor_gpu.state_file import StateFile
@@ -88,7 +88,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     outputs = [("--json", options.json), ("--per-image", options.per_image)]
     check_outputs(outputs)
