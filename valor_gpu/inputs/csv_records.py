@@ -148,7 +148,8 @@ def _dialect(delimiter: str, spaced: bool) -> _Dialect:
 
 def _records(name: str, lines: _Lines, header: list[str], dialect: _Dialect) -> Iterator[Record]:
     delimiter, spaced, given, split = dialect
-    width, cells = len(header), []
+    width = len(header)
+    cells: list[str] = []
     for number, line in lines.ahead:
         if line[0] in "\r\n":
             continue
