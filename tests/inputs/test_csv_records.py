@@ -21,6 +21,10 @@ from valor_gpu.inputs.value_tables import read_columns
 Read = tuple[list[str], list[tuple[int, list[str] | str]]]
 
 
+class Quoted(csv.excel):
+    quoting = csv.QUOTE_ALL
+
+
 def read(folder: Path, text: str | bytes, delimiters: str = DELIMITERS, spaced: bool = False) -> Read:
     path = folder / "a.csv"
     path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8", "surrogateescape"))
@@ -33,13 +37,13 @@ def read(folder: Path, text: str | bytes, delimiters: str = DELIMITERS, spaced: 
 def test_right_files_are_read_as_the_module_csv_reads_them(tmp_path: Path, delimiter: str, spaced: bool) -> None:
     for seed in seeds(40):
         random_ = random.Random(seed)
-        quoting = csv.QUOTE_ALL if seed % 2 else csv.QUOTE_MINIMAL
+        dialect: type[csv.Dialect] = Quoted if seed % 2 else csv.excel
         rows = [
             ["".join(random_.choices(f'ab{delimiter}"\n\r é 7', k=random_.randrange(6))) for _ in range(3)]
             for _ in range(60)
         ]
         file = io.StringIO(newline="")
-        csv.writer(file, quoting=quoting, delimiter=delimiter).writerows([["x", "y", "z"], *rows])
+        csv.writer(file, dialect, delimiter=delimiter).writerows([["x", "y", "z"], *rows])
         text, skips = file.getvalue(), spaced and delimiter != "\t"
         expected = [
             *csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, skipinitialspace=skips, strict=True)
