@@ -20,8 +20,8 @@ import pytest
 from valor_gpu import NativeError, __version__, native
 from valor_gpu.cli import BAD_INPUT, FAILURE, INTERRUPTED, OK, main
 from valor_gpu.coco import COCO, COCOeval
+from valor_gpu.progress import Progress
 from valor_gpu.report import doctor, files
-from valor_gpu.report.progress import Progress
 from valor_gpu.report.text import table
 
 ROOT = Path(__file__).parent.parent
@@ -410,7 +410,7 @@ def test_progress_goes_to_standard_error_unless_quiet(
 
     monkeypatch.setattr("sys.stderr", terminal)
     monkeypatch.setattr(COCOeval, "evaluate", slow)
-    monkeypatch.setattr("valor_gpu.report.progress.Progress.__init__.__defaults__", (True, 0.0))
+    monkeypatch.setattr("valor_gpu.progress.Progress.__init__.__defaults__", (True, 0.0))
     assert detect(*options) == OK
     assert ("3/5 matching 2 images" in terminal.getvalue()) == (not options)
 

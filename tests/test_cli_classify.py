@@ -228,8 +228,8 @@ BAD = [
     (["--plot", "{folder}/roc.doc"], "--plot must end in one of "),
     (["--plot", "{folder}/roc.png,{folder}/roc.png"], "--plot must be another file than --plot"),
     (["--target", "truth"], "data.csv must have one column 'truth' but has no such column among t, a, b"),
-    (["--weight", "t"], "data.csv: line 2, column 't' must hold a finite number but got 'a'"),
-    (["--labels", "x,y"], "data.csv: line 2, column 't' must be one of the classes x, y but got 'a'"),
+    (["--weight", "t"], "data.csv, line 2, column 't' must hold a finite number but got 'a'"),
+    (["--labels", "x,y"], "data.csv, line 2, column 't' must be one of the classes x, y but got 'a'"),
     (["--normalize", "true", "--plot", "{folder}/roc.png"], "--normalize needs a --plot whose name ends in confusion"),
     (["--ignore", "zzz"], "ignore must be a class of column 't' but got 'zzz': it holds a, b"),
     (["--device", "cuda:99"], "device must be available but got 'cuda:99'"),
@@ -283,7 +283,7 @@ def test_bad_scores_are_reported_with_their_row(tmp_path: Path, capsys: pytest.C
     (tmp_path / "a.csv").write_text("t,a,b\na,1,0\nb,0,nan\n")
     arguments = ["classify", "--data", str(tmp_path / "a.csv"), "--target", "t", "--scores", "a,b"]
     assert main(arguments) == BAD_INPUT
-    assert f"{tmp_path}/a.csv: line 3, column 'b' must hold a finite number but got nan" in capsys.readouterr().err
+    assert f"{tmp_path}/a.csv, line 3, column 'b' must hold a finite number but got nan" in capsys.readouterr().err
 
 
 def test_other_failures_exit_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

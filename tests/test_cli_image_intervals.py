@@ -85,7 +85,7 @@ def test_segment_draws_clusters(folders: Path, capsys: pytest.CaptureFixture[str
     ("text", "message"),
     [
         ("name,cluster\n", "must have the columns image and cluster but has name, cluster"),
-        ("", "must have the columns image and cluster but has none"),
+        ("", "must have a line with the names of its columns but is empty"),
         ("image,cluster\n1,\n", "line 2 must have an image and a cluster but lacks one"),
         ("image,cluster\n1,a\n1,b\n", "line 3 must name another image but '1' came before"),
         ("image,cluster\n1,a\n", "clusters must have every image but 21 are missing, such as '0'"),

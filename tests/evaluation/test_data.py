@@ -22,8 +22,8 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.evaluation.rows import _text_lines
 from valor_gpu.evaluation.rows.data import DataSource, SourceRow, open_data
+from valor_gpu.inputs import csv_records, text_lines
 
 
 def opened(folder: Path, content: str | bytes, name: str = "data.csv") -> DataSource:
@@ -120,17 +120,15 @@ def test_a_quote_that_nobody_closes_costs_its_line(tmp_path: Path) -> None:
 
 def test_lines_full_of_open_quotes_take_time_that_grows_as_the_file_does(tmp_path: Path, monkeypatch: Any) -> None:
     """Counts characters that are looked at, not seconds."""
-    from valor_gpu.evaluation.rows import _csv_rows
-
     looked_at = 0
-    split = _csv_rows._split
+    split = csv_records._split
 
     def counted(line: str, *others: Any) -> Any:
         nonlocal looked_at
         looked_at += len(line)
         return split(line, *others)
 
-    monkeypatch.setattr(_csv_rows, "_split", counted)
+    monkeypatch.setattr(csv_records, "_split", counted)
     for line in ('"', 'a,"b', '"""', '"a""', '""', '"\n""""', '"x"y'):
         text = "a,b\n1,2\n" + f"{line}\n" * 2000
         path = tmp_path / "quotes.csv"
@@ -142,7 +140,8 @@ def test_lines_full_of_open_quotes_take_time_that_grows_as_the_file_does(tmp_pat
 
 
 def test_rows_have_a_longest_length(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_text_lines, "LONGEST_ROW", 100)
+    for module in (csv_records, text_lines):
+        monkeypatch.setattr(module, "LONGEST_ROW", 100)
     long = "x" * 1000
     for text in (f"a,b\n1,{long}\n3,4\n", f'a,b\n1,"{long}"\n3,4\n', 'a,b\n1,"' + "y\n" * 99 + '"\n3,4\n'):
         rows = list(opened(tmp_path, text))

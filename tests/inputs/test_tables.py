@@ -95,7 +95,7 @@ def test_csv_as_spreadsheets_write_it(tmp_path: Path) -> None:
     path.write_bytes('\ufefftruth, p\r\n"two\r\nlines", 1e-3\r\n\r\n dog,"2"\r\n'.encode())
     table = read_table(path, ["truth"], [["p"]])
     assert table.texts[0] == ["two\r\nlines", "dog"] and table.numbers[0].tolist() == [[0.001], [2.0]]
-    assert [table.place(row) for row in range(2)] == [f"{path}: line 2", f"{path}: line 5"]
+    assert [table.place(row) for row in range(2)] == [f"{path}, line 2", f"{path}, line 5"]
 
 
 CSV = "t,p,q\n"
@@ -104,18 +104,18 @@ CSV = "t,p,q\n"
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.csv", "", "must have the names of its columns in the first line"),
-        ("a.csv", CSV + "a,1,2\n\nb,1,x y\n", r"a.csv: line 4, column 'q' must hold a finite number but got 'x y'"),
-        ("a.csv", CSV + "a,1,2\nb,,3\n", r"a.csv: line 3, column 'p' must hold a finite number but got ''"),
-        ("a.csv", CSV + "a,1,2\nb,1,nan\n", r"a.csv: line 3, column 'q' must hold a finite number but got nan"),
-        ("a.csv", CSV + "a,1\n", r"a.csv: line 2 must have 3 cells but has 2"),
-        ("a.csv", CSV + 'a,1,"2\n', r"a.csv: line 2 must be CSV but: unexpected end of data"),
-        ("a.csv", b"t,p,q\n\xff,1,2\n", r"a.csv: line 2 must be UTF-8 but: invalid start byte"),
+        ("a.csv", "", "must have a line with the names of its columns but is empty"),
+        ("a.csv", CSV + "a,1,2\n\nb,1,x y\n", r"a.csv, line 4, column 'q' must hold a finite number but got 'x y'"),
+        ("a.csv", CSV + "a,1,2\nb,,3\n", r"a.csv, line 3, column 'p' must hold a finite number but got ''"),
+        ("a.csv", CSV + "a,1,2\nb,1,nan\n", r"a.csv, line 3, column 'q' must hold a finite number but got nan"),
+        ("a.csv", CSV + "a,1\n", r"a.csv, line 2 must have 3 cells, as the header has, but has 2: column 3"),
+        ("a.csv", CSV + 'a,1,"2\n', r"a.csv, line 2 must close its quotes but the quote of column 3 is open at the"),
+        ("a.csv", b"t,p,q\n\xff,1,2\n", r"a.csv, line 2, column 't' must be UTF-8 but has the byte 0xFF"),
         ("a.csv", "t,p\na,1\n", r"must have one column 'q' but has no such column among t, p$"),
         ("a.csv", "t,p,q,q\na,1,1,1\n", r"must have one column 'q' but has 2 of that name among t, p, q, q$"),
         ("a.csv", ",".join("abcdefghijklmn") + "\n", r"among a, b, c, d, e, f, g, h, i, j, k, l, ... \(14 columns\)$"),
-        ("a.jsonl", '{"t": 1, "p": 1, "q": 2}\n{"t": 1,}\n', r"a.jsonl: line 2, character \d+: "),
-        ("a.jsonl", '{"t": 1, "p": 1, "q": 2}\n[1]\n', r"a.jsonl: line 2 must be a JSON object but is \[1\]"),
+        ("a.jsonl", '{"t": 1, "p": 1, "q": 2}\n{"t": 1,}\n', r"a.jsonl, line 2, character \d+: "),
+        ("a.jsonl", '{"t": 1, "p": 1, "q": 2}\n[1]\n', r"a.jsonl, line 2 must be a JSON object but is \[1\]"),
         ("a.jsonl", '{"t": 1, "p": 1, "q": 2}\n{"t": 1, "p": 2}\n', "line 2 must have 'q' but has only t, p"),
         ("a.jsonl", '{"t": 1, "p": 1, "q": "2"}\n', "line 1, 'q' must hold numbers but got \"2\""),
         ("a.jsonl", '{"t": 1, "p": 1, "q": NaN}\n', r"line 1, column 'q' must hold a finite number but got nan"),

@@ -75,7 +75,7 @@ def add_options(classify: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     check_paths({"--data": options.data}, options.json, options.plot)
     pictures = {path: _picture_of(path, options) for path in options.plot}
@@ -125,11 +125,11 @@ def _save(options: argparse.Namespace, evaluated: Evaluated, predictions: Predic
         return notes
     from hashlib import sha256
 
-    from valor_gpu.report.classify import SavableSamples
+    from valor_gpu.report.classify import samples_run
 
     truth = sha256(repr(predictions.names).encode() + predictions.target.tobytes()).hexdigest()
-    savable = SavableSamples(evaluated, predictions)
-    return notes + save_result(options, savable, options.data, options.data, truth, make)
+    run = samples_run(evaluated, predictions)
+    return notes + save_result(options, run, options.data, options.data, truth, make)
 
 
 def _state_of(options: argparse.Namespace, evaluated: Evaluated, predictions: Predictions) -> StateFile:

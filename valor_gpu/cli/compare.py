@@ -65,7 +65,7 @@ def add_options(compare: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     start = time.monotonic()
     _check(options)

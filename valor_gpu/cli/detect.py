@@ -33,8 +33,8 @@ from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.text_ids import Id
+    from valor_gpu.progress import Progress
     from valor_gpu.report.document import Inputs
-    from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.stats.intervals import Bootstrap
 
@@ -124,7 +124,7 @@ def _iou_type(text: str) -> str:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     _check_choices(options)
     pictures = [] if options.plot is None else [options.plot]

@@ -102,6 +102,8 @@ def _warnings(result: OfflineResult) -> list[str]:
 class _ProgressLine:
     """A line on standard error for each tenth of the shards, and for each that fails.
 
+    No bar of :mod:`valor_gpu.progress`: logs of batch jobs keep these lines.
+
     Args:
         enabled: False: only failures.
     """

@@ -26,8 +26,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
+    from valor_gpu.progress import Progress
     from valor_gpu.report.document import Inputs
-    from valor_gpu.report.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.coco_panoptic import PanopticEvaluation
     from valor_gpu.state_file import StateFile
@@ -75,7 +75,7 @@ def add_options(panoptic: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     folders = _folder(options, "gt"), _folder(options, "pred")
     check_paths({"--gt": options.gt, "--pred": options.pred}, options.json, [])
@@ -161,12 +161,12 @@ def _write(
         from valor_gpu.report.panoptic import image_table
 
         write_file(options.per_image, image_table(evaluated.rows()).encode())
-    from valor_gpu.segmentation.coco_panoptic import SavablePanoptic
-
     make = partial(_state_of, evaluated, result)
     notes = [f"wrote {path}" for path in (options.json, options.per_image) if path is not None]
     notes += save_state(options, make)
-    return notes + save_result(options, SavablePanoptic(evaluated, result), options.pred, options.gt, state=make)
+    if options.store is None:
+        return notes
+    return notes + save_result(options, evaluated.to_run(result), options.pred, options.gt, state=make)
 
 
 def _state_of(evaluated: PanopticEvaluation, result: Result) -> StateFile:

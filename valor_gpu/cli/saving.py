@@ -13,7 +13,7 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.state_file import StateFile
-    from valor_gpu.store.saved import Savable, SavedRun
+    from valor_gpu.store.saved import Savable
 
     MakeState = Callable[[], StateFile]
 
@@ -117,32 +117,24 @@ def save_result(
     name = options.name or os.path.basename(predictions.rstrip("/")) or predictions
     data = {"source": truth, "hash": digest or _digest(truth)}
     tags: Mapping[str, Any] = {"predictions": os.path.basename(predictions.rstrip("/"))}
+    found = result.to_run(**more)
+    if state is not None:
+        from valor_gpu.state_file import state_bytes
+
+        found = replace(found, state=state_bytes(state()))
     with Store(options.store or None) as store:
         run = store.save(
-            result if state is None else _WithState(result, state),
+            found,
             name,
             images=getattr(options, "images", None),
             tags=tags,
             data=data,
             saved_by=f"valor-gpu {options.command} --store",
-            **more,
         )
         return [
             f"saved as run {run.id} in {store.path}",
             *(note for note in run.config["notes"] if "--save-state" in note),
         ]
-
-
-class _WithState:
-    """A result that is kept with its state file."""
-
-    def __init__(self, result: Savable, make: MakeState) -> None:
-        self._result, self._make = result, make
-
-    def to_run(self, **options: Any) -> SavedRun:
-        from valor_gpu.state_file import state_bytes
-
-        return replace(self._result.to_run(**options), state=state_bytes(self._make()))
 
 
 def _digest(path: str) -> str:

@@ -31,7 +31,7 @@ from valor_gpu.report.text import plural
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.label_map_pairs import Pairing, Side
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.segmentation.label_map_folders import ImageCounts, Totals
     from valor_gpu.state_file import StateFile
@@ -88,7 +88,7 @@ def add_options(segment: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command."""
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
 
     outputs = [("--json", options.json), ("--per-image", options.per_image)]
     check_outputs(outputs)
@@ -280,10 +280,10 @@ def _save(
     notes = save_state(options, make)
     if saved is None:
         return notes
-    from valor_gpu.segmentation.label_map_folders import SavableLabelMaps
+    from valor_gpu.segmentation.label_map_folders import label_maps_run
 
-    savable = SavableLabelMaps(result, saved, doubts)
-    return notes + save_result(options, savable, options.pred, options.gt, totals.digests()[0][1], make)
+    run = label_maps_run(result, saved, doubts)
+    return notes + save_result(options, run, options.pred, options.gt, totals.digests()[0][1], make)
 
 
 def _state_of(totals: Totals, result: Result) -> StateFile:

@@ -11,7 +11,7 @@ from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
     from valor_gpu.analysis.slices import Slices
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
     from valor_gpu.result import Result
     from valor_gpu.stats.intervals import Bootstrap
 

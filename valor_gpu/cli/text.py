@@ -78,7 +78,7 @@ def add_options(text: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
     from valor_gpu.exports.intervals import interval_lines
-    from valor_gpu.report.progress import Progress
+    from valor_gpu.progress import Progress
     from valor_gpu.report.texts import TextScores, count_line, summary, text_evaluators
 
     inputs = [("--predictions", options.predictions), *(("--references", path) for path in options.references or ())]

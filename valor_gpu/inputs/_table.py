@@ -40,7 +40,7 @@ class Table:
 
     def place(self, row: int) -> str:
         """How a message calls row ``row``, counted from 0."""
-        return row_place(self.name, row) if self.lines is None else f"{self.name}: line {self.lines[row]}"
+        return row_place(self.name, row) if self.lines is None else f"{self.name}, line {self.lines[row]}"
 
 
 def row_place(name: str, row: int) -> str:

@@ -1,14 +1,14 @@
-"""Tables as text, CSV and JSON lines: each error has its line."""
+"""Tables as text, CSV and JSON lines: each error has its line.
+
+JSON lines are not read as rows of an evaluation are: a table ends at its first bad line and takes numbers as they are,
+rows go on behind one and hold values of strict JSON.
+"""
 
 from __future__ import annotations
 
-import csv
-import io
-import itertools
 import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from operator import itemgetter
 from typing import Any
@@ -17,83 +17,38 @@ import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._table import Format, Numbers, Table, cell_text, listed
+from valor_gpu.inputs.csv_records import DELIMITERS, open_csv
 from valor_gpu.inputs.files import InputFile
+from valor_gpu.inputs.text_lines import check_length, check_text, text_lines
 
 _SHOWN = 40  # characters of a value in a message
-
-
-@contextmanager
-def _lines(file: InputFile, newline: str | None) -> Iterator[io.TextIOWrapper]:
-    """The text of a file; bytes that are not UTF-8 are an error with their line."""
-    try:
-        with file.open() as stream, io.TextIOWrapper(stream, "utf-8-sig", newline=newline) as text:
-            yield text
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file.name}: line {_undecodable_line(file)} must be UTF-8 but: {error.reason}") from None
-
-
-def _undecodable_line(file: InputFile) -> int:
-    data = file.read()
-    try:
-        data.decode()
-    except UnicodeDecodeError as error:
-        return len(data[: error.start + 1].splitlines())
-    return 0  # not reached: the same bytes could not be decoded before
 
 
 # ---------------------------------------------------------------------------------------------------------------- CSV
 
 
-def _csv_rows(file: InputFile, separators: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of every row that is not empty; the first is the header, wherever it is.
-
-    Args:
-        file: to read.
-        separators: the first of these that the first line has is the separator, none: the first.
-    """
-    with _lines(file, "") as text:
-        first = text.readline()
-        separator = next((s for s in separators if s in first), separators[0])
-        lines = itertools.chain([first], text) if first else text
-        reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator != "\t", strict=True)
-        end = 0
-        try:
-            for row in reader:
-                line, end = end + 1, reader.line_num
-                if row or line == 1:
-                    yield line, row
-        except csv.Error as error:
-            raise InputError(f"{file.name}: line {reader.line_num} must be CSV but: {error}") from None
+def _csv_names(delimiters: str, file: InputFile) -> list[str]:
+    with open_csv(file, delimiters, spaced=True) as table:
+        return table.header
 
 
-def _csv_names(separators: str, file: InputFile) -> list[str]:
-    rows = _csv_rows(file, separators)
-    try:
-        _, header = next(rows, (1, []))
-    finally:
-        rows.close()  # type: ignore[attr-defined]
-    if not header:
-        raise InputError(f"{file.name} must have the names of its columns in the first line but that is empty")
-    return header
-
-
-def _read_csv(separators: str, file: InputFile, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
-    rows = _csv_rows(file, separators)
-    _, header = next(rows)
-    places = [header.index(name) for name in texts]
-    groups = [[header.index(name) for name in group] for group in numbers]
-    pick = [_picker(group) for group in groups]
+def _read_csv(delimiters: str, file: InputFile, texts: Sequence[str], numbers: Sequence[Sequence[str]]) -> Table:
     cells: list[list[str]] = [[] for _ in texts]
-    flat = [array("d") for _ in groups]
+    flat = [array("d") for _ in numbers]
     lines = array("q")
-    for line, row in rows:
-        if len(row) != len(header):
-            raise InputError(f"{file.name}: line {line} must have {len(header)} cells but has {len(row)}")
-        lines.append(line)
-        for column, place in zip(cells, places):
-            column.append(row[place])
-        for take, values, group in zip(pick, flat, groups):
-            values.extend(_floats(take(row)) or _no_number(f"{file.name}: line {line}", header, row, group))
+    with open_csv(file, delimiters, spaced=True) as table:
+        header = table.header
+        places = [header.index(name) for name in texts]
+        groups = [[header.index(name) for name in group] for group in numbers]
+        pick = [_picker(group) for group in groups]
+        for line, row in table.records:
+            if isinstance(row, str):
+                raise InputError(row)
+            lines.append(line)
+            for column, place in zip(cells, places):
+                column.append(row[place])
+            for take, values, group in zip(pick, flat, groups):
+                values.extend(_floats(take(row)) or _no_number(f"{file.name}, line {line}", header, row, group))
     matrices = tuple(_reshaped(values, len(lines), len(group)) for values, group in zip(flat, groups))
     return Table(file.name, tuple(cells), matrices, lines)
 
@@ -134,13 +89,15 @@ def _no_number(place: str, header: Sequence[str], row: list[str], group: Sequenc
 
 def _objects(file: InputFile) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of every line that is not blank."""
-    with _lines(file, None) as text:
-        for number, line in enumerate(text, 1):
+    with text_lines(file, "") as lines:
+        for number, line in lines:
             if line.strip():
-                yield number, _object(f"{file.name}: line {number}", line)
+                yield number, _object(f"{file.name}, line {number}", line)
 
 
 def _object(place: str, line: str) -> dict[str, Any]:
+    check_length(place, len(line))
+    check_text(place, line, 0)
     try:
         found = json.loads(line)
         if "\\u" in line:
@@ -171,7 +128,7 @@ def _read_json_lines(file: InputFile, texts: Sequence[str], numbers: Sequence[Se
     widths: list[int] = [0 for _ in numbers]
     lines = array("q")
     for line, found in _objects(file):
-        place = f"{file.name}: line {line}"
+        place = f"{file.name}, line {line}"
         for name in (*texts, *(name for group in numbers for name in group)):
             if name not in found:
                 raise InputError(f"{place} must have {name!r} but has only {listed(list(found))}")
@@ -207,6 +164,6 @@ def _cell_numbers(place: str, name: str, value: Any) -> Iterable[float]:
         raise InputError(f"{place}, {name!r} must hold finite numbers but got an integer beyond 1.8e308") from None
 
 
-CSV = Format(partial(_csv_names, ",\t;|"), partial(_read_csv, ",\t;|"), is_text=True)
+CSV = Format(partial(_csv_names, DELIMITERS), partial(_read_csv, DELIMITERS), is_text=True)
 TSV = Format(partial(_csv_names, "\t"), partial(_read_csv, "\t"), is_text=True)
 JSON_LINES = Format(_json_names, _read_json_lines, is_text=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-
 from valor_gpu.errors import InputError
+from valor_gpu.inputs.csv_records import open_csv
+from valor_gpu.inputs.files import InputFile
 
 _IMAGES = ("image", "image_id")
 _CLUSTER = "cluster"
@@ -17,7 +17,7 @@ def read_clusters(path: str) -> dict[str, str]:
         path: the file.
 
     Raises:
-        InputError: it lacks a column, a line lacks a value, or an image comes twice.
+        InputError: it lacks a column, a line lacks a value or cannot be read, or an image comes twice.
         OSError: it cannot be read.
     """
     found: dict[str, str] = {}
@@ -25,12 +25,13 @@ def read_clusters(path: str) -> dict[str, str]:
     column = next((name for name in _IMAGES if name in names), None)
     if column is None or _CLUSTER not in names:
         raise InputError(f"{path} must have the columns image and cluster but has {', '.join(names) or 'none'}")
-    for line, row in rows:
-        image, cluster = row[column], row[_CLUSTER]
+    places = names.index(column), names.index(_CLUSTER)
+    for line, cells in rows:
+        image, cluster = (cells[place] for place in places)
         if not image or not cluster:
-            raise InputError(f"{path} line {line} must have an image and a cluster but lacks one")
+            raise InputError(f"{path}, line {line} must have an image and a cluster but lacks one")
         if image in found:
-            raise InputError(f"{path} line {line} must name another image but {image!r} came before")
+            raise InputError(f"{path}, line {line} must name another image but {image!r} came before")
         found[image] = cluster
     return found
 
@@ -42,22 +43,26 @@ def read_row_clusters(path: str) -> list[str]:
         path: the file.
 
     Raises:
-        InputError: it lacks the column, or a line lacks a value.
+        InputError: it lacks the column, or a line lacks a value or cannot be read.
         OSError: it cannot be read.
     """
     names, rows = _rows_of(path)
     if _CLUSTER not in names:
         raise InputError(f"{path} must have the column cluster but has {', '.join(names) or 'none'}")
-    lacking = next((line for line, row in rows if not row[_CLUSTER]), None)
+    place = names.index(_CLUSTER)
+    lacking = next((line for line, cells in rows if not cells[place]), None)
     if lacking is not None:
-        raise InputError(f"{path} line {lacking} must have a cluster but lacks one")
-    return [row[_CLUSTER] for _, row in rows]
+        raise InputError(f"{path}, line {lacking} must have a cluster but lacks one")
+    return [cells[place] for _, cells in rows]
 
 
-def _rows_of(path: str) -> tuple[list[str], list[tuple[int, dict[str, str]]]]:
+def _rows_of(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Names of the columns, and for each row its line and its values without spaces around them."""
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        rows = csv.DictReader(file, skipinitialspace=True)
-        names = [name.strip() for name in rows.fieldnames or ()]
-        rows.fieldnames = names
-        return names, [(rows.line_num, {name: (row[name] or "").strip() for name in names}) for row in rows]
+    rows = []
+    with open_csv(InputFile(path), spaced=True) as table:
+        names = [name.strip() for name in table.header]
+        for line, cells in table.records:
+            if isinstance(cells, str):
+                raise InputError(cells)
+            rows.append((line, [*map(str.strip, cells)]))
+    return names, rows

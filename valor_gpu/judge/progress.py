@@ -8,7 +8,9 @@ from typing import TextIO
 
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.progress import Line, bar
 
+_BAR = 24  # characters
 LONGEST_PROBLEM = 100  # characters of a failure on the line
 
 
@@ -62,8 +64,7 @@ class ProgressBar:
     """
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self._stream = stream or sys.stderr
-        self._width = 0
+        self._line = Line(stream or sys.stderr)
         self._shown: tuple[int, int] = (-1, 0)
 
     def __call__(self, progress: Progress) -> None:
@@ -75,18 +76,15 @@ class ProgressBar:
         self._shown = step, progress.waiting
         text = f"{progress.done}, "
         if total is not None:
-            text = f"[{'#' * (24 * progress.done // max(total, 1)):<24}] {progress.done}/{total}, "
+            text = f"{bar(progress.done, total, _BAR, ' ')} {progress.done}/{total}, "
         text += f"{progress.failed} failed, {progress.cached} cached, {progress.attempts} requests, "
         text += f"{progress.usage.total} tokens, {progress.concurrency} at a time"
         if progress.waiting:
             problem = " ".join(progress.problem.split())
             short = problem if len(problem) <= LONGEST_PROBLEM else problem[: LONGEST_PROBLEM - 3] + "..."
             text += f", {progress.waiting} wait to be asked again ({short})"
-        self._stream.write("\r" + text.ljust(self._width))
-        self._stream.flush()
-        self._width = len(text)
+        self._line.show(text)
 
     def close(self) -> None:
         """End the line."""
-        if self._width:
-            self._stream.write("\n")
+        self._line.end()

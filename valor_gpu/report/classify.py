@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,39 +140,31 @@ def results_by_torch(
     return {name: metric.result() for name, metric in metrics.items()}
 
 
-class SavableSamples:
-    """What a store keeps of a classifier: its numbers, and whether each sample is right.
+def samples_run(evaluated: Evaluated, predictions: Predictions) -> SavedRun:
+    """Returns what a store keeps of a classifier: its numbers, and whether each sample is right.
 
     Args:
         evaluated: the numbers; with the part ``pr`` also curves.
         predictions: that they are of.
     """
+    whole, names = evaluated.result.to_run(), evaluated.names
+    curves = evaluated.parts["pr"].to_run(names=names).curves if "pr" in evaluated.parts else ()
+    return replace(whole, curves=curves).with_images(_samples(predictions, names))
 
-    def __init__(self, evaluated: Evaluated, predictions: Predictions) -> None:
-        self._evaluated, self._predictions = evaluated, predictions
 
-    def to_run(self) -> SavedRun:
-        """The run."""
-        whole, names = self._evaluated.result.to_run(), self._evaluated.names
-        curves = self._evaluated.parts["pr"].to_run(names=names).curves if "pr" in self._evaluated.parts else ()
-        return replace(whole, curves=curves).with_images(self._samples())
+def _samples(found: Predictions, names: Sequence[str]) -> Iterator[SavedImage]:
+    from valor_gpu.store.saved import SavedImage
 
-    def _samples(self) -> Iterator[SavedImage]:
-        from valor_gpu.store.saved import SavedImage
-
-        found, names = self._predictions, self._evaluated.names
-        if found.labels is not None:
-            guesses = found.labels
-        elif found.binary:
-            guesses = _above_middle(found)
-        else:
-            guesses = found.scores.argmax(1)  # type: ignore[union-attr]
-        for number, (truth, guess) in enumerate(zip(found.target.tolist(), guesses.tolist()), 1):
-            if truth != IGNORED:
-                right = {"correct": float(truth == guess)}
-                yield SavedImage(
-                    str(number), {"sample": number, "ground_truth": names[truth]}, {"answer": names[guess]}, right
-                )
+    if found.labels is not None:
+        guesses = found.labels
+    elif found.binary:
+        guesses = _above_middle(found)
+    else:
+        guesses = found.scores.argmax(1)  # type: ignore[union-attr]
+    for number, (truth, guess) in enumerate(zip(found.target.tolist(), guesses.tolist()), 1):
+        if truth != IGNORED:
+            inputs = {"sample": number, "ground_truth": names[truth]}
+            yield SavedImage(str(number), inputs, {"answer": names[guess]}, {"correct": float(truth == guess)})
 
 
 def _above_middle(found: Predictions) -> Any:

@@ -178,22 +178,6 @@ class PanopticEvaluation:
         return found
 
 
-class SavablePanoptic:
-    """What a store keeps of an evaluation.
-
-    Args:
-        evaluation: of :func:`evaluate_files`.
-        result: of :meth:`PanopticEvaluation.result`.
-    """
-
-    def __init__(self, evaluation: PanopticEvaluation, result: Result) -> None:
-        self._evaluation, self._result = evaluation, result
-
-    def to_run(self) -> SavedRun:
-        """The run."""
-        return self._evaluation.to_run(self._result)
-
-
 def evaluate_files(
     ground_truth: PanopticFile,
     predictions: PanopticFile,

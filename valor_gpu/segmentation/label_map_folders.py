@@ -244,22 +244,15 @@ def saved_image(image: ImageCounts, numbers: Mapping[str, float], name: str) -> 
     return SavedImage(image.pair.name, inputs, outputs, scores)
 
 
-class SavableLabelMaps:
-    """What a store keeps of label maps.
+def label_maps_run(result: Result, images: Sequence[SavedImage], doubts: Sequence[str] = ()) -> SavedRun:
+    """Returns what a store keeps of label maps.
 
     Args:
         result: of :meth:`Totals.result`.
         images: of :func:`saved_image`.
         doubts: of :meth:`Totals.doubts`, which the page of the run shows.
     """
-
-    def __init__(self, result: Result, images: Sequence[SavedImage], doubts: Sequence[str] = ()) -> None:
-        self._result, self._images, self._doubts = result, images, doubts
-
-    def to_run(self) -> SavedRun:
-        """The run."""
-        run = self._result.to_run().with_images(self._images)
-        return replace(run, notes=[f"{text}." for text in self._doubts])
+    return replace(result.to_run().with_images(images), notes=[f"{text}." for text in doubts])
 
 
 class Totals:

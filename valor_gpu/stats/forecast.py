@@ -7,11 +7,12 @@ import os
 import sys
 import time
 
+from valor_gpu.progress import CLEAR
+
 SECONDS, MEGABYTES = 1.0, 100.0
 """What takes less is not said."""
 
 _LOG = logging.getLogger(__name__)
-_CLEAR = "\r\x1b[K"  # a line of progress may stand there
 _WORDS = {"multinomial": "replicates", "half": "half samples", "delete": "jackknife samples", "swap": "permutations"}
 
 
@@ -57,7 +58,7 @@ def say(text: str) -> None:
     if _LOG.hasHandlers():
         _LOG.info(text)
     elif sys.stderr is not None and sys.stderr.isatty():
-        print(f"{_CLEAR}{text}", file=sys.stderr)
+        print(f"{CLEAR}{text}", file=sys.stderr)  # a line of progress may stand there
 
 
 def _time(seconds: float) -> str:

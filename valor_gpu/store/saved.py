@@ -1,11 +1,11 @@
 """Finished results of other kinds than answers: their numbers, classes, curves and images, kept as a run.
 
-The store knows no metric. What can be kept says so itself, by a method ``to_run`` that returns a :class:`SavedRun`.
+The store knows no metric. What can be kept says so itself, by a method ``to_run`` that returns a :class:`SavedRun`;
+:func:`write` writes the run of every kind of result.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from valor_gpu._headline import headline
 from valor_gpu._version import __version__
 from valor_gpu.checks import check_choice
-from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store.records import StoredRow, StoredScore
-from valor_gpu.store.states import content_of, keep_state, too_large
+from valor_gpu.store.states import keep_state, too_large
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
-    from valor_gpu.store.stores import Store
 
 VISION = ("detection", "segmentation", "classification")
 """Kinds of saved results: ``config["kind"]`` of their runs."""
@@ -97,6 +95,10 @@ class SavedRun:
         counts = {name: self.counts[name] for name in ("images", "samples", "datums") if name in self.counts}
         return headline("SavedRun", self.kind, self.metrics, counts)
 
+    def to_run(self) -> SavedRun:
+        """This run, so that a store can keep it as it keeps results."""
+        return self
+
     def with_images(self, images: Iterable[SavedImage], settings: Json | None = None) -> SavedRun:
         """The same with its images."""
         return replace(self, images=tuple(images), settings=settings or self.settings)
@@ -149,43 +151,28 @@ class Savable(Protocol):
         """Returns the result as a run; a method with options of its own."""
 
 
-def save(
-    store: Store,
-    result: Savable,
-    name: str,
-    images: str | os.PathLike[str] | None,
-    tags: Mapping[str, Any] | None,
-    data: Json,
-    saved_by: str,
-    state: str | os.PathLike[str] | None,
-    options: Mapping[str, Any],
-) -> Run:
-    """See :meth:`valor_gpu.store.Store.save`."""
-    if not hasattr(result, "to_run"):
-        raise InputTypeError(f"result must have a method to_run, as a Result has, but got {type(result).__name__}")
-    if images is not None and not os.path.isdir(images):
-        got = "is a file" if os.path.exists(images) else "does not exist"
-        raise InputError(f"images must be a folder but {os.fspath(images)} {got}")
-    found = result.to_run(**options)
+def within_limits(found: SavedRun) -> SavedRun:
+    """The run without a state file that is too large, and with a note that says so.
+
+    Raises:
+        InputError: its kind is unknown.
+    """
     check_choice("kind", found.kind, VISION)
-    found = found if state is None else replace(found, state=content_of(state))
     if reason := too_large(len(found.state)):
-        found = replace(found, state=b"", notes=(*found.notes, f"{reason[0].upper()}{reason[1:]}."))
-    folder = None if images is None else os.path.abspath(images)
-    run = store.create_run(name, found.config(name, data, folder, saved_by), tags, str(data.get("hash", "")))
-    try:
-        with run.lease():
-            for rows, scores in _portions(found.images):
-                run.add_rows(rows)
-                run.add_scores(scores)
-            if found.state:
-                with run._write() as connection:
-                    keep_state(connection, run._number, found.state)
-            run.finish("finished", found.summary())
-    except BaseException:
-        run.delete()
-        raise
-    return run
+        return replace(found, state=b"", notes=(*found.notes, f"{reason[0].upper()}{reason[1:]}."))
+    return found
+
+
+def write(run: Run, found: SavedRun) -> None:
+    """Writes rows, scores, state file and summary of a run that was just made, and finishes it."""
+    with run.lease():
+        for rows, scores in _portions(found.images):
+            run.add_rows(rows)
+            run.add_scores(scores)
+        if found.state:
+            with run._write() as connection:
+                keep_state(connection, run._number, found.state)
+        run.finish("finished", found.summary())
 
 
 def _evaluator(name: str) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import os
 import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.checks import check_choice, check_type
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store import heads, search
 from valor_gpu.store.database import BUSY, Database, default_path
 from valor_gpu.store.datasets import DatasetLibrary, ViewLibrary
@@ -18,7 +19,7 @@ from valor_gpu.store.evaluators import EvaluatorLibrary
 from valor_gpu.store.leases import owner
 from valor_gpu.store.records import LARGEST, check_count
 from valor_gpu.store.runs import RUN_STATES, Run
-from valor_gpu.store.states import state_of
+from valor_gpu.store.states import content_of, state_of
 from valor_gpu.store.values import packed, packed_json
 
 if TYPE_CHECKING:
@@ -128,7 +129,8 @@ class Store:
         Args:
             result: a :class:`~valor_gpu.result.Result`, which gives numbers, classes, curves and confusion matrix as
                 far as it has them; or a finished :class:`~valor_gpu.coco.COCOeval`, which also gives every image with
-                its own numbers and boxes; or another object with a method ``to_run``.
+                its own numbers and boxes; or another object with a method ``to_run``, as a
+                :class:`~valor_gpu.store.SavedRun` has.
             name: for people.
             images: folder of the pictures, by the names of the images' files. They are shown from there, not copied.
             tags: JSON, for people.
@@ -154,9 +156,23 @@ class Store:
             ...     run.state, run.config["kind"], run.finished_summary["metrics"]
             ('finished', 'detection', {'map': 0.5})
         """
-        from valor_gpu.store.saved import save
+        from valor_gpu.store.saved import within_limits, write  # here, since most stores keep runs of answers
 
-        return save(self, result, name, images, tags, data or {}, saved_by, state, options)
+        if not hasattr(result, "to_run"):
+            raise InputTypeError(f"result must have a method to_run, as a Result has, but got {type(result).__name__}")
+        if images is not None and not os.path.isdir(images):
+            got = "is a file" if os.path.exists(images) else "does not exist"
+            raise InputError(f"images must be a folder but {os.fspath(images)} {got}")
+        found = result.to_run(**options)
+        found = within_limits(found if state is None else replace(found, state=content_of(state)))
+        folder, data = None if images is None else os.path.abspath(images), data or {}
+        run = self.create_run(name, found.config(name, data, folder, saved_by), tags, str(data.get("hash", "")))
+        try:
+            write(run, found)
+        except BaseException:
+            run.delete()
+            raise
+        return run
 
     def run(self, id_or_name: str) -> Run:
         """Returns the run of an id, else the newest run of a name that is not deleted.

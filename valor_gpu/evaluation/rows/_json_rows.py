@@ -15,8 +15,8 @@ from typing import Any
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import DEEPEST, SourceRow
-from valor_gpu.evaluation.rows._text_lines import check_length, check_text, text_lines
 from valor_gpu.inputs.files import InputFile
+from valor_gpu.inputs.text_lines import check_length, check_text, text_lines
 
 _LIST = re.compile(r"\[\s*(?:\{|$)")
 _VALUES = re.compile(r'"(?:[^"\\]|\\.)*"|-?[A-Za-z]+|-?[0-9][-+.0-9eE]*')

@@ -22,10 +22,10 @@ from typing import Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import SourceRow
-from valor_gpu.evaluation.rows._text_lines import check_length, check_text, text_lines
 from valor_gpu.evaluation.rows.data import FORMATS, open_data
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH, names_of
 from valor_gpu.inputs.files import InputFile, source_name
+from valor_gpu.inputs.text_lines import check_length, check_text, text_lines
 
 _LINE = ""  # the column of files without columns
 _JSON_LINES = (".jsonl", ".ndjson", ".json")

@@ -1,4 +1,4 @@
-"""A progress line for a terminal."""
+"""Lines on a terminal that say how far some work is."""
 
 from __future__ import annotations
 
@@ -6,9 +6,53 @@ import time
 from types import TracebackType
 from typing import TextIO
 
+_CLEAR_REST = "\x1b[K"
+CLEAR = f"\r{_CLEAR_REST}"
+"""Empties the line of a terminal on which the cursor is."""
 _BAR = 20
 _PATIENCE = 0.5  # seconds of work before anything is shown
 _TICK = 0.1  # seconds
+
+
+def bar(done: int, total: int, width: int, rest: str) -> str:
+    """Returns a bar of ``width`` characters: ``#`` for the part that is done, ``rest`` for the others.
+
+    Example:
+        >>> bar(3, 4, 8, "-")
+        '[######--]'
+    """
+    return f"[{'#' * (width * done // max(total, 1)):{rest}<{width}}]"
+
+
+class Line:
+    """A line of a terminal that is written over and over; another stream keeps all that was written.
+
+    Args:
+        stream: where to.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._width = stream, 0
+
+    def show(self, text: str) -> None:
+        """Writes ``text`` over the line."""
+        rest = _CLEAR_REST if self._stream.isatty() else " " * (self._width - len(text))
+        self._write(f"\r{text}{rest}")
+        self._width = len(text)
+
+    def clear(self) -> None:
+        """Empties the line, if anything was shown."""
+        if self._width:
+            self._write(CLEAR)
+
+    def end(self) -> None:
+        """Goes to the next line, if anything was shown."""
+        if self._width:
+            self._write("\n")
+
+    def _write(self, text: str) -> None:
+        self._stream.write(text)
+        self._stream.flush()
 
 
 class Progress:
@@ -28,12 +72,11 @@ class Progress:
     """
 
     def __init__(self, steps: int, stream: TextIO, enabled: bool = True, patience: float = _PATIENCE) -> None:
-        self._steps, self._stream = steps, stream
+        self._steps, self._line = steps, Line(stream)
         self._enabled = enabled and stream.isatty()
         self._patience = patience
         self._done, self._name = -1, ""
         self._start = time.monotonic()
-        self._shown = False
 
     def step(self, name: str) -> None:
         """Begins the next step."""
@@ -58,22 +101,17 @@ class Progress:
         if self._enabled:
             self._finished.set()
             self._thread.join()
-            if self._shown:
-                self._stream.write("\r\x1b[K")
-                self._stream.flush()
+            self._line.clear()
 
     def _keep_drawing(self) -> None:
         if self._finished.wait(self._patience):
             return
-        self._shown = True
         while True:
-            self._stream.write(f"\r{self._line()}\x1b[K")
-            self._stream.flush()
+            self._line.show(self._text())
             if self._finished.wait(_TICK):
                 return
 
-    def _line(self) -> str:
+    def _text(self) -> str:
         done = max(self._done, 0)
-        full = _BAR * done // self._steps
-        bar = "#" * full + "-" * (_BAR - full)
-        return f"[{bar}] {done + 1}/{self._steps} {self._name}  {time.monotonic() - self._start:.1f} s"
+        seconds = time.monotonic() - self._start
+        return f"{bar(done, self._steps, _BAR, '-')} {done + 1}/{self._steps} {self._name}  {seconds:.1f} s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import InputFile
@@ -61,9 +62,8 @@ def _check_head(name: str, head: bytes) -> None:
 
 def _numbered(text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
     """A line of more than ``LONGEST_ROW`` is cut behind that length, its rest is skipped."""
-    number = 0
-    while line := text.readline(LONGEST_ROW + 1):
-        number += 1
+    lines = iter(partial(text.readline, LONGEST_ROW + 1), "")
+    for number, line in enumerate(lines, 1):
         yield number, line
         while len(line) > LONGEST_ROW and not line.endswith(("\n", "\r")):
             line = text.readline(LONGEST_ROW + 1)

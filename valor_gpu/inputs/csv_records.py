@@ -1,0 +1,284 @@
+"""Records of csv files as Excel, pandas and RFC 4180 write them: the one reader of csv files.
+
+A record whose quotes are wrong costs its first line: reading goes on with the next one. The module csv alone would take
+the rest of a file into one cell where nobody closes a quote, and its longest cell is a setting of the whole process. So
+it only splits single lines, where it is fast; what it rejects or does not finish is read by code of this module.
+
+No line is read more than three times by that code: a line that opens a cell has an odd run of quotes, and such a run
+closes, or breaks, an open cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, count
+from typing import NamedTuple
+
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.files import InputFile
+from valor_gpu.inputs.text_lines import LONGEST_ROW, check_length, check_text, text_lines
+
+DELIMITERS = ",\t;|"
+"""The first of these that the header has outside of quotes is the delimiter; the first one where it has none."""
+MOST_COLUMNS = 100_000
+_QUOTE = '"'
+_SAID = re.compile('sep=([^"])', re.IGNORECASE)
+_ENDS = ("", "\n", "\r", "\r\n")
+
+Line = tuple[int, str]
+Record = tuple[int, list[str] | str]
+"""Number of the first line, from 1, and the cells; a text instead of them says why the record cannot be read."""
+
+
+class CsvFile(NamedTuple):
+    """An open csv file.
+
+    Attributes:
+        line: of the header, from 1.
+        header: its cells.
+        records: those below the header as they are read, with as many cells as it has. A blank line is no record.
+    """
+
+    line: int
+    header: list[str]
+    records: Iterator[Record]
+
+
+class _BadQuotes(InputError):
+    """Quotes that make no cell."""
+
+
+class _Lines:
+    """Numbered lines that can be put back.
+
+    Attributes:
+        ahead: those that were not taken yet.
+        back: those that were put back, which come first.
+    """
+
+    def __init__(self, lines: Iterator[Line]) -> None:
+        self.ahead, self.back = lines, deque[Line]()
+
+    def __iter__(self) -> Iterator[Line]:
+        return self
+
+    def __next__(self) -> Line:
+        return self.back.popleft() if self.back else next(self.ahead)
+
+
+class _Dialect(NamedTuple):
+    """How lines are split.
+
+    Attributes:
+        delimiter: between cells.
+        spaced: spaces before a cell do not belong to it.
+        given: the line that ``split`` takes.
+        split: gives the cells of the line; raises where that is no whole record with right quotes.
+    """
+
+    delimiter: str
+    spaced: bool
+    given: list[str]
+    split: Iterator[list[str]]
+
+
+@contextmanager
+def open_csv(file: InputFile, delimiters: str = DELIMITERS, spaced: bool = False) -> Iterator[CsvFile]:
+    r"""Opens a csv file in UTF-8, plain or gzip. Excel may name the delimiter in a first line of its own: ``sep=;``.
+
+    Args:
+        file: to read.
+        delimiters: the first of these that the header has outside of quotes is the delimiter.
+        spaced: spaces before a cell do not belong to it, except where the delimiter is the tab.
+
+    Raises:
+        InputError: the file has no header or one that cannot be read, or is no text in UTF-8.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "a.csv"
+        ...     _ = path.write_text('truth,score\ncat,0.5\n"a, b",0.25\n')
+        ...     with open_csv(InputFile(path)) as table:
+        ...         table.header, list(table.records)
+        (['truth', 'score'], [(2, ['cat', '0.5']), (3, ['a, b', '0.25'])])
+    """
+    with text_lines(file, "") as numbered:
+        lines = _Lines(numbered)
+        line, header, dialect = _header(file.name, lines, delimiters, spaced)
+        yield CsvFile(line, header, _records(file.name, lines, header, dialect))
+
+
+def _header(name: str, lines: _Lines, delimiters: str, spaced: bool) -> tuple[int, list[str], _Dialect]:
+    filled = (line for line in lines if line[1].strip("\r\n"))
+    first = next(filled, None)
+    said = _SAID.fullmatch(first[1].rstrip("\r\n")) if first else None
+    if said:
+        first = next(filled, None)
+    if first is None:
+        raise InputError(f"{name} must have a line with the names of its columns but is empty")
+    place = f"{name}, line {first[0]}"
+    dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced)
+    if first[1].count(dialect.delimiter) >= MOST_COLUMNS:  # a line of commas makes a hundred times its bytes in names
+        raise InputError(
+            f"{place} must name at most {MOST_COLUMNS:,} columns but has {first[1].count(dialect.delimiter) + 1:,}"
+        )
+    cells = _cells(place, lines, first, dialect)
+    _check_texts(place, (f"column {number}" for number in count(1)), cells)
+    return first[0], cells, dialect
+
+
+def _delimiter(header: str, delimiters: str) -> str:
+    bare = "".join(header.split(_QUOTE)[::2])
+    return next((each for each in delimiters if each in bare), delimiters[0])
+
+
+def _dialect(delimiter: str, spaced: bool) -> _Dialect:
+    given: list[str] = []
+    spaced = spaced and delimiter not in "\t "
+    lines = iter(given.pop, None)  # pop raises IndexError where a record goes on in the next line
+    return _Dialect(
+        delimiter, spaced, given, csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced, strict=True)
+    )
+
+
+def _records(name: str, lines: _Lines, header: list[str], dialect: _Dialect) -> Iterator[Record]:
+    delimiter, spaced, given, split = dialect
+    width = len(header)
+    cells: list[str] = []
+    for number, line in lines.ahead:
+        if line[0] in "\r\n":
+            continue
+        if _QUOTE not in line and not (spaced and " " in line):
+            cells = line.rstrip("\r\n").split(delimiter) if len(line) <= LONGEST_ROW else []
+        else:
+            given.append(line)
+            try:
+                cells = next(split)
+            except (csv.Error, IndexError):
+                cells = []
+        if len(cells) == width and line.isascii():
+            yield number, cells
+        else:  # all that is wrong, goes on in the next line or is not ASCII
+            yield number, _record(name, lines, (number, line), header, dialect)
+        while lines.back:
+            first = lines.back.popleft()
+            if first[1][0] not in "\r\n":
+                yield first[0], _record(name, lines, first, header, dialect)
+
+
+def _record(name: str, lines: _Lines, first: Line, header: list[str], dialect: _Dialect) -> list[str] | str:
+    """The cells of the record that begins with a line, or why it cannot be read."""
+    place = f"{name}, line {first[0]}"
+    try:
+        cells = _cells(place, lines, first, dialect)
+        if len(cells) != len(header):
+            return _bad_width(place, header, cells)
+        if not "".join(cells).isascii():
+            _check_texts(place, (f"column {name!r:.80}" for name in header), cells)
+        return cells
+    except InputError as error:
+        return str(error)
+
+
+def _bad_width(place: str, header: list[str], cells: list[str]) -> str:
+    n = min(len(cells), len(header))
+    first = f"column {n + 1}, {header[n]!r:.80}, is missing" if n < len(header) else f"column {n + 1} has no name"
+    if len(cells) == len(header) + 1 and not cells[-1]:
+        first += "; if all rows end in a delimiter, let the header end in one, too"
+    return f"{place} must have {len(header)} cells, as the header has, but has {len(cells)}: {first}"
+
+
+def _check_texts(place: str, columns: Iterable[str], cells: list[str]) -> None:
+    """Raises for the first cell that has bytes of another encoding, by what its column is called."""
+    for name, cell in zip(columns, cells):
+        check_text(f"{place}, {name}", cell)
+
+
+def _cells(place: str, lines: _Lines, first: Line, dialect: _Dialect) -> list[str]:
+    """The cells of the record that begins with a line; where its quotes are wrong, its other lines are put back."""
+    size, taken = len(first[1]), [first]
+    check_length(place, size)
+    if first[1].count(_QUOTE) % 2:  # right quotes are even in number, so the record goes on
+        for line in lines:
+            taken.append(line)
+            size += len(line[1])
+            if line[1].count(_QUOTE) % 2 or size > LONGEST_ROW:
+                break
+    if size <= LONGEST_ROW:
+        dialect.given.append("".join(line for _, line in taken))
+        try:
+            return next(dialect.split)
+        except (csv.Error, IndexError):
+            pass
+    lines.back.extendleft(reversed(taken[1:]))
+    others: list[Line] = []
+    try:
+        return _quoted_record(place, chain([first], _taken(lines, others)), dialect)
+    except InputError:
+        lines.back.extendleft(reversed(others))
+        raise
+
+
+def _taken(lines: _Lines, taken: list[Line]) -> Iterator[Line]:
+    for line in lines:
+        taken.append(line)
+        yield line
+
+
+def _quoted_record(place: str, lines: Iterator[Line], dialect: _Dialect) -> list[str]:
+    cells: list[str] = []
+    length, open_cell = 0, None
+    for number, line in lines:
+        length += len(line)
+        check_length(place, length)
+        try:
+            open_cell = _split(line, dialect, cells, open_cell)
+        except _BadQuotes as error:
+            raise InputError(
+                f"{place} must close its quotes but column {len(cells)}, in line {number}, {error}"
+            ) from None
+        if open_cell is None:
+            return cells
+    raise InputError(
+        f"{place} must close its quotes but the quote of column {len(cells) + 1} is open at the end of the file"
+    )
+
+
+def _split(line: str, dialect: _Dialect, cells: list[str], open_cell: list[str] | None) -> list[str] | None:
+    """Adds the cells of a line to ``cells``; returns the parts of the one that goes on in the next line, or None."""
+    delimiter, position = dialect.delimiter, 0
+    while True:
+        if open_cell is None:
+            while dialect.spaced and line.startswith(" ", position):
+                position += 1
+            if not line.startswith(_QUOTE, position):
+                end = line.find(delimiter, position)
+                if end < 0:
+                    cells.append(line[position:].rstrip("\r\n"))
+                    return None
+                cells.append(line[position:end])
+                position = end + 1
+                continue
+            open_cell, position = [], position + 1
+        end = line.find(_QUOTE, position)
+        if end < 0:
+            open_cell.append(line[position:])
+            return open_cell
+        open_cell.append(line[position:end])
+        position = end + 1
+        if line.startswith(_QUOTE, position):  # a quote inside the cell is written twice
+            open_cell.append(_QUOTE)
+            position += 1
+            continue
+        cells.append("".join(open_cell))
+        open_cell = None
+        if line[position : position + 2] in _ENDS:
+            return None
+        if not line.startswith(delimiter, position):
+            raise _BadQuotes(f"has {line[position]!r} behind a closing quote")
+        position += 1
