@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.digests import DataHashes
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.row_digests import multiset_hash, row_hashes
 from valor_gpu.state import array_of
 

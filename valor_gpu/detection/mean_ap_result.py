@@ -15,8 +15,8 @@ from valor_gpu._frozen import replaced
 from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_picks
 from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall

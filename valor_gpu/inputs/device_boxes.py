@@ -18,9 +18,9 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.inputs.box_columns import AREA, FLAG, REQUIRED
-from valor_gpu.ops._assign_cuda import PlainWords
+from valor_gpu.ops.assign.cuda import PlainWords
+from valor_gpu.ops.assign.match_batch import COLUMNS
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
-from valor_gpu.ops.match_batch import COLUMNS
 
 _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"])
 _NAMES = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")

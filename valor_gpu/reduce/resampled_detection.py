@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
 from valor_gpu.stats.arranged import ArrangedUnits
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.resample import LOST_CLASSES, Resampled, holders
@@ -82,7 +82,7 @@ class ReplicatedTable:
 
     Attributes:
         run: takes weights uint8 ``[U, L]`` of the images to means ``[L, P]`` and to precision and recall of classes,
-            float64 ``[L, K]`` each, as :func:`valor_gpu.ops.resampled_means.resampled_means` does.
+            float64 ``[L, K]`` each, as :func:`valor_gpu.ops.resampled_means.op.resampled_means` does.
         truths: ground truths that count.
         picks: names of the P means in the result, with what they are taken over.
         classes: names of the K classes in the result; empty where it has no numbers of them.
