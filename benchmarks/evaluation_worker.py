@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.azure_worker import REFUSED, cut_network, peak_megabytes
 
 _PORTION = 1000
-_LATE = ("engine.execute", "result", "results.summary", "results.files", "evaluators.overlap", "report.page")
+_LATE = ("engine.execute", "result", "results.summary", "artifacts", "evaluators.overlap", "report.page")
 """Modules that are imported when a run first needs them."""
 
 

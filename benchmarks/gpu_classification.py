@@ -198,7 +198,7 @@ def _pair_job(name: str, pair: Pair, load: Load, scores: Later[tuple[Tensor, Ten
 def check_waiting(checks: Checks, device: torch.device) -> None:
     """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
     classification = importlib.import_module("valor_gpu.classification")
-    made = importlib.import_module("valor_gpu.classification.task_names").MADE  # names that add only arguments
+    made = importlib.import_module("valor_gpu.compat.torchmetrics.task_names").MADE  # names that add only arguments
     for name in [name for name in classification.__all__ if name not in made]:
         kind, needed = getattr(classification, name), _NEEDED.get(name, {"num_classes": 20})
         for more in (needed, {**needed, "thresholds": THRESHOLDS}) if name in _CURVED else (needed,):

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import valor_gpu
 from tools import front_stub
-from valor_gpu import _torchmetrics
+from valor_gpu.compat.torchmetrics import sources
 from valor_gpu.errors import InputTypeError
 
 TASKS = ("classification", "detection", "segmentation", "text")
@@ -50,7 +50,7 @@ def test_names_that_two_tasks_have_are_known() -> None:
     assert valor_gpu.ExactMatch is package("classification").ExactMatch is not package("text").ExactMatch
     assert valor_gpu.PanopticQuality is package("detection").PanopticQuality is package("segmentation").PanopticQuality
     assert not set(names) & set(valor_gpu._HOMES)
-    assert not set(_torchmetrics.passed_through()) & {*names, *valor_gpu._HOMES}
+    assert not set(sources.passed_through()) & {*names, *valor_gpu._HOMES}
 
 
 def test_top_level_names_of_torchmetrics_mean_the_same_here() -> None:
@@ -66,7 +66,7 @@ def test_top_level_names_of_torchmetrics_mean_the_same_here() -> None:
 
 
 def test_what_holds_metrics_is_that_of_torchmetrics() -> None:
-    passed = _torchmetrics.passed_through()
+    passed = sources.passed_through()
     assert passed.keys() >= {
         "MetricCollection", "CompositionalMetric", "MeanMetric", "SumMetric", "MaxMetric", "MinMetric", "CatMetric",
         "RunningMean", "RunningSum", "BootStrapper", "ClasswiseWrapper", "FeatureShare", "MetricTracker",
@@ -88,16 +88,16 @@ def test_a_newer_torchmetrics_brings_its_names(tmp_path: Path, monkeypatch: pyte
         "try:\n    import that\nexcept ImportError:\n    pass\nelse:\n    __all__ = ['Ensemble']\n__all__ += ['Pair']\n"
     )
     (folder / "metric.py").write_text("class CompositionalMetric:\n    pass\n")
-    monkeypatch.setattr(_torchmetrics, "_file", lambda module: _file_below(folder, module))
-    assert _torchmetrics.passed_through() == {
+    monkeypatch.setattr(sources, "_file", lambda module: _file_below(folder, module))
+    assert sources.passed_through() == {
         "MedianMetric": "torchmetrics.aggregation",
         "Mean": "torchmetrics.aggregation",
         "Ensemble": "torchmetrics.wrappers",
         "Pair": "torchmetrics.wrappers",
         "CompositionalMetric": "torchmetrics.metric",
     }
-    assert _torchmetrics.place_of("", "MeanSquaredError") == "torchmetrics"
-    assert _torchmetrics.place_of("", "Pair") == "torchmetrics.wrappers"
+    assert sources.place_of("", "MeanSquaredError") == "torchmetrics"
+    assert sources.place_of("", "Pair") == "torchmetrics.wrappers"
 
 
 def _file_below(folder: Path, module: str) -> str | None:
@@ -127,11 +127,12 @@ def test_looking_for_a_name_of_a_module_reads_no_file_of_torchmetrics() -> None:
     program = """
 import sys
 import valor_gpu
-from valor_gpu import _torchmetrics, native
+from valor_gpu import native
+from valor_gpu.compat.torchmetrics import sources
 print(hasattr(valor_gpu, "anything"), hasattr(valor_gpu, "_private"), hasattr(valor_gpu, "__wrapped__"))
-print(_torchmetrics._read.cache_info().misses, "difflib" in sys.modules, "valor_gpu.text" in sys.modules)
+print(sources._read.cache_info().misses, "difflib" in sys.modules, "valor_gpu.text" in sys.modules)
 print(hasattr(valor_gpu, "Anything"), hasattr(valor_gpu, "AnythingElse"))
-print(_torchmetrics._read.cache_info().misses < 5, "difflib" in sys.modules)
+print(sources._read.cache_info().misses < 5, "difflib" in sys.modules)
 """
     assert run(program) == "False False False\n0 False False\nFalse False\nTrue False\n"
 

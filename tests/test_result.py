@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.judge.metrics.evaluate import JudgedTexts
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.run import JudgeRun
 from valor_gpu.offline.outcome import OfflineResult
 from valor_gpu.result import Result, Signature
 from valor_gpu.store.saved import SavedRun
-from valor_gpu.text.judged.evaluate import JudgedTexts
 from valor_gpu.valor import Evaluation, EvaluationParameters
 
 NAN = float("nan")

@@ -19,7 +19,7 @@ import pytest
 import torchmetrics
 
 import valor_gpu
-from valor_gpu import _torchmetrics
+from valor_gpu.compat.torchmetrics import sources
 
 SHARED = ("classification", "detection", "segmentation", "text", "functional")
 
@@ -226,7 +226,7 @@ def test_names_read_from_files_are_those_of_the_modules() -> None:
     paths = [path for path in PATHS if path.partition(".")[0] not in ("utilities", "functional")]
     for path in ("", "functional", "functional.text", "functional.text.wer", "utilities", *paths):
         module = importlib.import_module(f"torchmetrics.{path}".rstrip("."))
-        read, there = _torchmetrics.names(path), set(defined(module))
+        read, there = sources.names(path), set(defined(module))
         assert there <= read, path
         assert not any(hasattr(module, name) for name in read - there), path
 
@@ -241,7 +241,7 @@ def test_threads_parse_sources_of_torchmetrics_in_turn(monkeypatch: pytest.Monke
         active.append(active[-1] - 1)
         return compile(*args, **options)
 
-    monkeypatch.setattr(_torchmetrics, "compile", parse, raising=False)
+    monkeypatch.setattr(sources, "compile", parse, raising=False)
     with ThreadPoolExecutor(4) as pool:
-        read = [*pool.map(_torchmetrics._read.__wrapped__, [str(_torchmetrics._file("wrappers"))] * 4)]
+        read = [*pool.map(sources._read.__wrapped__, [str(sources._file("wrappers"))] * 4)]
     assert max(active) == 1 and read == [read[0]] * 4 and "MinMaxMetric" in read[0][0]

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
 import valor_gpu  # noqa: E402
-from valor_gpu import _torchmetrics  # noqa: E402
+from valor_gpu.compat.torchmetrics import sources  # noqa: E402
 
 STUB = ROOT / "valor_gpu" / "__init__.pyi"
 WIDTH = 120
@@ -23,7 +23,7 @@ def front_stub() -> str:
 
     The names of torchmetrics' wrappers are those of its ``__all__``, so that a newer torchmetrics does not change it.
     """
-    modules_of_torchmetrics = {part: f"valor_gpu.{part}" for part in _torchmetrics.PASSED}
+    modules_of_torchmetrics = {part: f"valor_gpu.{part}" for part in sources.PASSED}
     homes = {**vars(valor_gpu)["_classes"](), **vars(valor_gpu)["_HOMES"], **modules_of_torchmetrics}
     modules: dict[str, list[str]] = {}
     for name, home in homes.items():

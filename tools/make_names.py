@@ -1,7 +1,7 @@
 """Writes the stubs of the names that are made on first use, from which type checkers and editors know them.
 
 Usage: python tools/make_names.py [--check]. With --check it writes nothing and fails when a stub is not up to date.
-The names come from the table in valor_gpu/classification/task_names.py.
+The names come from the table in valor_gpu/compat/torchmetrics/task_names.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is
 
 from tools.front_stub import front_stub  # noqa: E402
 from valor_gpu import classification, functional, options  # noqa: E402
-from valor_gpu.classification.task_classes import parameter  # noqa: E402
-from valor_gpu.classification.task_names import ANY, FUNCTIONS, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
-from valor_gpu.functional.names import MODULES  # noqa: E402
+from valor_gpu.compat.torchmetrics.functional.names import MODULES  # noqa: E402
+from valor_gpu.compat.torchmetrics.task_classes import parameter  # noqa: E402
+from valor_gpu.compat.torchmetrics.task_names import ANY, FUNCTIONS, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
 
-NOTE = "Made by tools/make_names.py: change the table in valor_gpu/classification/task_names.py, then run it."
+NOTE = "Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/task_names.py, then run it."
 TYPES = (("numpy.typing", "ArrayLike"), ("torch", "Tensor"), ("typing", "Any"))
 
 

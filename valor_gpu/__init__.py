@@ -15,11 +15,11 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
-from valor_gpu import _torchmetrics
 from valor_gpu._lazy import lazy_names
 from valor_gpu._missing import MissingPackages
-from valor_gpu._paths import TorchmetricsPaths
 from valor_gpu._version import __version__ as __version__
+from valor_gpu.compat.torchmetrics import sources as _torchmetrics
+from valor_gpu.compat.torchmetrics.paths import TorchmetricsPaths
 
 _PACKAGES = (
     "classification",

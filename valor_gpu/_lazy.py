@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from valor_gpu._torchmetrics import TASKS, has_module, names, place_of
+from valor_gpu.compat.torchmetrics.sources import TASKS, has_module, names, place_of
 from valor_gpu.errors import LINES, missing_package
 
 _SHARED = ("", "functional", *TASKS)

@@ -1,4 +1,4 @@
-"""Hashes of the data that numbers were made of, and of texts as they come. Imports neither torch nor numpy."""
+"""Hashes of the data that numbers were made of, of texts as they come, and of JSON. Imports neither torch nor numpy."""
 
 from __future__ import annotations
 
@@ -61,3 +61,17 @@ class TextRows:
         parts = [repr(("texts", side, self._rows, total % 2**128)) for side, total in enumerate(self._sums)]
         truths, predictions = (hashlib.sha256(part.encode()).hexdigest() for part in parts)
         return DataHashes("texts", truths, predictions)
+
+
+def content_hash(content: Any) -> str:
+    """Returns 16 hexadecimal digits of the hash of JSON content, whatever the order of its keys.
+
+    Example:
+        >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
+        True
+    """
+    import hashlib
+    import json
+
+    text = json.dumps(content, sort_keys=True, ensure_ascii=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

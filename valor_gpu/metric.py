@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+from typing import Any, ClassVar, Generic, cast
 
 import torch
 import torchmetrics
@@ -13,25 +13,22 @@ from torch import Tensor
 from torchmetrics.metric import CompositionalMetric as CompositionalMetric  # torchmetrics has it at this path
 from torchmetrics.utilities.data import dim_zero_cat, dim_zero_min, dim_zero_sum
 from torchmetrics.utilities.distributed import gather_all_tensors
-from typing_extensions import TypeVar  # a dependency of torch
+from typing_extensions import Self, TypeVar  # a dependency of torch
 
 from valor_gpu.attributes import Settable, class_has, update_family
+from valor_gpu.compat.torchmetrics.wrapped import Wrappable, drawable
 from valor_gpu.computed import local_compute
 from valor_gpu.default_device import cpu_by_default
 from valor_gpu.distributed import Buffer, Gather, Gathered, Identity, all_gather, dump_state, exchange, load_state
 from valor_gpu.errors import InputError, InputTypeError, SyncError, ValorError
 from valor_gpu.graphs import Graphable, guarded_update, outside_graphs, traced_update, untraced
 from valor_gpu.memory import Measured
-from valor_gpu.metric_type import StateOnly, is_own
+from valor_gpu.metric_type import MetricType, StateOnly
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.plans import Planned
 from valor_gpu.result import Result, Served, Signature, require_matplotlib
-from valor_gpu.saved_metric import Saved
+from valor_gpu.saved_arguments import Saved
 from valor_gpu.state import Spec, State, merge_tensors, plain
-from valor_gpu.wrapped import Wrappable, drawable
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 S = TypeVar("S", bound=State, default=State)
 
@@ -227,10 +224,11 @@ class Metric(
             SyncError: it was made by another class or configuration, or this metric is synchronised now.
         """
         self._check_not_synced("merge_state")
-        if is_own(incoming_state):
-            self._identity.check(incoming_state._identity.text, "the incoming metric")
-            incoming_state._check_not_synced("merge_state of it")
-            theirs, updates = cast(dict[str, Any], incoming_state.metric_state), incoming_state._update_count
+        if isinstance(type(incoming_state), MetricType):
+            other = cast(Metric[Any], incoming_state)
+            self._identity.check(other._identity.text, "the incoming metric")
+            other._check_not_synced("merge_state of it")
+            theirs, updates = cast(dict[str, Any], other.metric_state), other._update_count
         elif isinstance(incoming_state, (bytes, bytearray, memoryview)):
             theirs, updates = load_state(incoming_state, self._identity)
         else:

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from abc import ABCMeta
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torchmetrics
 
 from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputTypeError
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeIs
-
-    from valor_gpu.metric import Metric
-
 
 class MetricType(ABCMeta):
     """Type of ``valor_gpu.Metric`` and of its subclasses.
 
     Every ``torchmetrics.Metric`` is an instance of ``valor_gpu.Metric``: a program that resets or moves whatever is a
-    metric would otherwise pass over torchmetrics' aggregations and wrappers. :func:`is_own` tells which metrics have
-    a ``result``.
+    metric would otherwise pass over torchmetrics' aggregations and wrappers. Only the classes of metrics that have a
+    ``result`` are of this type.
 
     A subclass of ``valor_gpu.Metric`` that calls ``add_state`` becomes a subclass of ``torchmetrics.Metric``, which
     has states of that kind.
@@ -42,11 +37,6 @@ class MetricType(ABCMeta):
     def __subclasscheck__(cls, subclass: type) -> bool:
         # By the bases: issubclass() of torchmetrics.Metric asks its subclasses, of which cls is one.
         return torchmetrics.Metric in subclass.__mro__ if _is_base(cls) else super().__subclasscheck__(subclass)
-
-
-def is_own(metric: object) -> TypeIs[Metric[Any]]:
-    """Returns whether an object is a metric of this package, which has a ``State`` and a ``result``."""
-    return isinstance(type(metric), MetricType)
 
 
 def _is_base(cls: type) -> bool:

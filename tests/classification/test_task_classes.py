@@ -20,10 +20,10 @@ import torch
 import typing_extensions
 
 from valor_gpu import classification, functional
-from valor_gpu.classification import task_names
-from valor_gpu.classification.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE, TASKS
+from valor_gpu.compat.torchmetrics import task_names
+from valor_gpu.compat.torchmetrics.functional.names import MODULES
+from valor_gpu.compat.torchmetrics.task_names import FUNCTIONS, HOMES, MADE, NAMED, TABLE, TASKS
 from valor_gpu.errors import InputError
-from valor_gpu.functional.names import MODULES
 from valor_gpu.options import NamedOptions
 
 NEEDED = {"num_classes": 3, "num_labels": 3, "beta": 1.0, "min_precision": 0.5, "min_recall": 0.5,

@@ -15,8 +15,8 @@ from torchmetrics import MetricCollection
 from tools import make_names
 from valor_gpu import classification, functional
 from valor_gpu.classification import AUROC, Accuracy, BinaryAUROC, MulticlassAccuracy, MulticlassAUROC
-from valor_gpu.classification.task_names import ANY, OWN, TASKS, Named
-from valor_gpu.classification.task_names import NAMED as ROWS
+from valor_gpu.compat.torchmetrics.task_names import ANY, OWN, TASKS, Named
+from valor_gpu.compat.torchmetrics.task_names import NAMED as ROWS
 from valor_gpu.errors import InputError, InputTypeError
 
 OWN_ROWS: set[str] = set()

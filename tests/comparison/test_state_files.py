@@ -122,7 +122,7 @@ def test_ranks_save_one_file(tmp_path: Path) -> None:
 
 def test_arguments_of_every_kind(tmp_path: Path) -> None:
     weights = torch.tensor([0.25, float("inf")], dtype=torch.float64)
-    from valor_gpu.saved_metric import _decoded, _encoded
+    from valor_gpu.saved_arguments import _decoded, _encoded
 
     for value in (
         None, True, 1, 0.1, float("inf"), "a", [1, "b"], (1, (2.5,)), {1, 2}, {1: {"a": (0,)}, "b": [None]},

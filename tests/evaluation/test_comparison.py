@@ -15,9 +15,9 @@ import scipy.stats  # type: ignore[import-untyped,unused-ignore]
 from tests.hand_made_runs import evaluator_config, make_rows, make_run, make_scores
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import evaluator
-from valor_gpu.evaluation.judged.severity import jailbreak_defect_rate
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.comparison import compare_group, compare_runs
+from valor_gpu.judge.metrics.severity import jailbreak_defect_rate
 from valor_gpu.stats import adjust_holm, compare_paired
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.runs import Run

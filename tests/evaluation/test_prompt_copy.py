@@ -9,10 +9,10 @@ import pytest
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.judged import judged_metric
-from valor_gpu.evaluation.judged.table import RATINGS
 from valor_gpu.evaluation.prompts.prompt_copy import prompt_copy
 from valor_gpu.evaluation.prompts.prompt_files import prompt_evaluator
 from valor_gpu.judge import run_judge
+from valor_gpu.judge.metrics.table import RATINGS
 
 ROW = {"question": "Is it {{ 1 + 1 }}?", "answer": "Yes.", "context": "It is.", "ground_truth": "It is so."}
 CITED = {"citations": [{"id": "d", "content": "It is."}]}

@@ -14,7 +14,7 @@ from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
 from valor_gpu.judge import CallableJudge, Reply
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.store import Run, Store
-from valor_gpu.store.withdrawn import withdraw_scores
+from valor_gpu.store.score_changes import withdraw_scores
 
 ROWS = [{"question": f"q{number}", "answer": f"a{number}"} for number in range(4)]
 

@@ -13,8 +13,9 @@ import pytest
 
 from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.artifacts import write_artifacts
 from valor_gpu.evaluation.result import EvaluationResult
-from valor_gpu.evaluation.results.files import ARTIFACTS, artifact_paths, write_artifacts
+from valor_gpu.evaluation.results.files import ARTIFACTS, artifact_paths
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
 
@@ -196,7 +197,7 @@ def test_files_stay_as_they_are_when_writing_fails(
     def fails(run: Run) -> None:
         raise OSError("disk full")
 
-    monkeypatch.setattr("valor_gpu.evaluation.results.files.run_record", fails)
+    monkeypatch.setattr("valor_gpu.evaluation.artifacts.run_record", fails)
     with pytest.raises(OSError, match="disk full"):
         write_artifacts(run, tmp_path / "out")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before

@@ -17,8 +17,8 @@ from tests.hand_made_runs import make_rows, make_run, make_scores
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.summary import run_summary
-from valor_gpu.evaluation.results.tracking import log_run, open_client
 from valor_gpu.evaluation.run import evaluate
+from valor_gpu.evaluation.tracking import log_run, open_client
 from valor_gpu.store import Store
 from valor_gpu.store.runs import Run
 

@@ -30,9 +30,9 @@ from tests.contract import METRICS, place
 from tests.ddp import run_ranks
 from valor_gpu import classification, text
 from valor_gpu.classification import BinaryAccuracy, MulticlassAccuracy, MulticlassAUROC, MulticlassRecall
+from valor_gpu.compat.torchmetrics.wrapped import _rule_of
 from valor_gpu.detection import DetectionF1, IntersectionOverUnion, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.wrapped import _rule_of
 
 PAIRS = [
     (name, choices)

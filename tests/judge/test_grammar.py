@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.judged.reading import read_probability
 from valor_gpu.judge import add_thought_marks, thoughts
 from valor_gpu.judge.choices import read_choice
 from valor_gpu.judge.lenient import find_objects
+from valor_gpu.judge.metrics.reading import read_probability
 from valor_gpu.judge.parse import NotApplicable, ParseError, expected_score, parse_object, parse_score
 from valor_gpu.judge.protocol import Reply
 

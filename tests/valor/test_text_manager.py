@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.text.judged.scripted import ONE_NO_REPAIR, Script, texts
+from tests.judge.metrics.scripted import ONE_NO_REPAIR, Script, texts
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.valor import Annotation, Datum, GroundTruth, Prediction, text_generation
 from valor_gpu.valor.enums import MetricType

@@ -38,11 +38,11 @@ def test_a_run_finishes_in_its_own_process(path: Path, server: ChatServer, pace:
 
 
 def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.2
+    uid, pace.delay, browser = add_run(path, server), 0.5, client(path)
+    assert browser.get(f"/runs/{uid}").status_code == 200  # the first page of a process takes longer than a few rows
     with Store(path) as store:
         jobs.start(store, uid)
         wait(lambda: scores(store.run(uid)) >= 2)
-        browser = client(path)
         assert "Running" in text_of(browser.get(f"/runs/{uid}"))
         assert send(browser, f"/runs/{uid}/cancel").status_code == 200
         wait(lambda: jobs.state_of(store, store.run(uid)) == "stopped")

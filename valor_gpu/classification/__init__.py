@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from valor_gpu._lazy import lazy_names
-from valor_gpu.classification.task_names import HOMES
+from valor_gpu.compat.torchmetrics.task_names import HOMES
 
 __all__ = sorted(HOMES)
 

@@ -2,7 +2,7 @@
 # fmt: off
 """Metrics of classification; the task follows from ``num_classes``, ``num_labels``, or neither (binary).
 
-Made by tools/make_names.py: change the table in valor_gpu/classification/task_names.py, then run it.
+Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/task_names.py, then run it.
 """
 
 from numpy.typing import ArrayLike

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.counts import ResampledCounts
 
 _SMALL = 8  # a batch with fewer rows than one in so many cells of its matrix is counted later,
 _FEW_CELLS = 1 << 16  # unless the matrix is small enough to add one to another every time,
@@ -236,7 +237,12 @@ class PairMetric(TaskMetric[PairCounts]):
         samples, ignored = state.seen.tolist()[:2]
         signature = Signature({"metric": type(self).__name__, **self._identity.config, **choices})
         counts, reasons = {"samples": samples, "ignored": ignored}, dict.fromkeys(missing, reason)
-        return Result(values, signature, counts, reasons, plot, state=lambda: resampled_pairs(self, state))
+
+        def resampled() -> ResampledCounts:
+            matrix = self._matrix(state).cpu().numpy()
+            return resampled_pairs(type(self).__name__, matrix, (samples, ignored), self._number)
+
+        return Result(values, signature, counts, reasons, plot, state=resampled)
 
     def _number(self, matrix: Any) -> float | None:
         """The number of a matrix ``[C, C]`` or ``[L, 2, 2]``; None: the metric has none, but the matrix."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,9 +22,8 @@ from valor_gpu.classification.class_counts import (
 )
 from valor_gpu.classification.plans import exact_match_plan
 from valor_gpu.classification.ratio_base import choices_of, without_activation
-from valor_gpu.classification.resampled_classes import resampled_matches
-from valor_gpu.classification.task_metric import TaskMetric
-from valor_gpu.classification.tasks import check_multidim
+from valor_gpu.classification.resampled_classes import SAMPLES, SAMPLEWISE, rows_of
+from valor_gpu.classification.task_metric import TaskMetric, check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
@@ -31,12 +31,14 @@ from valor_gpu.ops.labels.op import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
+from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Floats
 
 __getattr__ = names_of_package(__name__)
 
@@ -227,5 +229,24 @@ class ExactMatch(TaskMetric[MatchCounts]):
             signature = Signature({"metric": "ExactMatch", **self._identity.config})
             counts = {"samples": samples, "ignored": ignored, "all_ignored": empty}
             reasons = {"ExactMatch": "no sample has weight"} if bool(value.isnan().any()) else {}
-        result = Result(values, signature, counts, reasons, state=lambda: resampled_matches(state))
+        result = Result(values, signature, counts, reasons, state=lambda: _resampled(state))
         return result if intervals is None else result.with_intervals(intervals)
+
+
+def _resampled(state: MatchCounts) -> ResampledCounts:
+    """Returns samples that match and that do not as the bootstrap asks them.
+
+    Raises:
+        InputError: samples have weights, or a number of their own each.
+    """
+    if state.sums.ndim == 2:
+        raise InputError(SAMPLEWISE)
+    matched, total = state.sums.cpu().numpy()
+    table = rows_of(np.array([[matched, total - matched]]), int(state.seen[0]))
+    hits, rows = int(table[0, 0]), int(table.sum())
+
+    def numbers(cells: Floats) -> dict[str, float]:
+        value = float(cells[0, 0] / rows) if rows else math.nan
+        return {"ExactMatch": value, "matched": float(cells[0, 0])}
+
+    return ResampledCounts(table, numbers, proportions={"ExactMatch": (hits, rows)}, keeps=SAMPLES)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from valor_gpu._lazy import made_names
-from valor_gpu.classification.task_names import MADE
+from valor_gpu.compat.torchmetrics.task_names import MADE
 
 __all__ = [name for name, each in MADE.items() if each.task == "multiclass"]
 
 
 def _make(name: str) -> Any:
-    from valor_gpu.classification.task_classes import task_class
+    from valor_gpu.compat.torchmetrics.task_classes import task_class
 
     return task_class(name)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -10,18 +10,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.ranking_values import RankingValues, areas_of, partial_values
+from valor_gpu.classification.ranking_values import RankedScores, RankingValues, areas_of, partial_values
 from valor_gpu.classification.resampled_histogram import resampled_histogram
 from valor_gpu.classification.resampled_ranks import ResampledPoints, ResampledRanks
-from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreRecords
-from valor_gpu.classification.softmax_errors import check_ranked
+from valor_gpu.classification.score_metric import Histogram, ScoreRecords
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks.op import auroc_and_ap
 from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking
-from valor_gpu.reduce.ratios import AVERAGES, mean
+from valor_gpu.reduce.ratios import AVERAGES
 from valor_gpu.result import Result
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 
-class RankingMetric(ScoreMetric):
+class RankingMetric(RankedScores):
     """Base of ROC AUC and average precision.
 
     Args:
@@ -43,8 +41,6 @@ class RankingMetric(ScoreMetric):
     higher_is_better = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
-    _row: ClassVar[int]
-    _needs: ClassVar[str]
 
     def __init__(
         self,
@@ -87,36 +83,6 @@ class RankingMetric(ScoreMetric):
         with self.synced_state() as state:
             result = self._result(state)
         return result if intervals is None else result.with_intervals(intervals)
-
-    def _average(self, values: Tensor, positives: Tensor) -> Tensor:
-        if self.task.kind == "binary" or self.average == "micro":
-            return values[0]
-        if self.average == "none":
-            return values
-        weights = positives if self.average == "weighted" else torch.ones_like(values)
-        return torch.as_tensor(mean(binned.quick(values), binned.quick(weights)))
-
-    def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
-        if isinstance(state, Histogram):
-            counts = self._binned_counts(state)
-            return RankingValues(*self._binned(counts, state.lightest), *binned.totals(counts))
-        ranked = self._ranked(state, self.average == "micro")
-        result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
-        check_ranked(result.error, self._pooled)
-        value = result.values[self._row]
-        return RankingValues(value, value, value, *result.totals.double())
-
-    def _binned_counts(self, state: Histogram) -> Tensor:
-        """Counts between thresholds of each class, or of all as one."""
-        return binned.pooled(state.counts) if self.average == "micro" else state.counts
-
-    def _binned_value(self, counts: Tensor) -> Tensor:
-        """The number of each class from counts between thresholds."""
-        raise NotImplementedError
-
-    def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Value, lowest and highest of each class from counts between thresholds."""
-        raise NotImplementedError
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

@@ -1,19 +1,21 @@
-"""Areas of each class, and those up to a false positive rate."""
+"""Areas of each class and their average, and areas up to a false positive rate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.score_metric import Ranked
+from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.exports.leaves import numbers_of
-from valor_gpu.ops.ranks.op import rank_curves
+from valor_gpu.ops.ranks.op import auroc_and_ap, rank_curves
+from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import partial_roc_auc
+from valor_gpu.reduce.ratios import mean
 
 
 class RankingValues(NamedTuple):
@@ -32,6 +34,48 @@ class RankingValues(NamedTuple):
     highest: Tensor
     positives: Tensor
     negatives: Tensor
+
+
+class RankedScores(ScoreMetric):
+    """Base of the metrics that rank scores: computes their number for each class, and its average.
+
+    Attributes:
+        average: over the classes; ``none``: a number per class.
+    """
+
+    average: str
+    _row: ClassVar[int]
+    _needs: ClassVar[str]
+
+    def _average(self, values: Tensor, positives: Tensor) -> Tensor:
+        if self.task.kind == "binary" or self.average == "micro":
+            return values[0]
+        if self.average == "none":
+            return values
+        weights = positives if self.average == "weighted" else torch.ones_like(values)
+        return torch.as_tensor(mean(binned.quick(values), binned.quick(weights)))
+
+    def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
+        if isinstance(state, Histogram):
+            counts = self._binned_counts(state)
+            return RankingValues(*self._binned(counts, state.lightest), *binned.totals(counts))
+        ranked = self._ranked(state, self.average == "micro")
+        result = auroc_and_ap(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
+        check_ranked(result.error, self._pooled)
+        value = result.values[self._row]
+        return RankingValues(value, value, value, *result.totals.double())
+
+    def _binned_counts(self, state: Histogram) -> Tensor:
+        """Counts between thresholds of each class, or of all as one."""
+        return binned.pooled(state.counts) if self.average == "micro" else state.counts
+
+    def _binned_value(self, counts: Tensor) -> Tensor:
+        """The number of each class from counts between thresholds."""
+        raise NotImplementedError
+
+    def _binned(self, counts: Tensor, lightest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Value, lowest and highest of each class from counts between thresholds."""
+        raise NotImplementedError
 
 
 def partial_values(ranked: Ranked, max_fpr: float, pooled: int) -> RankingValues:

@@ -12,17 +12,17 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import ClassCounts, SampleCounts, count_classes, count_samples, next_above
+from valor_gpu.classification.class_ratio import ClassRatio
 from valor_gpu.classification.plans import class_counts_plan
 from valor_gpu.classification.resampled_classes import cells_of_classes
 from valor_gpu.classification.resampled_rows import ResampledRows, RowCounts, empty_rows, row_codes
-from valor_gpu.classification.task_metric import TaskMetric
-from valor_gpu.classification.tasks import check_multidim
+from valor_gpu.classification.task_metric import TaskMetric, check_multidim
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
-from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes, Ratio, average_ratio
+from valor_gpu.reduce.ratios import AVERAGES, NO_SAMPLE, Outcomes
 from valor_gpu.result import Result, Signature
 from valor_gpu.stats.counts import ResampledParts
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 
-class RatioMetric(TaskMetric[ClassCounts]):
+class RatioMetric(ClassRatio, TaskMetric[ClassCounts]):
     """Base of the metrics that are a ratio of class counts; a subclass gives the ratio in ``_ratio``.
 
     All of them with equal ``num_classes``, ``num_labels``, ``top_k``, ``threshold``, ``ignore_index`` and
@@ -61,9 +61,6 @@ class RatioMetric(TaskMetric[ClassCounts]):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
     _zero_division: ClassVar[float] = 0.0
-    _top_k_by_support: ClassVar[bool] = False  # torchmetrics' rule differs between its metrics
-    _of_rows: ClassVar[bool] = True  # the ratio of a class is a proportion of rows
-    _of_truths: ClassVar[bool] = False  # multiclass: the ratio needs hits and truths alone
 
     def __init__(
         self,
@@ -172,28 +169,11 @@ class RatioMetric(TaskMetric[ClassCounts]):
             result = self._result(state)
         return result if intervals is None else result.with_intervals(intervals)
 
-    def _ratio(self, o: Outcomes) -> Ratio:
-        raise NotImplementedError
-
     def _outcomes(self, state: ClassCounts) -> Outcomes:
         if not state.counts.is_cpu:
             return state.outcomes
         counts = state.counts.numpy()
         return Outcomes(*(counts if counts.ndim == 2 else counts.swapaxes(0, 1)))
-
-    def _counted(self, o: Outcomes) -> Any:
-        """The classes that ``macro`` takes, bool ``[C]``."""
-        if self.task.kind != "multiclass":
-            return o.true >= 0
-        return o.true > 0 if self.top_k > 1 and self._top_k_by_support else o.true + o.predicted > 0
-
-    def _per_class(self, o: Outcomes) -> Any:
-        """float64 ``[C]``, NaN where the denominator is 0."""
-        return self._ratio(o).value()
-
-    def _value(self, o: Outcomes, empty: float | None) -> Any:
-        """The value, ``empty`` where nothing counts; None: what torchmetrics gives there."""
-        return average_ratio(self._ratio, o, self.average, self._counted(o), self.zero_division, empty)
 
     def _result(self, state: ClassCounts) -> Result:
         o = self._outcomes(state)
@@ -224,25 +204,6 @@ class RatioMetric(TaskMetric[ClassCounts]):
         if isinstance(state, RowCounts):
             return ResampledRows(self, state, cells)
         return ResampledParts(cells, f"make the metric with {type(self).__name__}(keep_rows=True)")
-
-    def _numbers(self, o: Outcomes) -> dict[str, float]:
-        """The numbers of a result by name, without those of classes."""
-        if self.average in ("none", None):
-            return {}
-        found = {type(self).__name__: float(self._value(o, math.nan))}
-        if self.task.kind == "binary":
-            counts = {"tp": o.tp, "fp": o.fp, "fn": o.fn, "tn": o.tn, "support": o.true}
-            found |= {name: float(count[0]) for name, count in counts.items()}
-        return found
-
-    def _arrays_by_class(self, o: Outcomes) -> dict[str, Any]:
-        """The arrays ``[C]`` of a result whose numbers have intervals, by name."""
-        return {} if self.task.kind == "binary" else {"per_class": self._per_class(o)}
-
-    def _class_numbers(self, o: Outcomes) -> dict[str, float]:
-        """The numbers of classes by the names that they have among the numbers of a result."""
-        arrays = self._arrays_by_class(o).items()
-        return {f"{name}/{index}": value for name, array in arrays for index, value in enumerate(array.tolist())}
 
     def _choices(self) -> dict[str, Any]:
         """Further choices of this metric, for its signature."""

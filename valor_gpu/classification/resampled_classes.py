@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -15,10 +16,7 @@ from valor_gpu.stats.counts import Counts, ResampledCounts
 
 if TYPE_CHECKING:
     from valor_gpu.classification.class_counts import ClassCounts
-    from valor_gpu.classification.confusion_base import PairMetric
-    from valor_gpu.classification.exact_match import MatchCounts
-    from valor_gpu.classification.pair_counts import PairCounts
-    from valor_gpu.classification.ratio_base import RatioMetric
+    from valor_gpu.classification.class_ratio import ClassRatio
     from valor_gpu.stats.resample import Floats
 
 SAMPLEWISE = (
@@ -51,7 +49,7 @@ def rows_of(counts: Floats, rows: int) -> Counts:
     return whole
 
 
-def cells_of_classes(metric: RatioMetric, state: ClassCounts) -> tuple[ResampledCounts, ...]:
+def cells_of_classes(metric: ClassRatio, state: ClassCounts) -> tuple[ResampledCounts, ...]:
     """Returns the counts of a metric as the bootstrap asks them: for its number, and for those of classes.
 
     Raises:
@@ -64,7 +62,7 @@ def cells_of_classes(metric: RatioMetric, state: ClassCounts) -> tuple[Resampled
     return _of_average(metric, each, o), _of_classes(metric, each, o)
 
 
-def _of_average(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCounts:
+def _of_average(metric: ClassRatio, each: Counts, o: Outcomes) -> ResampledCounts:
     numbers, multiclass = metric._numbers, metric.task.kind == "multiclass"
     if len(each) == 1:
         tables, outcomes_of = each, _one_vs_rest
@@ -89,7 +87,7 @@ def _of_average(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCoun
     )
 
 
-def _of_classes(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCounts:
+def _of_classes(metric: ClassRatio, each: Counts, o: Outcomes) -> ResampledCounts:
     names = list(metric._class_numbers(o))
     if not names:
         return ResampledCounts(each, None)
@@ -103,19 +101,19 @@ def _of_classes(metric: RatioMetric, each: Counts, o: Outcomes) -> ResampledCoun
     )
 
 
-def _elements(metric: RatioMetric, rows: int, ignored: int) -> int:
+def _elements(metric: ClassRatio, rows: int, ignored: int) -> int:
     """How many rows the cells of all classes count."""
     classes = metric.task.classes
     return classes * (rows - ignored) if metric.task.kind == "multiclass" else classes * rows - ignored
 
 
-def _leaves_a_class_out(metric: RatioMetric) -> bool:
+def _leaves_a_class_out(metric: ClassRatio) -> bool:
     """Whether an average takes fewer classes than there are, so that the others count as wrong without being rows."""
     ignored = metric.task.ignore_index
     return type(metric).__name__.endswith("JaccardIndex") and ignored is not None and 0 <= ignored < metric.task.classes
 
 
-def _needs_truths_alone(metric: RatioMetric) -> bool:
+def _needs_truths_alone(metric: ClassRatio) -> bool:
     """Whether the mean over classes depends on their hits and truths alone, not on what was predicted."""
     if not metric._of_truths:
         return False
@@ -123,7 +121,7 @@ def _needs_truths_alone(metric: RatioMetric) -> bool:
     return metric.average == "weighted" or math.isnan(metric.zero_division) or by_support
 
 
-def _trials(metric: RatioMetric, o: Outcomes) -> list[tuple[int, int]]:
+def _trials(metric: ClassRatio, o: Outcomes) -> list[tuple[int, int]]:
     """Successes and trials of the ratio of each class."""
     ratio = metric._ratio(o)
     return list(zip(map(int, ratio.numerator), map(int, ratio.denominator)))
@@ -148,42 +146,28 @@ def _truths(table: Floats) -> Outcomes:
     return Outcomes(tp, np.zeros_like(tp), true, np.full_like(tp, true.sum()))
 
 
-def resampled_pairs(metric: PairMetric, state: PairCounts) -> ResampledCounts:
-    """Returns the confusion matrix of a metric as the bootstrap asks it.
+def resampled_pairs(
+    name: str, matrix: Floats, seen: Sequence[int], number: Callable[[Floats], float | None]
+) -> ResampledCounts:
+    """Returns a confusion matrix as the bootstrap asks it.
+
+    Args:
+        name: of the number.
+        matrix: ``[C, C]``, or multilabel ``[L, 2, 2]``.
+        seen: samples, and elements that are ignored.
+        number: computes the number of a matrix; None: the metric has none, but the matrix.
 
     Raises:
         InputError: it holds sums of weights.
     """
-    matrix = metric._matrix(state).cpu().numpy()
-    shape, name = matrix.shape, type(metric).__name__
-    rows, ignored = state.seen.tolist()[:2]
+    rows, ignored = seen
     several = matrix.ndim == 3
     cells = rows_of(matrix.reshape(1, -1), (len(matrix) if several else 1) * rows - ignored)
-    number = metric._number(matrix)
-    if number is None:
+    if number(matrix) is None:
         return ResampledCounts(cells, None)
     if several and len(matrix) > 1:
         return ResampledCounts(cells.reshape(len(matrix), -1), None, refused={name: NO_LABELS_OF_PAIRS})
-    return ResampledCounts(cells, lambda table: {name: cast(float, metric._number(table.reshape(shape)))})
-
-
-def resampled_matches(state: MatchCounts) -> ResampledCounts:
-    """Returns samples that match and that do not as the bootstrap asks them.
-
-    Raises:
-        InputError: samples have weights, or a number of their own each.
-    """
-    if state.sums.ndim == 2:
-        raise InputError(SAMPLEWISE)
-    matched, total = state.sums.cpu().numpy()
-    table = rows_of(np.array([[matched, total - matched]]), int(state.seen[0]))
-    hits, rows = int(table[0, 0]), int(table.sum())
-
-    def numbers(cells: Floats) -> dict[str, float]:
-        value = float(cells[0, 0] / rows) if rows else math.nan
-        return {"ExactMatch": value, "matched": float(cells[0, 0])}
-
-    return ResampledCounts(table, numbers, proportions={"ExactMatch": (hits, rows)}, keeps=SAMPLES)
+    return ResampledCounts(cells, lambda table: {name: cast(float, number(table.reshape(matrix.shape)))})
 
 
 def refused_sums(name: str) -> ResampledCounts:

@@ -12,7 +12,7 @@ from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.ranking_metrics import RankingMetric
+    from valor_gpu.classification.ranking_values import RankedScores
     from valor_gpu.classification.score_metric import Histogram
     from valor_gpu.stats.resample import Floats
 
@@ -20,7 +20,7 @@ KEEP_SCORES = "make the metric with thresholds=None, which keeps the scores"
 NO_ROWS = "histograms of classes do not say which scores are of one row: thresholds=None keeps the scores"
 
 
-def resampled_histogram(metric: RankingMetric, state: Histogram) -> ResampledCounts:
+def resampled_histogram(metric: RankedScores, state: Histogram) -> ResampledCounts:
     """Returns the histograms of a metric of ranks as the bootstrap asks them: a score is known by its bucket.
 
     Raises:

@@ -24,7 +24,7 @@ from valor_gpu.stats.resample import Floats, Resampled, holders, sides_of_labels
 from valor_gpu.stats.units import Units, dense_ranks
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.ranking_metrics import RankingMetric
+    from valor_gpu.classification.ranking_values import RankedScores
     from valor_gpu.stats.draws import Draws
     from valor_gpu.stats.intervals import Interval
     from valor_gpu.stats.paired_test import PairedTest
@@ -141,7 +141,7 @@ class ResampledRanks(ResampledScores):
         state: of it.
     """
 
-    def __init__(self, metric: RankingMetric, state: ScoreRecords) -> None:
+    def __init__(self, metric: RankedScores, state: ScoreRecords) -> None:
         super().__init__(metric, state)
         self._metric, self._name = metric, type(metric).__name__
         self._pooled = metric.average == "micro"

@@ -25,7 +25,7 @@ from valor_gpu.stats.trials import tests_of_trials
 from valor_gpu.stats.units import Units
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.ratio_base import RatioMetric
+    from valor_gpu.classification.class_ratio import ClassRatio
     from valor_gpu.stats.counts import Counts, Proportions
     from valor_gpu.stats.draws import Draws
     from valor_gpu.stats.paired_test import PairedTest
@@ -94,7 +94,7 @@ class ResampledRows(Resampled):
 
     family = "ratio"
 
-    def __init__(self, metric: RatioMetric, state: RowCounts, cells: Sequence[ResampledCounts]) -> None:
+    def __init__(self, metric: ClassRatio, state: RowCounts, cells: Sequence[ResampledCounts]) -> None:
         self._metric, self._swapped = metric, False
         self._cells = ResampledParts([part for part in cells if part.has_numbers] or cells)
         self._cells_do = cells[0].has_numbers or metric.average in ("none", None)

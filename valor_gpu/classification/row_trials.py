@@ -12,7 +12,7 @@ from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.stats.trials import Trials
 
 if TYPE_CHECKING:
-    from valor_gpu.classification.ratio_base import RatioMetric
+    from valor_gpu.classification.class_ratio import ClassRatio
 
 Ints = NDArray[np.int64]
 
@@ -20,7 +20,7 @@ _KINDS = np.array([[0, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 1], [1, 1, 1, 1]], np.f
 """True positives, predictions, truths and rows of a row that is tn, fp, fn or tp."""
 
 
-def trials_of(metric: RatioMetric, codes: NDArray[Any], names: Iterable[str]) -> dict[str, Trials]:
+def trials_of(metric: ClassRatio, codes: NDArray[Any], names: Iterable[str]) -> dict[str, Trials]:
     """Returns the trials of the numbers of a metric that are proportions of rows.
 
     Args:

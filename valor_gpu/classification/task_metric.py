@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_type
-from valor_gpu.classification.tasks import TaskType
+from valor_gpu.checks import check_choice, check_type
+from valor_gpu.compat.torchmetrics.task_arguments import TaskType
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
 from valor_gpu.metric import Metric, S
@@ -148,3 +148,13 @@ class TaskMetric(Metric[S], metaclass=TaskType):
 
     def _describe_error(self, code: int) -> str:
         return f"{self._describe(code)} (the row is counted within its batch)"
+
+
+def check_multidim(average: str) -> str:
+    """``average`` if it is ``global`` or ``samplewise``.
+
+    Raises:
+        InputError: it is neither.
+    """
+    check_choice("multidim_average", average, ("global", "samplewise"))
+    return average

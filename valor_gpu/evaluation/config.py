@@ -36,11 +36,20 @@ ARGUMENTS = (
 
 _NOT_IN_FILES = ("judge", "progress")  # objects of Python
 _YAML = (".yaml", ".yml")
+_AS_THEY_ARE = (
+    "evaluation_name", "task_type", "repeats", "epochs", "thresholds", "slice_by", "key", "limit", "max_cost", "prices",
+    "on_error", "seed", "cache", "output_path", "baseline",
+)  # fmt: skip
+_OF_TARGET = ("kind", "name", "version", "parameters", "masked")
+_ONLY_TEXT = "${target}"  # what data_mapping cannot say: the only text that a target returns
+_OF_CONNECTION = ("api_key_env", "azure_ad_token_env", "credential", "organization", "extra_headers")
+"""Facts of the connection that a stored run keeps, by their names in configurations."""
+_OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What a run was made of.
+    """Configuration of a run.
 
     Attributes:
         evaluation_name: of the run, for people.
@@ -109,7 +118,7 @@ class RunConfig:
     version: int = VERSION
 
     def to_dict(self) -> dict[str, Any]:
-        """The configuration as strict JSON values, ``version`` and ``valor_gpu`` first.
+        """Returns the configuration as strict JSON values, ``version`` and ``valor_gpu`` first.
 
         Raises:
             InputError: something that JSON cannot express.
@@ -124,7 +133,7 @@ class RunConfig:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> RunConfig:
-        """The configuration that :meth:`to_dict` gave.
+        """Makes a configuration from the mapping that :meth:`to_dict` returned.
 
         Raises:
             InputError: it is of a later version, or has keys that none has.
@@ -139,7 +148,7 @@ class RunConfig:
         return cls(**{"grammar": 1, **found, **lists})  # runs before version 2 have none
 
     def evaluator(self, name: str) -> Mapping[str, Any]:
-        """What the configuration says of an evaluator.
+        """Returns the entry of an evaluator.
 
         Raises:
             InputError: the run has no such evaluator.
@@ -162,11 +171,129 @@ def _plain(value: object) -> Any:
 
 
 def check_keys(name: str, found: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raises :class:`InputError` with all keys that are not known, and names that look alike."""
+    """Raises :class:`InputError` that names all unknown keys, each with known keys that look alike."""
     unknown = [str(key) for key in found if key not in known]
     if unknown:
         shown = ", ".join(f"{key!r}{near_names(key, known)}" for key in unknown)
         raise InputError(f"{name} must have the keys {', '.join(known)}, but has {shown}")
+
+
+def arguments_of(config: RunConfig) -> dict[str, Any]:
+    """Returns keyword arguments of :func:`valor_gpu.evaluate` for another run like a stored one.
+
+    Args:
+        config: of the run, of its store or of ``config`` in its file ``run.json``.
+
+    Raises:
+        InputError: something that was an object of its process, or that had a secret by value; the message names it.
+
+    Example:
+        >>> config = RunConfig(evaluation_name="capitals", data={"source": "rows.csv"}, limit=5)
+        >>> found = arguments_of(config)
+        >>> found["data"], found["limit"], found["metrics_list"]
+        ('rows.csv', 5, [])
+    """
+    found: dict[str, Any] = {name: getattr(config, name) for name in _AS_THEY_ARE}
+    found |= {name: config.limits.get(name) for name in ("max_concurrency", "rpm", "tpm", "timeout")}
+    found["data"] = config.data.get("source")
+    found["data_mapping"] = {field: text for field, text in config.data_mapping.items() if text != _ONLY_TEXT}
+    found["metrics_list"] = [_metric(each) for each in config.evaluators if each["source"] != "custom"]
+    own = {each["name"]: _metric(each) for each in config.evaluators if each["source"] == "custom"}
+    found["evaluators"] = own or None
+    found["metric_params"] = dict(config.metric_params)
+    if config.judge is not None:
+        found["model_config"] = model_config_of(config.judge)
+    if config.embedding is not None:
+        found["embedding_config"] = embedding_config_of(config.embedding)
+    if config.target is not None:
+        found["target"] = _target(config.target)
+    if config.parameters:
+        found["params_grid"] = [dict(config.parameters)]
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _metric(described: Mapping[str, Any]) -> str:
+    name = str(described["name"])
+    if described["source"] == "builtin":
+        return name
+    if described.get("origin") is None:
+        raise InputError(f"evaluator {name!r} must be named module:function to be made again, but was an object")
+    return str(described["origin"])
+
+
+def _target(config: Mapping[str, Any]) -> Any:
+    if config.get("kind") == "function":
+        if not config.get("origin"):
+            raise InputError(f"target {config.get('name')!r} must be named module:function to be made again")
+        return config["origin"]
+    if config.get("masked"):
+        raise InputError(f"target {config.get('name')!r} must be given again, since it had a secret by value")
+    return {name: value for name, value in config.items() if name not in _OF_TARGET}
+
+
+def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``model_config`` that makes a judge of a stored identity.
+
+    Raises:
+        InputError: the judge was an object of its process, or had its key, token or credential by value.
+    """
+    kind = identity.get("kind")
+    if kind not in ("openai", "azure"):
+        raise InputError(
+            f"judge must be given again, since it was an object of its process: {without_connection(identity)}"
+        )
+    _check_stored("model_config", identity)
+    asked = dict(identity.get("parameters") or {})
+    config: dict[str, Any] = {name: asked.pop(name) for name in _OF_REQUESTS if name in asked}
+    asked.pop("logprobs", None)
+    for name in ("temperature", "max_tokens"):
+        config.setdefault(name, None)
+    config |= {"extra": asked} if asked else {}
+    config |= {"response_format": identity["response_format"]} if "response_format" in identity else {}
+    config |= {name: identity[name] for name in _OF_CONNECTION if name in identity}
+    if kind == "azure":
+        config |= _azure_of(identity)
+    else:
+        config |= {"model": identity["model"], "base_url": identity["base_url"]}
+    return {**config, "api_type": kind}
+
+
+def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the ``embedding_config`` that makes an embedder of a stored identity.
+
+    Raises:
+        InputError: it was an object of its process, or had its key, token or credential by value.
+    """
+    kind = identity.get("kind")
+    # A stored run of an earlier release may have Azure's without a version, which is not enough to ask again.
+    if kind != "OpenAIEmbedder" and not (kind == "AzureEmbedder" and "api_version" in identity):
+        raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
+    _check_stored("embedding_config", identity)
+    names = ("dimensions", *_OF_CONNECTION)
+    config = {name: identity[name] for name in names if identity.get(name) is not None}
+    if kind == "AzureEmbedder":
+        return {**_azure_of(identity), **config}
+    return {"model": identity["model"], "base_url": identity["base_url"], **config}
+
+
+def _azure_of(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments that name the deployment of a stored identity."""
+    version = identity.get("api_version")
+    named = {} if version is None else {"api_version": version}
+    return {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"], **named}
+
+
+def _check_stored(name: str, identity: Mapping[str, Any]) -> None:
+    """Raises if a stored identity lacks a secret that was given by value."""
+    if identity.get("key_by_value"):
+        what = f"credential, {identity['credential']}," if "credential" in identity else "key"
+        what = what if "extra_headers" not in identity else f"{what} or a header"
+        raise InputError(f"{name} must be given again, since its {what} was given by value and is not stored")
+
+
+def without_connection(identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns an identity without its connection, which may differ when a run is resumed."""
+    return {name: value for name, value in (identity or {}).items() if name not in (*_OF_CONNECTION, "key_by_value")}
 
 
 def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -194,8 +321,6 @@ def load_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     found = read_mapping(path)
     if "config" in found and "run_id" in found:  # run.json, which a run has written
-        from valor_gpu.evaluation.engine.again import arguments_of
-
         return arguments_of(RunConfig.from_dict(found["config"]))
     check_keys(os.fspath(path), found, [argument for argument in ARGUMENTS if argument not in _NOT_IN_FILES])
     return found
@@ -241,7 +366,7 @@ def _yaml(name: str, text: str) -> Any:
 
 
 def _check_keys_once(name: str, root: Any) -> None:
-    """Raises where a mapping of a YAML document has a key twice, of which the loader would drop the first."""
+    """Raises if a mapping of a YAML document has a key twice, since the loader would drop the first."""
     nodes, seen = [root], set()
     while nodes:
         node = nodes.pop()

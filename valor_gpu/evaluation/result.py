@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.evaluation.artifacts import write_artifacts
 from valor_gpu.evaluation.results.failures import Failures
-from valor_gpu.evaluation.results.files import ARTIFACTS, REPORT, artifact_paths, write_artifacts
+from valor_gpu.evaluation.results.files import ARTIFACTS, REPORT, artifact_paths
 from valor_gpu.evaluation.results.result_rows import result_rows
 from valor_gpu.evaluation.results.result_text import result_html, result_text
 from valor_gpu.evaluation.results.summary import run_summary

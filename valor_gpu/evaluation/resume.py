@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
@@ -27,6 +27,7 @@ from valor_gpu.evaluation.engine.services import Services, check_judge, judge_id
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.engine.work import OK, remaining, rows_of, stored_rows
 from valor_gpu.evaluation.models import identity_of
+from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.rows.data import DataSource, open_data
 from valor_gpu.evaluation.rows.fields import FIELDS
 from valor_gpu.evaluation.rows.keys import RowKeys
@@ -36,9 +37,6 @@ from valor_gpu.evaluation.secrets import MASK
 from valor_gpu.evaluation.targets.base import RESERVED
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.store import Run, Store
-
-if TYPE_CHECKING:
-    from valor_gpu.evaluation.result import EvaluationResult
 
 _TARGET_ONLY = "${target}"
 _FIELDS = frozenset(FIELDS)

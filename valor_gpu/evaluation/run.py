@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets as randomness
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from valor_gpu.errors import InputTypeError
 from valor_gpu.evaluation.engine.execute import EvaluationInterrupted, execute
@@ -13,14 +13,12 @@ from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.work import Work, rows_of
+from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.resume import OF_RESUME, rescore_run, resume_run
 from valor_gpu.evaluation.rows.keys import RowKeys
+from valor_gpu.judge.progress import Progress
+from valor_gpu.judge.statistics import Prices
 from valor_gpu.store import Store
-
-if TYPE_CHECKING:
-    from valor_gpu.evaluation.result import EvaluationResult
-    from valor_gpu.judge.progress import Progress
-    from valor_gpu.judge.statistics import Prices
 
 __all__ = ["EvaluationInterrupted", "RowFailed", "evaluate", "rescore_run", "resume_run"]
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 
 from valor_gpu._lazy import lazy_names
-from valor_gpu.functional.names import MODULES
+from valor_gpu.compat.torchmetrics.functional.names import MODULES
 
 _MODULES = {module: f"{__name__}.{module}" for module in MODULES}
 _HOMES = {name: _MODULES[module] for module, names in MODULES.items() for name in names}

@@ -2,7 +2,7 @@
 # fmt: off
 """Metrics of one batch, by the names and arguments of torchmetrics.
 
-Made by tools/make_names.py: change the table in valor_gpu/classification/task_names.py, then run it.
+Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/task_names.py, then run it.
 """
 
 from valor_gpu.functional import classification as classification

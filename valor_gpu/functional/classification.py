@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from valor_gpu._lazy import made_names
-from valor_gpu.functional.names import MODULES
+from valor_gpu.compat.torchmetrics.functional.names import MODULES
 
 __all__ = MODULES["classification"]
-__path__: list[str] = []  # modules below have no file: they are torchmetrics' paths, see valor_gpu._paths
+__path__: list[str] = []  # modules below have no file: valor_gpu.compat.torchmetrics.paths makes them
 
 
 def _make(name: str) -> Any:
-    from valor_gpu.functional.task_functions import task_function
+    from valor_gpu.compat.torchmetrics.functional.task_functions import task_function
 
     return task_function(name)
 

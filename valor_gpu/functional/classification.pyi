@@ -2,7 +2,7 @@
 # fmt: off
 """Metrics of classification of one batch. Each is made when it is first used.
 
-Made by tools/make_names.py: change the table in valor_gpu/classification/task_names.py, then run it.
+Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/task_names.py, then run it.
 """
 
 from numpy.typing import ArrayLike

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import Columns, shown
+from valor_gpu.inputs.coco_columns import Annotations, Dataset
 from valor_gpu.inputs.text_ids import Codes, IdTexts, TextIds, codes_of, recode, shown_ids, union
-
-if TYPE_CHECKING:
-    from valor_gpu.inputs.coco import Annotations, Dataset
 
 _LISTS = {"image_id": ("images", "image_ids"), "category_id": ("categories", "category_ids")}
 """Where a dataset lists what records name by a field: the array, and the attribute of its codes."""

@@ -11,7 +11,7 @@ from torchmetrics import MetricCollection
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.metric import Metric
-from valor_gpu.metric_type import is_own
+from valor_gpu.metric_type import MetricType
 from valor_gpu.result import Result
 
 Metrics = Metric[Any] | MetricCollection | Mapping[str, Metric[Any]]
@@ -34,7 +34,7 @@ class MetricGroup:
         if not named:
             raise InputError("metrics must hold at least one metric but is empty")
         for name, each in named:
-            if not is_own(each):
+            if not isinstance(type(each), MetricType):
                 need = "must be a metric of valor_gpu, which has a result(),"
                 raise InputTypeError(
                     f"metrics[{name!r}] {need} but is of type {type(each).__module__}.{type(each).__name__}"

@@ -105,13 +105,13 @@ def _resampled(predictions: Predictions, average: str, thresholds: int | None) -
 
     if predictions.scores is None:
         assert predictions.labels is not None
-        return ClassifiedRows(predictions, predictions.labels, average, None)
+        return ClassifiedRows(predictions, predictions.labels, average, None, OF_CLASSES)
     if not native.available("valor_cpu"):
         raise InputError("intervals of scores need the C++ library: build it, or give predicted classes")
     from valor_gpu.classification.array_numbers import Areas, Choices, decided_classes
 
     areas = Areas(Choices(average, thresholds), predictions)
-    return ClassifiedRows(predictions, decided_classes(predictions), average, areas)
+    return ClassifiedRows(predictions, decided_classes(predictions), average, areas, OF_CLASSES)
 
 
 def _parts(

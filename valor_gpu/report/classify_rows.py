@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ from valor_gpu.inputs.predictions import IGNORED, Predictions
 from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.reduce.reliability import BIASED_ERROR
-from valor_gpu.report.classify import OF_CLASSES
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.placed_areas import PlacedAreas, ScoredRows
 from valor_gpu.stats.resample import Floats, Resampled, sides_of_labels
@@ -44,6 +43,7 @@ class ClassifiedRows(Resampled):
         decided: int64 ``[N]``, predicted classes.
         average: ``macro``, ``micro`` or ``weighted``.
         areas: computes the results of :data:`AREAS` of predictions; None: they are no scores.
+        of_classes: names of the numbers that are also given of each class.
 
     Raises:
         InputError: rows have weights.
@@ -57,12 +57,13 @@ class ClassifiedRows(Resampled):
         decided: NDArray[np.int64],
         average: str,
         areas: Areas | None,
+        of_classes: Collection[str],
     ) -> None:
         if predictions.weight is not None:
             raise InputError("intervals need rows of equal weight but weights were given: leave them out")
         self._kept = predictions.target != IGNORED
         self._names, self._binary, self._average, self._areas = predictions.names, predictions.binary, average, areas
-        self._rows = len(predictions.target)
+        self._of_classes, self._rows = of_classes, len(predictions.target)
         self._sides = len(predictions.names)
         self._set_cells((predictions.target * self._sides + decided)[self._kept])
         self._predictions = _rows_of(predictions, np.flatnonzero(self._kept))
@@ -239,7 +240,7 @@ class ClassifiedRows(Resampled):
         found = {}
         for name, (value, by_class) in numbers.items():
             found[name] = float(value)
-            if by_class is not None and name in OF_CLASSES:
+            if by_class is not None and name in self._of_classes:
                 found |= {f"{name}_per_class/{each}": float(v) for each, v in zip(self._names, by_class)}
         return found
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from valor_gpu.judge.metrics.prompts import OwnPrompts, load_prompts
 from valor_gpu.judge.protocol import Messages, Reply, Schema
-from valor_gpu.text.judged.prompts import Prompts, load_prompts
 
 
 def _texts(key: str, count: int) -> str:
@@ -58,7 +57,7 @@ class MockJudge:
 
     identity: Mapping[str, Any] | None = None
 
-    def __init__(self, prompts: Prompts | str | os.PathLike[str] | None = None) -> None:
+    def __init__(self, prompts: OwnPrompts = None) -> None:
         # A question is known by the text of its prompt before the first input.
         self._beginnings = {prompt.task.split("{{")[0]: name for name, prompt in load_prompts(prompts).items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.text.judged.evaluate import METRICS
+from valor_gpu.judge.metrics.text_metrics import METRICS
 from valor_gpu.valor.enums import MetricType
 
 ROUGE_TYPES = ("rouge1", "rouge2", "rougeL", "rougeLsum")

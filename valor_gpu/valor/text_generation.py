@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,13 +12,14 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
+from valor_gpu.judge.metrics.evaluate import JudgedTexts, evaluate_texts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
+from valor_gpu.judge.metrics.rules import TextRow, text_rules
+from valor_gpu.judge.metrics.text_base import PromptedMetric
+from valor_gpu.judge.metrics.text_metrics import METRICS
 from valor_gpu.judge.progress import Progress
 from valor_gpu.judge.protocol import Judgement, Status
 from valor_gpu.judge.statistics import Prices, Summary
-from valor_gpu.text.judged.evaluate import METRICS, JudgedTexts, evaluate_texts
-from valor_gpu.text.judged.metric import PromptedMetric
-from valor_gpu.text.judged.prompts import Prompts
-from valor_gpu.text.judged.rules import TextRow, text_rules
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
@@ -86,7 +86,7 @@ def evaluate_text_generation(
     *,
     judge: Any = None,
     compat: str | None = None,
-    prompts: Prompts | str | os.PathLike[str] | None = None,
+    prompts: OwnPrompts = None,
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
     cache: JudgeCache | str | None = None,
@@ -176,7 +176,7 @@ def make_plan(
     metric_params: Mapping[str, Mapping[str, Any]] | None = None,
     judge: Any = None,
     compat: str | None = None,
-    prompts: Prompts | str | os.PathLike[str] | None = None,
+    prompts: OwnPrompts = None,
     raise_on_empty: bool | None = None,
     limits: Limits | None = None,
 ) -> Plan:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_int, check_type
 from valor_gpu.errors import InputError
-from valor_gpu.text.judged.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 from valor_gpu.valor.mock_judge import MockJudge
 from valor_gpu.valor.text_choices import check_keys
 
@@ -50,9 +49,7 @@ def _data(params: Mapping[str, Any]) -> dict[str, Any]:
     return dict(data or {})
 
 
-def judge_of(
-    params: Mapping[str, Any] | None, judge: Any = None, prompts: Prompts | str | os.PathLike[str] | None = None
-) -> Any:
+def judge_of(params: Mapping[str, Any] | None, judge: Any = None, prompts: OwnPrompts = None) -> Any:
     """The judge that is given, or the one that ``params`` describe.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
-from valor_gpu.text.judged.prompts import Prompts
+from valor_gpu.judge.metrics.prompts import OwnPrompts
 from valor_gpu.valor.enums import MetricType
 from valor_gpu.valor.evaluation import Evaluation
 from valor_gpu.valor.exceptions import MismatchingTextGenerationDatumError
@@ -74,7 +73,7 @@ class ValorTextGenerationStreamingManager:
         *,
         judge: Any = None,
         compat: str | None = None,
-        prompts: Prompts | str | os.PathLike[str] | None = None,
+        prompts: OwnPrompts = None,
         limits: Limits | None = None,
         cache: JudgeCache | str | None = None,
     ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,11 +20,10 @@ from starlette.staticfiles import StaticFiles
 from valor_gpu.errors import InputError, LeaseError, ValorError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
-from valor_gpu.web.book import Book
-from valor_gpu.web.errands import Errands
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, see
 from valor_gpu.web.security import Guard, Session
+from valor_gpu.web.studio import Studio
 
 _LOG = logging.getLogger(__name__)
 _STATIC = Path(__file__).parent / "static"
@@ -45,39 +42,9 @@ VIEWS = (
     "datasets",
     "targets",
     "vision",
-    "work",
     "wizard",
 )
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""
-
-
-@dataclass
-class Studio:
-    """What handlers share.
-
-    Attributes:
-        store: of the server; any number of threads use it.
-        session: of the one user.
-        uploads: folder of uploaded data sets.
-        registry: targets, judges and evaluators of code that forms can choose; None without any.
-        memory: what views keep between requests, by their own names.
-    """
-
-    store: Store
-    session: Session
-    uploads: Path
-    registry: Any = None
-    memory: dict[str, Any] = field(default_factory=dict)
-
-    @cached_property
-    def errands(self) -> Errands:
-        """Trials of evaluators under way."""
-        return Errands()
-
-    @cached_property
-    def book(self) -> Book:
-        """What lists show of the runs."""
-        return Book(self.store)
 
 
 def make_app(

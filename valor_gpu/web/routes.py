@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -15,9 +15,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from valor_gpu.web.security import Message, Receive
-
-if TYPE_CHECKING:
-    from valor_gpu.web.app import Studio
+from valor_gpu.web.studio import Studio
 
 FORM_BYTES = 4 << 20
 UPLOAD_BYTES = 1 << 30

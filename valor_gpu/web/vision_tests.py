@@ -10,10 +10,10 @@ from valor_gpu.errors import InputError
 from valor_gpu.pages.texts import Html
 from valor_gpu.store import Run
 from valor_gpu.web.errands import Errand
+from valor_gpu.web.studio import Studio
 
 if TYPE_CHECKING:
     from valor_gpu.comparison.comparison_result import ComparisonResult
-    from valor_gpu.web.app import Studio
 
 _KEPT = 24
 _LOCK = threading.Lock()

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.evaluation.artifacts import write_artifacts
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.reread import reread_scores
 from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.work import Work
-from valor_gpu.evaluation.judged.guard import GuardMetric
-from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.common_errors import without_scores
-from valor_gpu.evaluation.results.files import write_artifacts
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.evaluation.targets.asked import AskedTarget
 from valor_gpu.evaluation.targets.base import ERROR
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.causes import was_not_asked
+from valor_gpu.judge.metrics.guard import GuardMetric
+from valor_gpu.judge.metrics.ratings import RatingMetric
 from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, Usage, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.statistics import Prices
@@ -133,7 +133,7 @@ def _outcome(
         warnings.warn(message, UserWarning, stacklevel=5)
     files = _write_files(plan, run)
     if tracking_uri is not None:
-        from valor_gpu.evaluation.results.tracking import log_run
+        from valor_gpu.evaluation.tracking import log_run
 
         log_run(run, tracking_uri, files)
     if isinstance(error, KeyboardInterrupt):

@@ -20,10 +20,10 @@ from itertools import islice
 from typing import Any
 
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
-from valor_gpu.evaluation.judged.fields import is_blank_field
 from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
+from valor_gpu.judge.metrics.fields import is_blank_field
 
 _ORDERS = {"pairwise": 2}  # requests for a judgement: two answers are shown in both orders
 
@@ -137,7 +137,7 @@ def forecast(
 
 
 def _turns(messages: Any) -> int:
-    from valor_gpu.evaluation.judged.conversation import read_conversation
+    from valor_gpu.judge.metrics.conversation import read_conversation
 
     try:
         return len(read_conversation(messages).turns)

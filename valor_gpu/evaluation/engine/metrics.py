@@ -21,8 +21,8 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, content_hash, evaluator
 from valor_gpu.evaluation.evaluators.custom import custom_evaluator, source_of
 from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object, origin_of
-from valor_gpu.evaluation.judged.table import Rating
 from valor_gpu.judge.metric import LLMMetric, check_metric
+from valor_gpu.judge.metrics.table import Rating
 
 if TYPE_CHECKING:
     from valor_gpu.store import Store
@@ -272,7 +272,7 @@ def _object(tool: Any, source: str = _CUSTOM, origin: str | None = None) -> RunE
         return RunEvaluator(tool, tool.info.kind, _BUILTIN if builtin else source, _plain(tool.parameters), origin)
     metric = check_metric(tool)
     info = EVALUATORS.get(metric.name)
-    ours = info is not None and type(metric).__module__.startswith("valor_gpu.evaluation.judged.")
+    ours = info is not None and type(metric).__module__.startswith("valor_gpu.judge.metrics.")
     kind = info.kind if info is not None and ours else _judged_kind(metric)
     return RunEvaluator(metric, kind, _BUILTIN if ours else source, {}, origin)
 

@@ -16,7 +16,7 @@ from valor_gpu.evaluation.evaluators.custom import MOST_PARTS
 from valor_gpu.evaluation.results.parts import has_parts, parent_of, part_name
 from valor_gpu.store import Run, StoredScore
 from valor_gpu.store.columns import Columns
-from valor_gpu.store.moves import move_scores
+from valor_gpu.store.score_changes import move_scores
 
 
 class Parts:

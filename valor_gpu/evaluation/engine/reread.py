@@ -13,15 +13,15 @@ from typing import Any
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import with_baseline
 from valor_gpu.evaluation.engine.work import OK, Work, stored_rows
-from valor_gpu.evaluation.judged.ratings import RatingMetric
 from valor_gpu.evaluation.prompts.prompt_files import TemplateMetric
 from valor_gpu.judge.metric import FailedJudgement, Question
+from valor_gpu.judge.metrics.ratings import RatingMetric
 from valor_gpu.judge.parse import GRAMMAR
 from valor_gpu.judge.protocol import Judgement, Reply, Status, text_of
 from valor_gpu.judge.requests import ways_to_send
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.store import Run, StoredScore
-from valor_gpu.store.withdrawn import withdraw_scores
+from valor_gpu.store.score_changes import withdraw_scores
 
 REPLY = "reply"
 """Key of ``details`` that has the reply of a score, where it needs the grammar to be read."""

@@ -1,4 +1,4 @@
-"""What a run asks: its target, its judge, its model of embeddings, and the secrets that they have. No torch."""
+"""The services of a run: target, judge and embedding model, with their secrets. No torch."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.config import embedding_config_of, model_config_of, without_connection
 from valor_gpu.evaluation.engine.settings import CONCURRENCY, TARGET_TIMEOUT, Settings
 from valor_gpu.evaluation.models import connection_facts, embed_from_config, judge_from_config
 from valor_gpu.evaluation.secrets import Secrets
@@ -19,14 +20,10 @@ from valor_gpu.text.served_embedding import OpenAIEmbedder
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.metrics import RunEvaluator
 
-_OF_CONNECTION = ("api_key_env", "azure_ad_token_env", "credential", "organization", "extra_headers")
-"""What a stored run has of how it was reached, as configurations name it."""
-_OF_REQUESTS = ("temperature", "max_tokens", "seed", "top_logprobs")
-
 
 @dataclass(frozen=True)
 class Services:
-    """What a run asks.
+    """Services of a run.
 
     Attributes:
         secrets: masked in everything that is stored or shown.
@@ -45,7 +42,7 @@ class Services:
 
 
 def open_services(settings: Settings) -> Services:
-    """Opens what the arguments name.
+    """Opens the services that the arguments name.
 
     Raises:
         InputError: a target, judge or embedder that cannot be.
@@ -80,7 +77,7 @@ def _judge(settings: Settings, secrets: Secrets) -> Judge | None:
 
 
 def judge_identity(judge: Judge | None) -> dict[str, Any] | None:
-    """What decides the judge's replies, and how it is reached; without secrets."""
+    """Returns the facts that decide the replies of a judge and the facts of its connection, without secrets."""
     if judge is None:
         return None
     identity = judge.identity
@@ -107,7 +104,7 @@ def check_judge(evaluators: Sequence[RunEvaluator], judge: Judge | None, setting
 
 
 def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: bool) -> Services:
-    """What a stored run asked, made again, or given again by the arguments.
+    """Opens the services of a stored run, from its configuration or from the arguments.
 
     Raises:
         InputError: what cannot be made again and is not given, or what is another now.
@@ -126,83 +123,11 @@ def services_again(config: Mapping[str, Any], settings: Settings, needs_judge: b
     if target is not None:
         target.map_columns(config.get("data_mapping"), (config.get("data") or {}).get("columns") or ())
     if judge is None and needs_judge and config.get("judge") is not None:
-        judge = _judge_again(config["judge"], given.secrets)
+        judge = judge_from_config(model_config_of(config["judge"]), secrets=given.secrets)
     if embed is None and config.get("embedding") is not None:
-        embed = _embed_again(config["embedding"], given.secrets)
-    if judge is not None and needs_judge and _bare(judge_identity(judge)) != _bare(config.get("judge")):
-        raise InputError(
-            f"judge must be the run's, {_bare(config.get('judge'))}, but is {_bare(judge_identity(judge))}:"
-            " start a new run for another judge"
-        )
+        embed = embed_from_config(embedding_config_of(config["embedding"]), secrets=given.secrets)
+    if judge is not None and needs_judge:
+        before, now = without_connection(config.get("judge")), without_connection(judge_identity(judge))
+        if now != before:
+            raise InputError(f"judge must be the run's, {before}, but is {now}: start a new run for another judge")
     return Services(given.secrets, judge, embed, target)
-
-
-def _bare(identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """An identity without how it is reached, which may be another when a run goes on."""
-    return {name: value for name, value in (identity or {}).items() if name not in (*_OF_CONNECTION, "key_by_value")}
-
-
-def _judge_again(identity: Mapping[str, Any], secrets: Secrets) -> Judge:
-    return judge_from_config(model_config_of(identity), secrets=secrets)
-
-
-def model_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``model_config`` that makes a judge of a stored identity.
-
-    Raises:
-        InputError: the judge was an object of its process, or had its key, token or credential by value.
-    """
-    kind = identity.get("kind")
-    if kind not in ("openai", "azure"):
-        raise InputError(f"judge must be given again, since it was an object of its process: {_bare(identity)}")
-    _check_stored("model_config", identity)
-    asked = dict(identity.get("parameters") or {})
-    config: dict[str, Any] = {name: asked.pop(name) for name in _OF_REQUESTS if name in asked}
-    asked.pop("logprobs", None)
-    for name in ("temperature", "max_tokens"):
-        config.setdefault(name, None)
-    config |= {"extra": asked} if asked else {}
-    config |= {"response_format": identity["response_format"]} if "response_format" in identity else {}
-    config |= {name: identity[name] for name in _OF_CONNECTION if name in identity}
-    if kind == "azure":
-        config |= _azure_of(identity)
-    else:
-        config |= {"model": identity["model"], "base_url": identity["base_url"]}
-    return {**config, "api_type": kind}
-
-
-def _embed_again(identity: Mapping[str, Any], secrets: Secrets) -> Callable[..., Any]:
-    return embed_from_config(embedding_config_of(identity), secrets=secrets)
-
-
-def embedding_config_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The ``embedding_config`` that makes an embedder of a stored identity.
-
-    Raises:
-        InputError: it was an object of its process, or had its key, token or credential by value.
-    """
-    kind = identity.get("kind")
-    # A stored run of an earlier release may have Azure's without a version, which is not enough to ask again.
-    if kind != "OpenAIEmbedder" and not (kind == "AzureEmbedder" and "api_version" in identity):
-        raise InputError(f"embedding_config must be given again, since it cannot be made again from {dict(identity)}")
-    _check_stored("embedding_config", identity)
-    names = ("dimensions", *_OF_CONNECTION)
-    config = {name: identity[name] for name in names if identity.get(name) is not None}
-    if kind == "AzureEmbedder":
-        return {**_azure_of(identity), **config}
-    return {"model": identity["model"], "base_url": identity["base_url"], **config}
-
-
-def _azure_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """How a configuration names a deployment of a stored identity."""
-    version = identity.get("api_version")
-    named = {} if version is None else {"api_version": version}
-    return {"azure_endpoint": identity["base_url"], "azure_deployment": identity["model"], **named}
-
-
-def _check_stored(name: str, identity: Mapping[str, Any]) -> None:
-    """Raises unless a stored identity has all that is needed to ask again."""
-    if identity.get("key_by_value"):
-        what = f"credential, {identity['credential']}," if "credential" in identity else "key"
-        what = what if "extra_headers" not in identity else f"{what} or a header"
-        raise InputError(f"{name} must be given again, since its {what} was given by value and is not stored")

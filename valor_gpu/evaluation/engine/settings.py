@@ -88,7 +88,7 @@ class Settings:
         self.token_prices()
         self.slice_columns()
         if self.tracking_uri is not None:
-            from valor_gpu.evaluation.results.tracking import open_client
+            from valor_gpu.evaluation.tracking import open_client
 
             open_client(self.tracking_uri)
 

@@ -20,7 +20,7 @@ from valor_gpu.evaluation.engine.reread import kept_reply
 from valor_gpu.evaluation.engine.scoring import keep_scores, size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
 from valor_gpu.evaluation.engine.work import OK, Work
-from valor_gpu.evaluation.judged.scores import judged_outcome
+from valor_gpu.evaluation.evaluators.judged import judged_outcome
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot

@@ -11,8 +11,6 @@ Example:
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -20,8 +18,10 @@ from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from valor_gpu.checks import check_type, near_names
+from valor_gpu.digests import content_hash
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
+from valor_gpu.judge.metrics.fields import MISSING_FIELD
 
 __all__ = [
     "EVALUATORS",
@@ -48,7 +48,6 @@ T = TypeVar("T")
 Row = Mapping[str, Any]
 
 OK = "ok"
-MISSING_FIELD = "missing_field"  # the row lacks a field
 INVALID_FIELD = "invalid_field"  # a field holds something that the evaluator cannot read
 UNDEFINED = "undefined"  # the metric has no number for such a row
 TIMEOUT = "timeout"
@@ -203,17 +202,6 @@ def number_outcome(value: float, **more: Any) -> Outcome:
     if math.isfinite(value):
         return Outcome(float(value), **more)
     return Outcome(None, UNDEFINED, f"the evaluator's value is {value}", **more)
-
-
-def content_hash(content: Any) -> str:
-    """16 hexadecimal digits of the hash of JSON content, whatever the order of its keys.
-
-    Example:
-        >>> content_hash({"a": 1, "b": 2}) == content_hash({"b": 2, "a": 1})
-        True
-    """
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True, default=repr)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def score_portion(evaluators: Sequence[Evaluator], rows: Sequence[Row]) -> dict[str, list[Outcome]]:

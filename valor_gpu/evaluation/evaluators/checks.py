@@ -30,7 +30,7 @@ from valor_gpu.evaluation.evaluators.base import (
     evaluator_info,
 )
 from valor_gpu.evaluation.evaluators.table import EvaluatorInfo
-from valor_gpu.evaluation.rows.texts import as_text, not_text
+from valor_gpu.judge.metrics.fields import as_text, not_text
 
 _REASON_CHARACTERS = 500  # of a message that quotes an answer
 

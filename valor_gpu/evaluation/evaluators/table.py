@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from valor_gpu.evaluation.judged.table import RATINGS, VALOR, Rating, ValorRating
+from valor_gpu.judge.metrics.table import RATINGS, VALOR, Rating, ValorRating
 
 _ANSWERS = frozenset({"answer", "ground_truth"})
 _ANSWER = frozenset({"answer"})
 _OVERLAP = "valor_gpu.evaluation.evaluators.overlap"
 _CORPUS = "valor_gpu.evaluation.evaluators.corpus"
 _CHECKS = "valor_gpu.evaluation.evaluators.checks"
-_JUDGE = "valor_gpu.evaluation.judged.make:judged_metric"
+_JUDGE = "valor_gpu.judge.metrics.make:judged_metric"
 
 
 @dataclass(frozen=True)

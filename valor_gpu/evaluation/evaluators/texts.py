@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from valor_gpu.evaluation.evaluators.base import INVALID_FIELD, Evaluator, Outcome, Portion, evaluator_info
-from valor_gpu.evaluation.rows.texts import as_text, not_text
+from valor_gpu.judge.metrics.fields import as_text, not_text
 from valor_gpu.text.tokens import Ints, TokenizedRows, texts_of, tokenize_rows, unread_rows
 
 T = TypeVar("T")

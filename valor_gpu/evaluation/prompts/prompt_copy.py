@@ -10,7 +10,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.judged import judged_metric
-from valor_gpu.evaluation.judged.table import RATINGS
+from valor_gpu.judge.metrics.table import RATINGS
 
 _FIELDS = {
     "contexts": "context",

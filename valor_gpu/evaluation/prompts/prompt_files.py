@@ -19,15 +19,15 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.judged.fields import JudgedTexts, Row, is_blank
-from valor_gpu.evaluation.judged.metric import TASKS, RowMetric
-from valor_gpu.evaluation.judged.scores import JudgedScore, NoScore
 from valor_gpu.evaluation.prompts.prompty import PromptFile, read_prompt, scale_of
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.judge.choices import read_choice
 from valor_gpu.judge.json_text import find_object, with_keys
 from valor_gpu.judge.metric import Ask, Question
+from valor_gpu.judge.metrics.fields import JudgedTexts, Row, is_blank
+from valor_gpu.judge.metrics.row_base import TASKS, RowMetric
+from valor_gpu.judge.metrics.scores import JudgedScore, NoScore
 from valor_gpu.judge.parse import NotApplicable, read_score
 
 LOW, HIGH = 1.0, 5.0

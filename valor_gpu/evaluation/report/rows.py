@@ -13,7 +13,7 @@ from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, S
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
-from valor_gpu.evaluation.rows.messages import has_role, messages_of, spoken
+from valor_gpu.judge.metrics.messages import has_role, messages_of, spoken
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Feedback, Run, StoredRow, StoredScore

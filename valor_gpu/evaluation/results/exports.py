@@ -1,6 +1,6 @@
 r"""All rows of a run as one table (csv) or as nested JSON lines, streamed from the store. Standard library alone.
 
-``eval_results.jsonl`` (:mod:`valor_gpu.evaluation.results.files`) is flat, as Azure writes it; the files here have
+``eval_results.jsonl`` (:mod:`valor_gpu.evaluation.artifacts`) is flat, as Azure writes it; the files here have
 everything that is stored. JSON lines are without loss. The csv is for spreadsheets, and differs from the data where a
 spreadsheet would do something with it:
 

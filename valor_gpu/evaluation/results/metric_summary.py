@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from valor_gpu.evaluation.judged.severity import LEVELS
 from valor_gpu.evaluation.results.row_values import Ints, RowValues
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.judge.statistics import variance_split
 from valor_gpu.stats.means import Mean, interval_on_scale, mean_of_sample
 from valor_gpu.stats.pooled import pooled_estimate

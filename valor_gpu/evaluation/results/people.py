@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.evaluation.judged.severity import LEVELS
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.stats.agreement import Agreement, weighted_kappa
 from valor_gpu.store import Run
 from valor_gpu.store.rated import Rated, rated_scores

@@ -18,9 +18,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.evaluation.judged.severity import severity_level
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
+from valor_gpu.judge.metrics.severity import severity_level
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.store.records import OK, StoredRow, StoredScore
 from valor_gpu.store.runs import Run

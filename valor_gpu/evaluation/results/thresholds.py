@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_number, near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.judged.severity import LEVELS
+from valor_gpu.judge.metrics.severity import LEVELS
 
 DEFAULT_LEVEL = "Medium"
 _LARGEST = 1.7976931348623157e308

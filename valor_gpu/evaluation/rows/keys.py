@@ -25,7 +25,7 @@ from valor_gpu.evaluation.rows._references import ColumnsError, shown_names
 from valor_gpu.evaluation.rows._source_rows import SourceRow
 from valor_gpu.evaluation.rows.fields import MESSAGES
 from valor_gpu.evaluation.rows.mapping import Mapping
-from valor_gpu.evaluation.rows.messages import ASSISTANT, messages_of, spoken
+from valor_gpu.judge.metrics.messages import ASSISTANT, messages_of, spoken
 
 COLUMNS = ("key", "id")
 LONGEST = 200

@@ -20,8 +20,8 @@ from valor_gpu.evaluation.rows._references import ColumnsError
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.columns import root_of, value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
-from valor_gpu.evaluation.rows.messages import has_role
 from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.judge.metrics.messages import has_role
 from valor_gpu.judge.protocol import Usage, describe
 from valor_gpu.judge.returned import fields_in
 

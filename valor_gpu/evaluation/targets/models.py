@@ -14,11 +14,11 @@ from valor_gpu.evaluation.prompts.prompty import read_prompt
 from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION
-from valor_gpu.evaluation.rows.messages import ASSISTANT, has_role, messages_of, spoken
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
 from valor_gpu.judge.entra import DEFAULT
+from valor_gpu.judge.metrics.messages import ASSISTANT, has_role, messages_of, spoken
 from valor_gpu.judge.protocol import Judge, Messages, Reply
 
 KEYS = ("name", "prompt", "prompt_file", "system", "retries")

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from valor_gpu.checks import near_names
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
-from valor_gpu.evaluation.judged.severity import LEVELS
+from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing

@@ -1,4 +1,4 @@
-"""The page of a run: what it was made of, its numbers, and its rows."""
+"""The page of a run: what it was made of, its numbers, its rows, and how to cancel and resume it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from valor_gpu.store import Run, StoredDataset
 from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
+from valor_gpu.web import jobs
 from valor_gpu.web.found_rows import TESTS, Wanted
-from valor_gpu.web.jobs import GONE, is_cancelling, state_of
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -40,7 +40,7 @@ def run(ask: Ask) -> Response:
     found = find_run(ask)
     if found.config.get("kind") in VISION:
         return see(f"/runs/{found.id}/vision")
-    state = state_of(ask.studio.store, found)
+    state = jobs.state_of(ask.studio.store, found)
     thresholds = _thresholds(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
@@ -54,7 +54,7 @@ def run(ask: Ask) -> Response:
         ask,
         "run.html",
         run=_head(found, state),
-        cancelling=state == "running" and is_cancelling(ask.studio.store, found.id),
+        cancelling=state == "running" and jobs.is_cancelling(ask.studio.store, found.id),
         facts=list(run_facts(found, summary, dataset.name if dataset else "")),
         dataset=dataset,
         families=cards,
@@ -81,7 +81,7 @@ def run(ask: Ask) -> Response:
 def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
     """Why a run ended early; what is said of its last end means nothing while it goes on again."""
     if state == "stopped" != found.state:
-        return GONE
+        return jobs.GONE
     return summary["stopped"] if state in ENDED else None
 
 
@@ -144,4 +144,23 @@ def threshold(ask: Ask) -> Response:
     return see(f"/runs/{found.id}", level=ask.field("level"))
 
 
-ROUTES = [get("/runs/{run}", run), post("/runs/{run}/threshold", threshold)]
+def cancel(ask: Ask) -> Response:
+    """Ends a run soon."""
+    found = find_run(ask)
+    jobs.cancel(ask.studio.store, found)
+    return see(f"/runs/{found.id}")
+
+
+def resume(ask: Ask) -> Response:
+    """Resumes a run in a process of its own."""
+    found = find_run(ask)
+    jobs.start(ask.studio.store, found.id)
+    return see(f"/runs/{found.id}")
+
+
+ROUTES = [
+    get("/runs/{run}", run),
+    post("/runs/{run}/threshold", threshold),
+    post("/runs/{run}/cancel", cancel),
+    post("/runs/{run}/resume", resume),
+]

@@ -1,0 +1,1 @@
+"""Functions of torchmetrics, of which ``valor_gpu.functional`` is the front door."""
