@@ -13,7 +13,8 @@ Object files are kept in build/native, so that ninja compiles what has changed (
 library is replaced when the new one is complete: a build that fails leaves the one before as it is.
 
 What was built, with which compiler, or why not, is written to valor_gpu/_build.json: pip hides the output of a build
-that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reason from there.
+that succeeds, so ``valor-gpu doctor`` and a warning at first use give the reason from there. A wheel also gets the
+table of functions and structs by which valor_gpu/native.py calls the libraries; in a checkout it reads the sources.
 """
 
 import json
@@ -38,7 +39,7 @@ try:
     from tools import native_build, native_toolchain
 finally:
     sys.path.remove(str(ROOT))
-declarations_hash = runpy.run_path(str(ROOT / "valor_gpu" / "_declarations.py"))["declarations_hash"]
+declared = runpy.run_path(str(ROOT / "valor_gpu" / "_declarations.py"))
 
 RECORD = "_build.json"
 TREES = Path("build", "native")
@@ -73,6 +74,11 @@ def not_wanted(variable):
     return ""
 
 
+def declarations(name):
+    """The functions and structs that a library's sources declare."""
+    return declared["Declarations"].read(name, str(ROOT))
+
+
 def read_record(folder):
     """The record of an earlier build, empty if there is none."""
     try:
@@ -97,6 +103,9 @@ class BuildNative(build_ext):
         self.ninja, self.said, self.failed = native_build.find_ninja(), [], []
         record = {name_of(ext): self.built(name_of(ext), ext.sources) for ext in self.extensions}
         self.folder.mkdir(parents=True, exist_ok=True)
+        if not self.inplace:
+            lines = [line for name in LIBRARIES for line in declarations(name).lines(name)]
+            (self.folder / declared["TABLE"]).write_text("\n".join(lines) + "\n")
         scratch = self.folder / f".{os.getpid()}{RECORD}"
         scratch.write_text(json.dumps(record, indent=1) + "\n")
         os.replace(scratch, self.folder / RECORD)
@@ -111,7 +120,7 @@ class BuildNative(build_ext):
         if reason := not_wanted(variable):
             return self.kept(name, reason) or {"built": False, "reason": reason}
         try:
-            plan = plan_of(sources, self.trees, declarations_hash(name, str(ROOT)))
+            plan = plan_of(sources, self.trees, declarations(name).hash)
             target = self.folder / f"lib{name}.so"
             native_build.build(plan, ROOT, self.ninja, target, anew=bool(self.force))
         except native_build.BuildFailedError as error:

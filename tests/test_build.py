@@ -558,7 +558,7 @@ with warnings.catch_warnings(record=True) as caught:
     box = torch.tensor([[0.0, 0.0, 2.0, 2.0]])
     assert box_iou(box, box).item() == 1.0
     try:
-        native.function("valor_cpu", "valor_declarations", "")
+        native.function("valor_cpu", "valor_declarations")
     except NativeError as caught_error:
         error = str(caught_error)
 print(json.dumps({"warnings": [str(w.message) for w in caught], "error": error}))

@@ -172,6 +172,7 @@ def test_wheel_fits_every_python_and_holds_the_package_only(wheel: Path, unbuilt
         >= {
             "valor_gpu/libvalor_cpu.so",
             "valor_gpu/_build.json",
+            "valor_gpu/_declarations.txt",
             "valor_gpu/py.typed",
             *STUBS,
             "valor_gpu/ops/triton/pixel_counts.py",

@@ -218,7 +218,7 @@ def _native_peak(found: list[int]) -> Iterator[None]:
     if not native.available("valor_cpu"):
         yield
         return
-    count = native.function("valor_cpu", "valor_count_memory_cpu", "ip")
+    count = native.function("valor_cpu", "valor_count_memory_cpu")
     most = ctypes.c_int64()
     count(1, ctypes.addressof(most))
     try:

@@ -14,12 +14,21 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from valor_gpu._declarations import declarations_hash
+from valor_gpu._declarations import TABLE, Declarations
 from valor_gpu.errors import NativeError
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _ROOT = os.path.dirname(_FOLDER)
-_CODES = {"p": ctypes.c_void_p, "q": ctypes.c_int64, "d": ctypes.c_double, "i": ctypes.c_int32}
+_CODES: dict[str, Any] = {
+    "p": ctypes.c_void_p,
+    "q": ctypes.c_int64,
+    "Q": ctypes.c_uint64,
+    "d": ctypes.c_double,
+    "i": ctypes.c_int32,
+    "o": ctypes.py_object,
+}
+"""Types by the letters of :mod:`valor_gpu._declarations`."""
+_PLAIN = str.maketrans(".[", "__", "]")
 
 _COMPILERS = {"valor_cpu": "a C++17 compiler", "valor_cuda": "nvcc"}
 _VARIABLES = {"valor_cpu": "VALOR_GPU_CPU", "valor_cuda": "VALOR_GPU_CUDA"}
@@ -49,6 +58,29 @@ def build_record() -> dict[str, dict[str, Any]]:
 
 
 @functools.cache
+def _sources(name: str) -> Declarations | None:
+    """Returns the declarations of a library in a checkout, None in an installed package."""
+    return Declarations.read(name, _ROOT)
+
+
+@functools.cache
+def _table() -> dict[str, str]:
+    """Returns library and name of each function and struct to its line of the table in an installed package."""
+    try:
+        with open(os.path.join(_FOLDER, TABLE)) as file:
+            entries = [line.rstrip("\n").split(" ", 2) for line in file]
+    except OSError:
+        return {}
+    return {f"{library} {name}": rest for library, name, rest in entries}
+
+
+def _entry(library: str, name: str) -> str | None:
+    """Returns the entry of a function or struct in the table, None if the library has none of that name."""
+    sources = _sources(library)
+    return sources.entry(name) if sources else _table().get(f"{library} {name}")
+
+
+@functools.cache
 def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
     """Returns a library, None if it cannot be called, and a line that says why."""
     file = f"lib{name}.so"
@@ -59,9 +91,11 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
         library = ctypes.CDLL(path)
     except OSError as error:
         return None, f"{file} does not load: {error}"
-    declared = declarations_hash(name, _ROOT)
-    if declared is not None and declared != _hash_of(library):
+    sources = _sources(name)
+    if sources and sources.hash != _hash_of(library):
         return None, f"{file} was built from other sources: {_build_line(name)}"
+    if not sources and not _table():
+        return None, f"{file} came without {TABLE}: install the package again"
     return library, f"{file} loaded"
 
 
@@ -93,7 +127,7 @@ def remedy(name: str) -> str:
 
     A plain ``pip install`` would reuse the wheel that it cached before the compiler was there.
     """
-    if declarations_hash(name, _ROOT) is not None:
+    if _sources(name):
         return f"with {_COMPILERS[name]} installed, {_build_line(name)}"
     return (
         f"with {_COMPILERS[name]} installed, run in the source folder:"
@@ -141,25 +175,53 @@ def _op_name(symbol: str) -> str:
 
 
 @functools.cache
-def function(library: str, symbol: str, signature: str) -> Function:
+def function(library: str, symbol: str) -> Function:
     """Returns a C function that raises :class:`NativeError` on a status other than 0, or MemoryError.
 
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
         symbol: the exported name.
-        signature: one letter per argument: p pointer, q int64, d double, i int32.
     """
     loaded, why = _load(library)
     if loaded is None:
         raise NativeError(why)
-    if not hasattr(loaded, symbol):
+    letters = _entry(library, symbol)
+    if letters is None or not hasattr(loaded, symbol):
         raise NativeError(f"lib{library}.so has no {symbol}: it is older than this package, build it again")
     entry = getattr(loaded, symbol)
-    entry.argtypes = [_CODES[code] for code in signature]
+    entry.argtypes = [_CODES[letter] for letter in letters]
     entry.restype = ctypes.c_int32
 
     entry.errcheck = lambda status, *_: _checked(loaded, symbol, status)
     return entry  # type: ignore[no-any-return]
+
+
+@functools.cache
+def struct(library: str, name: str) -> type[ctypes.Structure]:
+    """Returns a struct as C++ declares it; ``sides[0].data`` is the field ``sides_0_data``.
+
+    Args:
+        library: ``valor_cpu`` or ``valor_cuda``.
+        name: of the struct, whose fields have 8 bytes each.
+
+    Raises:
+        NativeError: there is no such struct.
+
+    Example:
+        >>> struct("valor_cpu", "PairSides")(1, gt_rows=2).rows
+        1
+    """
+    letters, *names = (_entry(library, name) or "").split(" ")
+    if not names:
+        raise NativeError(f"lib{library}.so has no struct {name} of fields of 8 bytes")
+    kinds = [(field.translate(_PLAIN), _CODES[letter]) for field, letter in zip(names, letters)]
+    return type(name, (ctypes.Structure,), {"_fields_": kinds, "__slots__": ()})  # no attribute but the fields
+
+
+@functools.cache
+def fields(library: str, name: str) -> dict[str, int]:
+    """Returns the names of the fields of :func:`struct`, each with its place."""
+    return {field[0]: place for place, field in enumerate(struct(library, name)._fields_)}
 
 
 def _checked(library: ctypes.CDLL, symbol: str, status: int) -> int:
@@ -170,7 +232,7 @@ def _checked(library: ctypes.CDLL, symbol: str, status: int) -> int:
     return status
 
 
-def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequence[Any], list[int]], None]:
+def once_function(library: str, symbol: str) -> Callable[[Sequence[Any], list[int]], None]:
     """Returns a C function that runs and records its status in one step, which no interrupt can split.
 
     Python handles an interrupt between two steps. Here the call and the record are one step, so the list tells
@@ -180,14 +242,12 @@ def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequen
     Args:
         library: ``valor_cpu`` or ``valor_cuda``.
         symbol: the exported name.
-        signature: as of :func:`function`.
     """
-    function(library, symbol, signature)  # raises where it is missing
+    checked: Any = function(library, symbol)  # raises where it is missing
     loaded = _load(library)[0]
     assert loaded is not None
     entry: Any = loaded[symbol]  # not the cached loaded.symbol, whose check of the status is a step of Python
-    entry.argtypes = [_CODES[code] for code in signature]
-    entry.restype = ctypes.c_int32
+    entry.argtypes, entry.restype = checked.argtypes, checked.restype
 
     def call(arguments: Sequence[Any], statuses: list[int]) -> None:
         statuses.extend(map(entry, *([value] for value in arguments)))
@@ -197,16 +257,15 @@ def once_function(library: str, symbol: str, signature: str) -> Callable[[Sequen
 
 
 @functools.cache
-def update_function(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
+def update_function(library: str, symbol: str) -> Callable[[bytes, bytes], int] | None:
     """Returns an unchecked C function that adds a small batch to a state; None where the library is missing.
 
     A status other than 0 says that the batch was not added, for whatever reason. Arguments are ``bytes``, because the
     checks and conversions of ctypes would take longer than the call.
 
     Args:
-        library: ``valor_cpu``.
-        symbol: the exported name.
-        signature: as of :func:`function`; pointers only.
+        library: ``valor_cpu`` or ``valor_cuda``.
+        symbol: the exported name of a function that takes pointers only.
     """
     loaded = _load(library)[0]
     return None if loaded is None or not hasattr(loaded, symbol) else loaded[symbol]  # not the cached loaded.symbol

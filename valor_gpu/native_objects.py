@@ -27,19 +27,18 @@ _OBJECTS = (None, dict, list, tuple, bytes, str, int, bool, float, np.float64, "
 
 
 @functools.cache
-def function(library: str, symbol: str, signature: str) -> Callable[..., Any]:
+def function(library: str, symbol: str) -> Callable[..., Any]:
     """A C function of objects. It gives None for what it does not read, and so does what stands in for it.
 
     Args:
         library: ``valor_cpu``.
         symbol: the exported name.
-        signature: a letter o for each argument.
     """
-    loaded = native._load(library)[0]
-    if loaded is None or not hasattr(loaded, symbol) or not _host_is_known():
+    loaded, letters = native._load(library)[0], native._entry(library, symbol)
+    if loaded is None or letters is None or not hasattr(loaded, symbol) or not _host_is_known():
         return _none
     entry = ctypes.PyDLL(loaded._name, handle=loaded._handle)[symbol]
-    entry.argtypes = [ctypes.py_object] * len(signature)
+    entry.argtypes = [ctypes.py_object] * len(letters)
     entry.restype = ctypes.py_object
     return entry
 
@@ -59,5 +58,5 @@ def _host_is_known() -> bool:
         return False
     addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     table = (ctypes.c_void_p * (len(_FUNCTIONS) + len(_OBJECTS)))(*addresses, *map(id, _OBJECTS))
-    native.function("valor_cpu", "valor_set_host_cpu", "p")(ctypes.addressof(table))
+    native.function("valor_cpu", "valor_set_host_cpu")(ctypes.addressof(table))
     return True

@@ -1,6 +1,6 @@
 // What matching gets and gives: the images of a batch, the choices of a run, the row tables, and errors.
-// valor_gpu/ops/assign/match_batch.py declares the same fields under the same names; tests/ops/test_assign_pairs.py
-// compares them. Every field is an int64: pointers are addresses.
+// Python fills Segment, Rule and Batch by the names that are declared here (valor_gpu/native.py). Every field
+// is an int64: pointers are addresses.
 #pragma once
 #include <stddef.h>
 
@@ -8,46 +8,22 @@
 
 namespace valor {
 
-// clang-format off: it moves the names of these lists anew each time
-// Columns with a row for each detection: boxes [D, 4], scores, labels, areas (float64, or 0: of the boxes),
-// flags (uint8 DetectionFlag, or 0), hashes (uint64 of the geometry, for stored pairs).
-#define VALOR_DETECTION_COLUMNS(X) \
-  X(boxes) X(scores) X(labels) X(areas) X(flags) X(hashes)
-// For each ground truth: gt_flags (GroundTruthFlag, or 0) and gt_areas (or 0) come from the user,
-// gt_own_areas (float64) and gt_hashes (uint64) from the geometry of stored pairs.
-#define VALOR_GROUND_TRUTH_COLUMNS(X) \
-  X(gt_boxes) X(gt_labels) X(gt_flags) X(gt_areas) X(gt_own_areas) X(gt_hashes)
+// Where the rows of both sides lie; 0: a column is absent.
+struct BatchColumns {
+  // Of detections: boxes [D, 4], scores, labels, areas (float64; absent: of the boxes), flags (uint8
+  // DetectionFlag), hashes (uint64 of the geometry, for stored pairs).
+  int64_t boxes, scores, labels, areas, flags, hashes;
+  // Of ground truths: gt_flags (GroundTruthFlag) and gt_areas come from the user, gt_own_areas (float64) and
+  // gt_hashes (uint64) from the geometry of stored pairs.
+  int64_t gt_boxes, gt_labels, gt_flags, gt_areas, gt_own_areas, gt_hashes;
+};
 
-// One image: addresses of its first rows, its id (id_address: 0, or where an int64 id lies), row counts (what
-// shapes the output), where the int64 counts of valid rows lie if the batch is padded (0: all rows are
-// valid), and the first output rows.
-#define VALOR_SEGMENT_FIELDS(X) \
-  VALOR_DETECTION_COLUMNS(X) VALOR_GROUND_TRUTH_COLUMNS(X) X(id) X(id_address) X(has_id) \
-  X(detections) X(ground_truths) X(counts) X(gt_counts) X(first_detection) X(first_ground_truth)
-
-// The choices of a run: thresholds float64 [T], of kCoco already min(t, 1 - 1e-10); area_ranges float64 [A,
-// 2], both ends included; limits int64 [M], ascending max-detection limits; a kind of rule; dtype codes.
-#define VALOR_RULE_FIELDS(X) \
-  X(thresholds) X(num_thresholds) X(area_ranges) X(num_areas) X(limits) X(num_limits) X(box_format) \
-  X(gt_box_format) X(options) X(kind) X(boxes_type) X(scores_type) X(labels_type) X(gt_boxes_type) \
-  X(gt_labels_type) X(gt_flags_type) X(gt_areas_type)
-
-// A batch whose columns are one array each for all images: where each begins (0: absent), the bytes of a row;
-// row counts of all images; lengths int64 [2, I]; image_ids, counts and gt_counts 0 or int64 [I]; stored
-// pairs (see Pairs).
-#define VALOR_BATCH_FIELDS(X) \
-  VALOR_DETECTION_COLUMNS(X) VALOR_GROUND_TRUTH_COLUMNS(X) X(boxes_stride) X(scores_stride) \
-  X(labels_stride) X(areas_stride) X(flags_stride) X(hashes_stride) X(gt_boxes_stride) \
-  X(gt_labels_stride) X(gt_flags_stride) X(gt_areas_stride) X(gt_own_areas_stride) \
-  X(gt_hashes_stride) X(images) X(detections) X(ground_truths) X(lengths) X(image_ids) X(counts) \
-  X(gt_counts) X(pair_offsets) X(pair_counts) X(pair_ground_truths) X(pair_similarities) X(pairs) \
-  X(room) X(gt_room)
-// clang-format on
-
-#define VALOR_FIELD(name) int64_t name;
-
-struct Segment {
-  VALOR_SEGMENT_FIELDS(VALOR_FIELD)
+// One image.
+struct Segment : BatchColumns {
+  int64_t id, id_address, has_id;               // id_address: 0, or where an int64 id lies
+  int64_t detections, ground_truths;            // row counts, which shape the output
+  int64_t counts, gt_counts;                    // where int64 counts of valid rows lie; 0: all rows are valid
+  int64_t first_detection, first_ground_truth;  // output rows
 
   static constexpr int kFields = 21;
   // Image `image` of a table of fields, [fields, images].
@@ -85,8 +61,16 @@ enum Option : int64_t {
   kWantMatches = 16,  // note which ground truth each setting matched
 };
 
+// The choices of a run.
 struct Rule {
-  VALOR_RULE_FIELDS(VALOR_FIELD)
+  int64_t thresholds, num_thresholds;  // float64 [T], of kCoco already min(t, 1 - 1e-10)
+  int64_t area_ranges, num_areas;      // float64 [A, 2], both ends included
+  int64_t limits, num_limits;          // int64 [M], ascending max-detection limits
+  int64_t box_format, gt_box_format;   // BoxFormat
+  int64_t options, kind;
+  // FloatType or IntType of the columns that may be of several.
+  int64_t boxes_type, scores_type, labels_type;
+  int64_t gt_boxes_type, gt_labels_type, gt_flags_type, gt_areas_type;
 
   VALOR_HD const double* threshold() const { return reinterpret_cast<const double*>(thresholds); }
   VALOR_HD const double* area() const { return reinterpret_cast<const double*>(area_ranges); }
@@ -122,8 +106,15 @@ struct Pairs {
   int64_t size;                // P
 };
 
-struct Batch {
-  VALOR_BATCH_FIELDS(VALOR_FIELD)
+// Images whose columns are one array each.
+struct Batch : BatchColumns {
+  BatchColumns stride;                        // bytes of a row
+  int64_t images, detections, ground_truths;  // rows of all images
+  int64_t lengths;                            // int64 [2, I]
+  int64_t image_ids, counts, gt_counts;       // 0 or int64 [I]
+  // Stored pairs: the fields of Pairs.
+  int64_t pair_offsets, pair_counts, pair_ground_truths, pair_similarities, pairs;
+  int64_t room, gt_room;  // rows from one image to the next; 0: as many as the image has
 
   VALOR_HD Pairs stored() const {
     return {reinterpret_cast<const int64_t*>(pair_offsets), reinterpret_cast<const int32_t*>(pair_counts),
@@ -136,12 +127,19 @@ struct Batch {
     Segment s{};
     const int64_t row = room ? room * i : first_detection,
                   gt_row = gt_room ? gt_room * i : first_ground_truth;
-#define VALOR_PLACE(name) s.name = name ? name + name##_stride * row : 0;
-    VALOR_DETECTION_COLUMNS(VALOR_PLACE)
-#undef VALOR_PLACE
-#define VALOR_PLACE(name) s.name = name ? name + name##_stride * gt_row : 0;
-    VALOR_GROUND_TRUTH_COLUMNS(VALOR_PLACE)
-#undef VALOR_PLACE
+    static_assert(sizeof(BatchColumns) == 12 * 8, "each column is placed");
+    s.boxes = boxes ? boxes + stride.boxes * row : 0;
+    s.scores = scores ? scores + stride.scores * row : 0;
+    s.labels = labels ? labels + stride.labels * row : 0;
+    s.areas = areas ? areas + stride.areas * row : 0;
+    s.flags = flags ? flags + stride.flags * row : 0;
+    s.hashes = hashes ? hashes + stride.hashes * row : 0;
+    s.gt_boxes = gt_boxes ? gt_boxes + stride.gt_boxes * gt_row : 0;
+    s.gt_labels = gt_labels ? gt_labels + stride.gt_labels * gt_row : 0;
+    s.gt_flags = gt_flags ? gt_flags + stride.gt_flags * gt_row : 0;
+    s.gt_areas = gt_areas ? gt_areas + stride.gt_areas * gt_row : 0;
+    s.gt_own_areas = gt_own_areas ? gt_own_areas + stride.gt_own_areas * gt_row : 0;
+    s.gt_hashes = gt_hashes ? gt_hashes + stride.gt_hashes * gt_row : 0;
     s.id_address = image_ids ? image_ids + 8 * i : 0;
     s.has_id = image_ids != 0;
     s.detections = num_detections;

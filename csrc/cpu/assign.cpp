@@ -31,18 +31,3 @@ VALOR_API int32_t valor_assign_cpu(const void* batch_words, const void* rule_wor
     *error = assign_images(batch, rule, out, threads);
   });
 }
-
-// Writes the names of the fields of Segment, Rule and Batch, in their order, as text of lines; `size` is the
-// room.
-VALOR_API int32_t valor_match_layout_cpu(uint8_t* text, int64_t size) {
-  return valor::guarded([&] {
-    using namespace valor;
-#define VALOR_NAME(name) #name " "
-    const char layout[] = VALOR_SEGMENT_FIELDS(VALOR_NAME) "\n" VALOR_RULE_FIELDS(
-        VALOR_NAME) "\n" VALOR_BATCH_FIELDS(VALOR_NAME) "\n";
-#undef VALOR_NAME
-    static_assert(sizeof(Segment) == 8 * 21 && sizeof(Rule) == 8 * 17 && sizeof(Batch) == 8 * 38,
-                  "int64 fields only");
-    memcpy(text, layout, std::min<int64_t>(size, sizeof layout));
-  });
-}

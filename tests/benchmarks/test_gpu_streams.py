@@ -25,6 +25,7 @@ from benchmarks.gpu_streams import CHOICES, check_replays
 from testing.scenes import random_scene
 from tests.native import sim
 from tests.native.pretend import DeviceTensor, Waited, here, on_device, pretending, there
+from valor_gpu import native
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
@@ -33,7 +34,6 @@ from valor_gpu.ops import _device_tables, backends
 from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._library import by_reference
 from valor_gpu.ops.accumulate.run import Guess, Records, Words, enqueue
-from valor_gpu.ops.assign.match_batch import SEGMENT_FIELDS
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.replays import add_replay
 
@@ -79,7 +79,9 @@ def test_updates_neither_wait_nor_pin_memory(form: str, images: int) -> None:
         launched = sim.launches()
     table = form == "lists" and images > 16
     assert called == ["valor_plan_assign_cuda", *(["valor_upload_cuda"] if table else []), "valor_assign_cuda"]
-    uploads = -(-images * (len(SEGMENT_FIELDS) + 2) // 500) if table else 0  # a kernel carries 500 words
+    uploads = (
+        -(-images * (len(native.fields("valor_cuda", "Segment")) + 2) // 500) if table else 0
+    )  # a kernel carries 500 words
     assert len(launched) == uploads + 1 and [name for name in launched if "upload" in name] == launched[:-1]
     plain.update(preds, target)
     got, expected = compute_of(metric), plain.compute()

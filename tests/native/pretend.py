@@ -80,12 +80,12 @@ def pretending(capturing: bool = False) -> Iterator[list[str]]:
     update_function: Any = native.update_function
     allocate: Any = vars(_assign_cuda)["allocate"]
 
-    def noted(library: str, symbol: str, signature: str) -> Any:
+    def noted(library: str, symbol: str) -> Any:
         called.append(symbol)
-        return function(library, symbol, signature)
+        return function(library, symbol)
 
-    def noted_update(library: str, symbol: str, signature: str) -> Any:
-        entry = update_function(library, symbol, signature)
+    def noted_update(library: str, symbol: str) -> Any:
+        entry = update_function(library, symbol)
 
         def call(*args: bytes) -> Any:
             called.append(symbol)

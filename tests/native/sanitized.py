@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from tests.native import sim
-from tests.native.prototypes import prototypes
 from valor_gpu import native, native_objects
+from valor_gpu._declarations import Declarations
 
 _reached: set[str] = set()
 
 
 def _missing() -> list[str]:
-    exported = {name for folder in ("cpu", "cuda") for name in prototypes(folder)} - {"valor_declarations"}
+    read = [Declarations.read(library, str(sim.ROOT)) for library in ("valor_cpu", "valor_cuda")]
+    exported = {name for each in read if each for name in each.calls} - {"valor_declarations"}
     return sorted(exported - _reached)
 
 
@@ -55,13 +56,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"no test marked smoke calls {', '.join(_missing())}")
 
 
-def _noted(bind: Callable[[str, str, str], Any]) -> Any:
+def _noted(bind: Callable[[str, str], Any]) -> Any:
     """``bind``, for functions that are called as soon as they are bound."""
 
     @functools.wraps(bind)
-    def noted(library: str, symbol: str, signature: str) -> Any:
+    def noted(library: str, symbol: str) -> Any:
         _reached.add(symbol)
-        return bind(library, symbol, signature)
+        return bind(library, symbol)
 
     return noted
 
@@ -74,8 +75,8 @@ def pytest_configure() -> None:
     bind, bind_update, load = native.function, native.update_function, native._load
     native._load = lambda name: (sim.sanitized_cpu(), "sanitized") if name == "valor_cpu" else load(name)  # type: ignore[assignment]
 
-    def recording(library: str, symbol: str, signature: str) -> native.Function:
-        entry = bind(library, symbol, signature)
+    def recording(library: str, symbol: str) -> native.Function:
+        entry = bind(library, symbol)
 
         @functools.wraps(entry)
         def call(*arguments: object) -> int:
@@ -89,8 +90,8 @@ def pytest_configure() -> None:
     native.once_function = _noted(native.once_function)
     native_objects.function = _noted(native_objects.function)
 
-    def recording_update(library: str, symbol: str, signature: str) -> Callable[[bytes, bytes], int] | None:
-        entry = bind_update(library, symbol, signature)
+    def recording_update(library: str, symbol: str) -> Callable[[bytes, bytes], int] | None:
+        entry = bind_update(library, symbol)
         if entry is None:
             return None
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.native.prototypes import CSRC
-from tests.native.sim import ROOT, shared_library
+from tests.native.sim import CSRC, ROOT, shared_library
 from valor_gpu import native
 
 PROBE = Path(__file__).parent / "guard_probe.cpp"
@@ -63,7 +62,7 @@ def test_a_throw_on_a_helper_reaches_the_caller(probe: ctypes.CDLL) -> None:
 
 def test_a_failed_allocation_is_a_memory_error_that_names_the_op() -> None:
     rows = (ctypes.c_int64 * 2)(0, 2**60)
-    order = native.function("valor_cpu", "valor_order_records_cpu", "pqqppqpqqppq")
+    order = native.function("valor_cpu", "valor_order_records_cpu")
     with pytest.raises(MemoryError, match="order_records needs more memory than there is"):
         order(None, 23, 1, rows, ctypes.addressof(rows) + 8, 1, None, 0, 0, None, (ctypes.c_int64 * 1)(), 1)
 

@@ -14,7 +14,7 @@ from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library
 from valor_gpu.ops.accumulate.op import accumulate, count_ground_truths, label_counts, order_records, precision_recall
 from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
-from valor_gpu.ops.assign.match_batch import HASHED, WANT_MATCHES, MatchRule, native_layout
+from valor_gpu.ops.assign.match_batch import HASHED, WANT_MATCHES, MatchRule
 from valor_gpu.ops.assign.op import assign
 
 pytestmark = pytest.mark.smoke
@@ -51,10 +51,6 @@ def test_records_of_a_scene_are_accumulated() -> None:
     choices = AccumulateChoices(shape, np.linspace(0, 1, 101), (Pick("precision", 0, -1, range(10)),), full=True)
     found = accumulate(matched.detections, matched.ground_truths, matched.images, choices)
     assert found.totals.images == 9 and 0 < float(found.means) <= 1
-
-
-def test_fields_of_a_batch_have_their_names_in_cpp() -> None:
-    assert native_layout()[0][:2] == ["boxes", "scores"]
 
 
 def test_json_is_read_from_a_file(tmp_path: Path) -> None:

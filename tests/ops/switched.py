@@ -28,9 +28,9 @@ def noted() -> Iterator[list[str]]:
     called: list[str] = []
 
     def noting(find: Callable[..., Any]) -> Callable[..., Any]:
-        def found(library: str, symbol: str, signature: str) -> Any:
+        def found(library: str, symbol: str) -> Any:
             called.extend([symbol] if library == "valor_cuda" else [])
-            return find(library, symbol, signature)
+            return find(library, symbol)
 
         found.cache_clear = getattr(find, "cache_clear", None)  # type: ignore[attr-defined]
         return found

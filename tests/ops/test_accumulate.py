@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 import subprocess
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,21 +260,6 @@ def test_means_are_those_of_numpy_at_every_size_of_a_block(classes: int) -> None
     found = _accumulate_cpu.accumulate(rows, ground_truths, table, wanted)
     means = _accumulate_cpu.present_means(found.curves, wanted.picks)
     assert found.means.tobytes() == means.tobytes() and not np.isnan(means).any()
-
-
-# ------------------------------------------------------------------------------------------------------------- C side
-
-
-def test_the_task_has_the_fields_of_the_struct() -> None:
-    source = (Path(__file__).parents[2] / "csrc" / "cpu" / "accumulate.h").read_text()
-    body = re.sub(r"//[^\n]*", "", source.split("struct AccumulateTask {")[1].split("};")[0])
-    fields = [
-        name.strip().lstrip("*").strip()
-        for line in body.split(";")
-        if line.strip()
-        for name in re.sub(r"^(?:const )?\w+\*? ", "", line.strip()).split(",")
-    ]
-    assert fields == [name for name, _ in _accumulate_cpu._Task._fields_]
 
 
 def test_no_torch_is_imported() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from dataclasses import replace
 
 import numpy as np
@@ -12,27 +11,25 @@ import torch
 from testing.pairs import pairs_of, random_pairs, stored, to_arrays, to_tensors
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from tests.fuzz import seeds
+from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._library import reference
 from valor_gpu.ops.assign import cpu as _assign_cpu
 from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
-    BATCH_FIELDS,
     CHECK_SCORES,
+    COLUMNS,
     CROWD,
     HASHED,
-    RULE_FIELDS,
-    SEGMENT_FIELDS,
+    PAIR_TYPES,
+    TYPED,
     UNMATCHED_IGNORED,
     USER_INPUT,
     WANT_MATCHES,
-    BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
     Pairs,
-    RuleWords,
-    native_layout,
     to_arguments,
 )
 from valor_gpu.ops.assign.op import assign
@@ -303,8 +300,8 @@ def test_lengths_that_do_not_sum_to_the_rows_are_not_read() -> None:
         _assign_cpu.assign(replace(three_detections(False), lengths=np.array([[4], [2]])), ONE)
 
 
-def test_the_fields_of_the_words_are_those_of_csrc() -> None:
-    ours = [list(SEGMENT_FIELDS), list(RULE_FIELDS), list(BATCH_FIELDS)]
-    assert list(native_layout()) == ours
-    for words, names in zip((RuleWords, BatchWords), ours[1:]):
-        assert [getattr(words, name).offset for name in names] == list(range(0, ctypes.sizeof(words), 8))
+def test_columns_and_their_types_are_those_of_csrc() -> None:
+    assert [*COLUMNS] == [*native.fields("valor_cpu", "BatchColumns")]
+    types = [name for name in native.fields("valor_cpu", "Rule") if name.endswith("_type")]
+    assert [f"{name}_type" for name in TYPED] == types
+    assert {f"pair_{name}" for name in PAIR_TYPES} <= native.fields("valor_cpu", "Batch").keys()

@@ -118,7 +118,7 @@ def test_a_weight_that_no_byte_holds_is_reported(before: int, error: int) -> Non
     def draw(weights: torch.Tensor) -> int:
         code = torch.zeros((), dtype=torch.int64)
         task = resampling._task(1, 1, 0, 0, 0, weights.data_ptr(), code.data_ptr(), 0)
-        native.function("valor_cuda", "valor_draw_weights_cuda", "pp")(task.buffer_info()[0], 0)
+        native.function("valor_cuda", "valor_draw_weights_cuda")(task.buffer_info()[0], 0)
         return int(code)
 
     weights = torch.tensor([before, 7, 0, 0], dtype=torch.uint8)

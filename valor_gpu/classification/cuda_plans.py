@@ -36,7 +36,7 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
         return _element_plan(form, task, least, table, False)
     if form.preds in INT_TYPES and top_k > 1:
         return None
-    call = native.update_function("valor_cuda", "valor_add_class_counts_cuda", "pp")
+    call = native.update_function("valor_cuda", "valor_add_class_counts_cuda")
     return _class_plan(call, form, task, top_k, table, 3 * task.classes, ("count_labels", "count_top"))
 
 
@@ -45,14 +45,14 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
     if task.kind != "multiclass":
         table = Field("matrix", torch.float64, (task.classes, 2, 2))
         return _element_plan(form, task, least, table, True)
-    call = native.update_function("valor_cuda", "valor_add_class_pairs_cuda", "pp")
+    call = native.update_function("valor_cuda", "valor_add_class_pairs_cuda")
     table = Field("matrix", torch.float64, (task.classes, task.classes))
     return _class_plan(call, form, task, 1, table, task.classes**2, ("count_pairs", "confuse_scores"))
 
 
 def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     """Returns the plan of a score histogram at ascending thresholds, float64 on the CPU."""
-    call = native.update_function("valor_cuda", "valor_add_histogram_cuda", "pp")
+    call = native.update_function("valor_cuda", "valor_add_histogram_cuda")
     if call is None or disabled("score_histogram") or not has_scores(form, task):
         return None
     table = Field("counts", torch.float64, (2, task.classes, len(thresholds) + 1))
@@ -79,7 +79,7 @@ def _class_plan(
 def _element_plan(
     form: Form, task: Task, least: Callable[[torch.dtype], float], table: Field, matrices: bool
 ) -> Plan | None:
-    call = native.update_function("valor_cuda", "valor_add_element_counts_cuda", "pp")
+    call = native.update_function("valor_cuda", "valor_add_element_counts_cuda")
     if (
         call is None
         or disabled("score_histogram")

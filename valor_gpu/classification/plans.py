@@ -33,7 +33,7 @@ def class_counts_plan(form: Form, task: Task, top_k: int, least: Callable[[torch
     """
     if not form.on_cpu:
         return cuda_plans.class_counts_plan(form, task, top_k, least)
-    call = native.update_function("valor_cpu", "valor_add_class_counts_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_class_counts_cpu")
     fields = (Field("counts", torch.float64, (4, task.classes)), SEEN)
     if task.kind == "multiclass":
         return None if form.preds in INT_TYPES and top_k > 1 else _class_plan(call, form, task, top_k, fields)
@@ -44,7 +44,7 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
     """The plan of a confusion matrix, float64 ``[C, C]`` or ``[L, 2, 2]``; arguments as above."""
     if not form.on_cpu:
         return cuda_plans.pairs_plan(form, task, least)
-    call = native.update_function("valor_cpu", "valor_add_class_pairs_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_class_pairs_cpu")
     shape = (task.classes,) * 2 if task.kind == "multiclass" else (task.classes, 2, 2)
     fields = (Field("matrix", torch.float64, shape), SEEN)
     if task.kind == "multiclass":
@@ -54,7 +54,7 @@ def pairs_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) ->
 
 def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], float]) -> Plan | None:
     """The plan of samples all of whose elements are right; arguments as above."""
-    call = native.update_function("valor_cpu", "valor_add_exact_match_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_exact_match_cpu")
     multiclass = task.kind == "multiclass"
     if call is None or not (has_scores(form, task) or (has_labels(form) and (multiclass or has_columns(form, task)))):
         return None
@@ -66,7 +66,7 @@ def exact_match_plan(form: Form, task: Task, least: Callable[[torch.dtype], floa
 
 def label_rankings_plan(form: Form, task: Task) -> Plan | None:
     """The plan of how scores rank the labels of samples; arguments as above."""
-    call = native.update_function("valor_cpu", "valor_add_label_rankings_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_label_rankings_cpu")
     if call is None or not has_scores(form, task):
         return None
     fields = (Field("sums", torch.float64, (4,)), Field("seen", torch.int64, (3,)))
@@ -78,7 +78,7 @@ def records_plan(form: Form, task: Task, score_dtype: torch.dtype, target_dtype:
 
     Scores have ``score_dtype`` or a narrower dtype, none of whose numbers it changes.
     """
-    call = native.update_function("valor_cpu", "valor_add_records_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_records_cpu")
     if call is None or not form.on_cpu or not has_scores(form, task):
         return None
     words = batch_words(form, task, activates=False) + struct.pack(
@@ -108,7 +108,7 @@ def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
     """The plan of counts of scores between ascending thresholds, float64 on the CPU."""
     if not form.on_cpu:
         return cuda_plans.histogram_plan(form, task, thresholds)
-    call = native.update_function("valor_cpu", "valor_add_histogram_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_histogram_cpu")
     if call is None or not has_scores(form, task):
         return None
     bounds = thresholds.contiguous()
@@ -120,7 +120,7 @@ def histogram_plan(form: Form, task: Task, thresholds: Tensor) -> Plan | None:
 
 def reliability_plan(form: Form, task: Task, n_bins: int) -> Plan | None:
     """The plan of bins of confidence."""
-    call = native.update_function("valor_cpu", "valor_add_reliability_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_reliability_cpu")
     if call is None or not has_scores(form, task):
         return None
     wide = np.float64 if form.preds == torch.float64 and task.kind == "binary" else np.float32
@@ -140,7 +140,7 @@ def _class_plan(call: _Call | None, form: Form, task: Task, top_k: int, fields: 
 def _element_plan(
     form: Form, task: Task, least: Callable[[torch.dtype], float], matrix: bool, fields: tuple[Field, ...]
 ) -> Plan | None:
-    call = native.update_function("valor_cpu", "valor_add_element_counts_cpu", "pp")
+    call = native.update_function("valor_cpu", "valor_add_element_counts_cpu")
     if call is None or not (has_scores(form, task) or (has_labels(form) and has_columns(form, task))):
         return None
     bound = 1.0 if form.preds in INT_TYPES else least(form.preds)

@@ -157,7 +157,7 @@ class JsonFile:
     def _skip(self, at: int) -> tuple[int, int]:
         """The end of the value at ``at``, and how deep it is nested."""
         out = np.zeros(3, np.int64)
-        skip = native.function("valor_cpu", "valor_json_skip", "pqqp")
+        skip = native.function("valor_cpu", "valor_json_skip")
         skip(self._bytes.ctypes.data, len(self._text), at, out.ctypes.data)
         end, need, depth = out.tolist()
         if need:
@@ -212,7 +212,7 @@ class JsonFile:
         chunks = np.zeros(1, np.int64)
         data, threads = self._bytes.ctypes.data, self._threads
         places = (plan[0].ctypes.data, plan[1].ctypes.data)
-        native.function("valor_cpu", "valor_coco_plan", "pqqqqppp")(
+        native.function("valor_cpu", "valor_coco_plan")(
             data, size, at, self._chunk_bytes, threads, *places, chunks.ctypes.data
         )
         count = int(chunks[0])
@@ -225,7 +225,7 @@ class JsonFile:
         pointers = np.array([columns[c].ctypes.data if c in columns else 0 for c, _, _ in _COLUMNS], np.uintp)
         fields = int(sum(int(BIT[field]) for field in wanted))
         out = np.zeros(3, np.int64)
-        native.function("valor_cpu", "valor_coco_scan", "pqppqqqipp")(
+        native.function("valor_cpu", "valor_coco_scan")(
             data, size, *places, count, fields, threads, self._is_mapping, pointers.ctypes.data, out.ctypes.data
         )
         rows, stop, need = out.tolist()

@@ -106,10 +106,10 @@ class FileValues:
         offsets, good = np.zeros(len(rows) + 1, np.int64), np.array([len(rows)])
         with self.texts(name, rows) as (text, places):
             where = (text.ctypes.data, text.nbytes, places.ctypes.data, order.ctypes.data, len(rows))
-            rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu", "pqppqpq")
+            rooms = native.function("valor_cpu", "valor_coco_number_rooms_cpu")
             rooms(*where, offsets.ctypes.data, native.threads())
             values = np.empty(int(offsets[-1]))
-            read = native.function("valor_cpu", "valor_coco_numbers_cpu", "pqppqppqp")
+            read = native.function("valor_cpu", "valor_coco_numbers_cpu")
             read(*where, offsets.ctypes.data, values.ctypes.data, native.threads(), good.ctypes.data)
         return values, offsets, int(good[0])
 
@@ -314,7 +314,7 @@ def keep_keypoints(values: Values | None, count: int, where: str) -> tuple[Value
     if values is None:
         raise _no_points(where, 0, None)
     numbers, offsets, good = values.numbers("keypoints", np.arange(count))
-    read = native.function("valor_cpu", "valor_point_boxes_cpu", "ppqpqp")
+    read = native.function("valor_cpu", "valor_point_boxes_cpu")
     read(numbers.ctypes.data, offsets.ctypes.data, good, boxes.ctypes.data, native.threads(), bad.ctypes.data)
     if bad[0] < count:
         raise _no_points(where, int(bad[0]), values.value("keypoints", int(bad[0])))

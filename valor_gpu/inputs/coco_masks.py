@@ -20,10 +20,6 @@ from valor_gpu.inputs.coco import Annotations
 from valor_gpu.ops.polygons.cpu import MOST_CROSSINGS
 from valor_gpu.ops.runs.op import Runs
 
-_FIELDS = ("data", "size", "places", "sizes", "boxes", "count", "lengths", "mask_sizes", "areas", "bounds")
-MaskWords = type("MaskWords", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in _FIELDS]})
-"""MaskTexts of csrc/cpu/coco_masks.cpp."""
-
 _NO_POLYGON, _NO_IMAGE_SIZE, _WRONG_STRING = 2, 5, 9
 _NEEDS = (
     "",
@@ -79,7 +75,7 @@ def read_masks(annotations: Annotations, rows: Rows, room: Room | None = None) -
     """
     lengths, sizes, handle = _read(annotations, rows, None)
     offsets = np.zeros(len(rows) + 1, np.int64)
-    take = native.function("valor_cpu", "valor_coco_runs_cpu", "qpq")
+    take = native.function("valor_cpu", "valor_coco_runs_cpu")
     try:
         np.cumsum(lengths, out=offsets[1:])
         counts = (room or Room()).take(int(offsets[-1]))
@@ -115,7 +111,7 @@ def _read(annotations: Annotations, rows: Rows, measures: Measures | None) -> tu
                 _call(text, places, sizes, boxes, lengths, mask_sizes, measures, out)
         except BaseException:
             if out[0]:  # the runs of a file that has changed
-                native.function("valor_cpu", "valor_coco_runs_cpu", "qpq")(int(out[0]), None, 1)
+                native.function("valor_cpu", "valor_coco_runs_cpu")(int(out[0]), None, 1)
             raise
     handle, bad, problem = out.tolist()
     if problem:
@@ -127,10 +123,14 @@ def _call(
     text: Any, places: Any, sizes: Any, boxes: Any, lengths: Any, mask_sizes: Any, measures: Measures | None, out: Any
 ) -> None:
     kept = None if measures is not None else lengths
-    arrays = (places, sizes, boxes, kept, mask_sizes, *(measures or (None, None)))
-    at = [0 if array is None else array.ctypes.data for array in arrays]
-    words = MaskWords(text.ctypes.data, text.nbytes, *at[:3], len(lengths), *at[3:])
-    read = native.function("valor_cpu", "valor_coco_masks_cpu", "pqp")
+    areas, bounds = measures or (None, None)
+    arrays = {
+        "data": text, "places": places, "sizes": sizes, "boxes": boxes, "lengths": kept, "mask_sizes": mask_sizes,
+        "areas": areas, "bounds": bounds,
+    }  # fmt: skip
+    at = {name: array.ctypes.data for name, array in arrays.items() if array is not None}
+    words = native.struct("valor_cpu", "MaskTexts")(**at, size=text.nbytes, count=len(lengths))
+    read = native.function("valor_cpu", "valor_coco_masks_cpu")
     read(ctypes.addressof(words), native.threads(), out.ctypes.data)
 
 

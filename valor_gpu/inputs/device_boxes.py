@@ -16,9 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from valor_gpu import native
 from valor_gpu.inputs.box_columns import AREA, FLAG, REQUIRED
 from valor_gpu.ops.assign.cuda import PlainWords
-from valor_gpu.ops.assign.match_batch import BATCH_FIELDS, COLUMNS, SEGMENT_FIELDS
+from valor_gpu.ops.assign.match_batch import COLUMNS
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"])
@@ -28,8 +29,6 @@ _PLAIN = {Tensor}
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _ABSENT = object()
 _INT64 = torch.int64
-_PLACE = {name: i for i, name in enumerate(SEGMENT_FIELDS)}
-_BATCH_PLACE = {name: i for i, name in enumerate(BATCH_FIELDS)}
 
 
 def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
@@ -84,18 +83,17 @@ def _lists(preds: list[Any], target: list[Any], device: int) -> PlainWords | Non
     for column, each in zip((*columns[1:3], *columns[4:]), (sizes, sizes, gt_sizes, gt_sizes, gt_sizes)):
         if column and list(map(Tensor.numel, column)) != each:
             return None
-    zeros = [0] * images
-    fields: list[Any] = [zeros] * len(SEGMENT_FIELDS)
+    fields: dict[str, Any] = dict.fromkeys(native.fields("valor_cuda", "Segment"), [0] * images)
     for name, column in zip(_NAMES, columns):
         if column:
-            fields[_PLACE[name]] = map(Tensor.data_ptr, column)
+            fields[name] = map(Tensor.data_ptr, column)
     if not _place_ids(fields, ids):
         return None
-    fields[_PLACE["detections"]], fields[_PLACE["ground_truths"]] = sizes, gt_sizes
-    fields[_PLACE["first_detection"]] = [0, *accumulate(sizes)][:images]
-    fields[_PLACE["first_ground_truth"]] = [0, *accumulate(gt_sizes)][:images]
+    fields["detections"], fields["ground_truths"] = sizes, gt_sizes
+    fields["first_detection"] = [0, *accumulate(sizes)][:images]
+    fields["first_ground_truth"] = [0, *accumulate(gt_sizes)][:images]
     rows = sum(sizes), sum(gt_sizes), images
-    return PlainWords(array("q", chain.from_iterable(fields)), None, rows, types)
+    return PlainWords(array("q", chain.from_iterable(fields.values())), None, rows, types)
 
 
 def _have_rows(boxes: Sequence[Tensor], sizes: list[int]) -> bool:
@@ -106,16 +104,16 @@ def _have_rows(boxes: Sequence[Tensor], sizes: list[int]) -> bool:
     )
 
 
-def _place_ids(fields: list[Any], ids: list[Any]) -> bool:
+def _place_ids(fields: dict[str, Any], ids: list[Any]) -> bool:
     """Fills in the ids: none, numbers of the host, or one-element tensors of the device; False for any other."""
     kinds = set(map(type, ids))
     if kinds == {type(None)}:
         return True
-    fields[_PLACE["has_id"]] = [1] * len(ids)
+    fields["has_id"] = [1] * len(ids)
     if kinds == {int}:
-        fields[_PLACE["id"]] = ids  # array() rejects one that int64 does not hold
+        fields["id"] = ids  # array() rejects one that int64 does not hold
         return True
-    fields[_PLACE["id_address"]] = map(Tensor.data_ptr, ids)
+    fields["id_address"] = map(Tensor.data_ptr, ids)
     whole = kinds == _PLAIN and set(map(_DTYPE, ids)) == {_INT64}
     return whole and list(map(Tensor.numel, ids)) == [1] * len(ids)
 
@@ -135,14 +133,16 @@ def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> Plain
         or any(value.dtype != _INT64 or value.shape != rows[:1] for value in by_image)
     ):  # fmt: skip
         return None
-    words = [0] * len(BATCH_FIELDS)
+    words = dict.fromkeys(native.fields("valor_cuda", "Batch"), 0)
     for name, column in zip(_NAMES, columns):
         if column is not _ABSENT:
-            words[_BATCH_PLACE[name]] = column.data_ptr()
-            words[_BATCH_PLACE[f"{name}_stride"]] = column.element_size() * COLUMNS[name].width
+            words[name] = column.data_ptr()
+            words[f"stride_{name}"] = column.element_size() * COLUMNS[name].width
     for name, value in zip(("counts", "gt_counts", "image_ids"), sized):
         if isinstance(value, Tensor):
-            words[_BATCH_PLACE[name]] = value.data_ptr()
+            words[name] = value.data_ptr()
     images, room, gt_room = rows[0], rows[1], gt_rows[1]
-    words[_BATCH_PLACE["images"]] = images
-    return PlainWords(array("q", words), array("q", (room, gt_room)), (images * room, images * gt_room, images), types)
+    words["images"] = images
+    return PlainWords(
+        array("q", words.values()), array("q", (room, gt_room)), (images * room, images * gt_room, images), types
+    )

@@ -19,7 +19,7 @@ Rle = dict[str, Any]
 
 def areas(objects: Any) -> Any:
     """Number of set pixels, as :func:`valor_gpu.coco.mask.area` gives it; or None."""
-    found = native_objects.function("valor_cpu", "valor_mask_areas_cpu", "o")(objects)
+    found = native_objects.function("valor_cpu", "valor_mask_areas_cpu")(objects)
     if type(found) is int:
         return np.uint32(found)
     return None if found is None else np.frombuffer(found, np.uint32)
@@ -27,7 +27,7 @@ def areas(objects: Any) -> Any:
 
 def boxes(objects: Any) -> NDArray[np.float64] | None:
     """Boxes as :func:`valor_gpu.coco.mask.toBbox` gives them; or None."""
-    found = native_objects.function("valor_cpu", "valor_mask_boxes_cpu", "o")(objects)
+    found = native_objects.function("valor_cpu", "valor_mask_boxes_cpu")(objects)
     if found is None:
         return None
     return np.ndarray(4 if type(objects) is dict else (len(objects), 4), np.float64, found)
@@ -36,29 +36,29 @@ def boxes(objects: Any) -> NDArray[np.float64] | None:
 def iou(dt: Any, gt: Any, crowd: Any) -> NDArray[np.float64] | None:
     """IoU of masks, or of boxes, as :func:`valor_gpu.coco.mask.iou` gives it; or None."""
     flags = crowd.tolist() if isinstance(crowd, np.ndarray) else crowd
-    found = native_objects.function("valor_cpu", "valor_few_ious_cpu", "ooo")(dt, gt, flags)
+    found = native_objects.function("valor_cpu", "valor_few_ious_cpu")(dt, gt, flags)
     return None if found is None else np.ndarray((len(dt), len(gt)), np.float64, found, order="F")
 
 
 def merge(objects: Any, intersect: bool) -> Rle | None:
     """The union or intersection of masks of one size; or None."""
-    made: Rle | None = native_objects.function("valor_cpu", "valor_merged_mask_cpu", "oo")(objects, intersect)
+    made: Rle | None = native_objects.function("valor_cpu", "valor_merged_mask_cpu")(objects, intersect)
     return made
 
 
 def from_objects(objects: Any, height: Any, width: Any) -> Any:
     """Dicts as :func:`valor_gpu.coco.mask.frPyObjects` gives them; or None."""
-    return native_objects.function("valor_cpu", "valor_mask_dicts_cpu", "ooo")(objects, height, width)
+    return native_objects.function("valor_cpu", "valor_mask_dicts_cpu")(objects, height, width)
 
 
 def from_masks(masks: Any) -> Any:
     """Dicts as :func:`valor_gpu.coco.mask.encode` gives them; or None."""
-    return native_objects.function("valor_cpu", "valor_encoded_masks_cpu", "o")(masks)
+    return native_objects.function("valor_cpu", "valor_encoded_masks_cpu")(masks)
 
 
 def to_masks(objects: Any) -> NDArray[np.uint8] | None:
     """Pixels as :func:`valor_gpu.coco.mask.decode` gives them; or None."""
-    found = native_objects.function("valor_cpu", "valor_decoded_masks_cpu", "o")(objects)
+    found = native_objects.function("valor_cpu", "valor_decoded_masks_cpu")(objects)
     if found is None:
         return None
     if type(objects) is dict:

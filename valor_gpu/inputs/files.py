@@ -114,13 +114,13 @@ class InputFile:
         slot, lost = np.zeros(1, np.int64), np.zeros(1, np.int64)
         with self.unchanged():
             pages = _pages(self.path)
-            native.function("valor_cpu", "valor_guard", "pqp")(pages.ctypes.data, pages.nbytes, slot.ctypes.data)
+            native.function("valor_cpu", "valor_guard")(pages.ctypes.data, pages.nbytes, slot.ctypes.data)
             if slot[0] < 0:
                 raise InputError(f"{self.name} must be one of fewer files that are read at the same time")
             try:
                 yield pages
             finally:
-                native.function("valor_cpu", "valor_unguard", "qp")(int(slot[0]), lost.ctypes.data)
+                native.function("valor_cpu", "valor_unguard")(int(slot[0]), lost.ctypes.data)
             if lost[0]:
                 raise InputError(f"{self.name} must be readable to its end but a part of it could not be read")
 

@@ -336,7 +336,7 @@ def _pack(dense: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count, pixels = masks.shape[0], masks.shape[1] * masks.shape[2]
     words = np.empty((count, (pixels + WORD_BITS - 1) // WORD_BITS), np.int64)
     areas = np.empty(count, np.int64)
-    native.function("valor_cpu", "valor_pack_masks_cpu", "pqqppq")(
+    native.function("valor_cpu", "valor_pack_masks_cpu")(
         masks.ctypes.data, count, pixels, words.ctypes.data, areas.ctypes.data, native.threads()
     )
     return words, areas

@@ -80,7 +80,7 @@ class Png(NamedTuple):
         raw = np.frombuffer(self._raw(rows * size), np.uint8)
         values, bad = np.empty((rows, size - 1), np.uint8), np.empty(1, np.int64)
         step = max(1, self.depth * (3 if self.color == RGB else 1) // 8)
-        restore = native.function("valor_cpu", "valor_png_rows_cpu", "pqqqpp")
+        restore = native.function("valor_cpu", "valor_png_rows_cpu")
         restore(raw.ctypes.data, rows, size - 1, step, values.ctypes.data, bad.ctypes.data)
         if bad[0] >= 0:
             raise self._damaged(_NO_FILTER)

@@ -93,9 +93,7 @@ def upload(words: NDArray[np.int64], device: torch.device) -> Tensor:
         return to_device(torch.from_numpy(words), device)
     table = torch.empty(len(words), dtype=torch.int64, device=device)
     with launching(device) as stream:
-        native.function("valor_cuda", "valor_upload_cuda", "pqpp")(
-            words.ctypes.data, len(words), table.data_ptr(), stream
-        )
+        native.function("valor_cuda", "valor_upload_cuda")(words.ctypes.data, len(words), table.data_ptr(), stream)
     return table
 
 

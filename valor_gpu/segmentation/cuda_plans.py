@@ -76,9 +76,9 @@ def added_plan(
     if (task := task_of(batch, per_image, pairs, *counted)) is None:
         return None
     if batch.form == "one-hot":
-        run = native.update_function("valor_cuda", "valor_add_one_hot_cuda", "pp")
+        run = native.update_function("valor_cuda", "valor_add_one_hot_cuda")
     else:
-        run = native.update_function("valor_cuda", "valor_add_pixels_cuda", "pp")
+        run = native.update_function("valor_cuda", "valor_add_pixels_cuda")
     if run is None:
         return None
     call = _Call(run, task, batch.images, batch.pixels, preds.device)

@@ -151,9 +151,9 @@ def region_plan(batch: PixelBatch, per_image: bool, preds: Tensor, target: Tenso
 def _plan(words: bytes, hot: bool, shape: tuple[int, ...], seen: tuple[int, int], ignores: bool) -> RegionPlan:
     size, pixels = math.prod(shape), seen[1]
     if hot:
-        run = native.function("valor_cpu", "valor_count_one_hot_cpu", "ppppq")
+        run = native.function("valor_cpu", "valor_count_one_hot_cpu")
     else:
-        run = native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")
+        run = native.function("valor_cpu", "valor_count_pixels_cpu")
 
     between, last = words[_PREDS.stop : _TARGET.start], words[_TARGET.stop :]
 

@@ -18,7 +18,7 @@ def draw_weights(draws: Draws) -> NDArray[np.uint8] | None:
     """Returns weights uint8 ``[drawn, L]``, None where one of them does not fit."""
     weights = np.empty((draws.drawn, draws.count), np.uint8)
     fits = np.ones(1, np.int64)
-    run = native.function("valor_cpu", "valor_draw_weights_cpu", "pppq")
+    run = native.function("valor_cpu", "valor_draw_weights_cpu")
     run(_words(draws), weights.ctypes.data, fits.ctypes.data, native.threads())
     return weights if fits[0] else None
 
@@ -26,7 +26,7 @@ def draw_weights(draws: Draws) -> NDArray[np.uint8] | None:
 def draw_cells(draws: Draws, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns resampled counts, int64 ``[cells, L]``, of counts that add up to the units."""
     found = np.zeros((len(counts), draws.count), np.int64)
-    run = native.function("valor_cpu", "valor_draw_cells_cpu", "ppqpq")
+    run = native.function("valor_cpu", "valor_draw_cells_cpu")
     counts = np.ascontiguousarray(counts, np.int64)
     run(_words(draws), counts.ctypes.data, len(counts), found.ctypes.data, native.threads())
     return found
@@ -34,7 +34,7 @@ def draw_cells(draws: Draws, counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def add_weighted(values: NDArray[np.float64], weights: NDArray[np.uint8], sums: NDArray[np.float64]) -> None:
     """Adds ``weights[u, l] * values[u, c]`` of all units, one after another, to ``sums[c, l]``."""
-    run = native.function("valor_cpu", "valor_add_weighted_cpu", "pqqpqpq")
+    run = native.function("valor_cpu", "valor_add_weighted_cpu")
     values, (units, columns) = np.ascontiguousarray(values), values.shape
     lanes = weights.shape[1]
     run(values.ctypes.data, units, columns, weights.ctypes.data, lanes, sums.ctypes.data, native.threads())
@@ -42,7 +42,7 @@ def add_weighted(values: NDArray[np.float64], weights: NDArray[np.uint8], sums: 
 
 def add_weighted_integers(values: NDArray[np.int64], weights: NDArray[np.uint8], sums: NDArray[np.int64]) -> None:
     """Adds ``weights[u, l] * values[u, c]`` of all units to ``sums[c, l]``."""
-    run = native.function("valor_cpu", "valor_add_weighted_integers_cpu", "pqqpqpq")
+    run = native.function("valor_cpu", "valor_add_weighted_integers_cpu")
     values, (units, columns) = np.ascontiguousarray(values), values.shape
     lanes = weights.shape[1]
     run(values.ctypes.data, units, columns, weights.ctypes.data, lanes, sums.ctypes.data, native.threads())

@@ -104,7 +104,7 @@ def moving_edits(rows: TokenizedRows) -> Ints:
     if not native.usable("valor_cpu"):
         return np.array([_edits(*map(np.ndarray.tolist, pair)) for pair in texts_by_pair(rows)], np.int64)
     out = np.zeros(int(rows.reference_counts.sum()), np.int64)
-    native.function("valor_cpu", "valor_text_moves_cpu", "ppppqpq")(
+    native.function("valor_cpu", "valor_text_moves_cpu")(
         *row_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out

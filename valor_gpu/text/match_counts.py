@@ -47,7 +47,7 @@ def ngram_matches(rows: TokenizedRows, max_ngram: int) -> Matches:
     out = Matches(np.zeros((references, max_ngram), np.int64), np.zeros((len(rows), max_ngram), np.int64))
     if not native.usable("valor_cpu"):
         return _ngram_reference(rows, max_ngram, out)
-    native.function("valor_cpu", "valor_text_ngrams_cpu", "ppppqqppq")(
+    native.function("valor_cpu", "valor_text_ngrams_cpu")(
         *row_addresses(rows), max_ngram, out.matches.ctypes.data, out.clipped.ctypes.data, native.threads()
     )
     return out
@@ -58,7 +58,7 @@ def common_lengths(rows: TokenizedRows) -> Ints:
     out = np.zeros(int(rows.reference_counts.sum()), np.int64)
     if not native.usable("valor_cpu"):
         return _by_pair(rows, _common_reference)
-    native.function("valor_cpu", "valor_text_lcs_cpu", "ppppqpq")(
+    native.function("valor_cpu", "valor_text_lcs_cpu")(
         *row_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out
@@ -69,7 +69,7 @@ def edit_distances(rows: TokenizedRows) -> Ints:
     out = np.zeros(int(rows.reference_counts.sum()), np.int64)
     if not native.usable("valor_cpu"):
         return _by_pair(rows, _edit_reference)
-    native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
+    native.function("valor_cpu", "valor_text_edits_cpu")(
         *row_addresses(rows), out.ctypes.data, native.threads()
     )  # fmt: skip
     return out
@@ -88,7 +88,7 @@ def edit_distance_of_words(first: Sequence[str], second: Sequence[str]) -> int:
         return _edit_reference(np.array(ids[: len(first)]), np.array(ids[len(first) :]))
     table = array("q", (0, len(first), len(first), len(second), 0, 2, 0))  # starts, lengths, row_starts, result
     at, size = table.buffer_info()[0], table.itemsize
-    native.function("valor_cpu", "valor_text_edits_cpu", "ppppqpq")(
+    native.function("valor_cpu", "valor_text_edits_cpu")(
         ids.buffer_info()[0], at, at + 2 * size, at + 4 * size, 1, at + 6 * size, 1
     )
     return table[6]
@@ -109,7 +109,7 @@ def union_common(sentences: TokenizedRows, pairs: Ints) -> Ints:
     if not native.usable("valor_cpu"):
         return np.array([_union_reference(sentences, *pair) for pair in pairs.tolist()], np.int64)
     ids, starts, lengths, *_ = row_addresses(sentences)
-    native.function("valor_cpu", "valor_text_union_lcs_cpu", "ppppqpq")(
+    native.function("valor_cpu", "valor_text_union_lcs_cpu")(
         ids, starts, lengths, pairs.ctypes.data, len(pairs), out.ctypes.data, native.threads()
     )
     return out

@@ -235,7 +235,7 @@ def word_rows(words: Iterable[Sequence[str]], rows: Ints) -> TokenizedRows:
         parts = [_numbered(lists[first:last]) for first, last in pairwise(rows.tolist())]
         return TokenizedRows(np.array([*chain.from_iterable(parts)], np.int32), starts, lengths, rows)
     ids = np.array(_numbered(lists), np.int32)
-    native.function("valor_cpu", "valor_text_renumber_cpu", "ppppqq")(
+    native.function("valor_cpu", "valor_text_renumber_cpu")(
         ids.ctypes.data, starts.ctypes.data, lengths.ctypes.data, rows.ctypes.data, len(rows) - 1, native.threads()
     )
     return TokenizedRows(ids, starts, lengths, rows)
@@ -310,7 +310,7 @@ def _split_by_definition(texts: Sequence[str], rows: Ints, tokenizer: str) -> To
 def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
     offsets, ids, lengths = _room(texts, rows)
     text = "".join(texts).encode("ascii")
-    native.function("valor_cpu", "valor_text_words_cpu", "pppqqppq")(
+    native.function("valor_cpu", "valor_text_words_cpu")(
         text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
         ids.ctypes.data, lengths.ctypes.data, native.threads(),
     )  # fmt: skip
@@ -320,7 +320,7 @@ def _split_ascii(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedR
 def _split_wide(texts: Sequence[str], rows: Ints, tokenizer: str) -> TokenizedRows:
     offsets, ids, lengths = _room(texts, rows)
     text = "".join(texts).encode(*_WIDE)
-    native.function("valor_cpu", "valor_text_wide_words_cpu", "pppqqpppq")(
+    native.function("valor_cpu", "valor_text_wide_words_cpu")(
         text, offsets.ctypes.data, rows.ctypes.data, len(rows) - 1, list(TOKENIZERS).index(tokenizer),
         _kinds().ctypes.data, ids.ctypes.data, lengths.ctypes.data, native.threads(),
     )  # fmt: skip

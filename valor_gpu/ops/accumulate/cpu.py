@@ -54,7 +54,7 @@ def label_counts(detections: Bytes, ground_truths: Bytes, areas: int) -> LabelCo
     (totals, total), (count, found), room = _new(3, np.int64), _new(1, np.int64), _ROOM
     while True:
         labels, names = _new(room, np.int64)
-        native.function("valor_cpu", "valor_label_counts_cpu", "pqqpqqqqppp")(
+        native.function("valor_cpu", "valor_label_counts_cpu")(
             d, *detections.shape, g, *ground_truths.shape, areas, room, names, found, total
         )
         if int(count[0]) <= room:
@@ -76,7 +76,7 @@ def order_records(
     order, rows = _new(int(lengths.sum()), np.int64)
     offsets, ends = _new(len(labels) + 1, np.int64)
     (detections, d), (starts, s), (lengths, n), (labels, k) = (_whole(x) for x in (detections, starts, lengths, labels))
-    native.function("valor_cpu", "valor_order_records_cpu", "pqqppqpqqppq")(
+    native.function("valor_cpu", "valor_order_records_cpu")(
         d, detections.shape[1], limits, s, n, len(starts), k, len(labels), agnostic, rows, ends,
         native.threads() if threads is None else threads,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def count_ground_truths(ground_truths: Bytes, labels: Ints, areas: int, agnostic
     counts = np.zeros((len(labels), areas), np.int64)
     (ground_truths, g), (labels, k) = _whole(ground_truths), _whole(labels)
     if len(labels):
-        native.function("valor_cpu", "valor_count_ground_truths_cpu", "pqqpqqqp")(
+        native.function("valor_cpu", "valor_count_ground_truths_cpu")(
             g, *ground_truths.shape, k, len(labels), areas, agnostic, _whole(counts)[1]
         )
     return counts
@@ -119,7 +119,7 @@ def precision_recall(
     places = np.argsort(recall_thresholds, kind="stable")
     sizes = np.array([shape.thresholds, shape.areas, shape.limits, recalls, classes], np.int64)
     inputs = [_whole(x) for x in (detections, *ordered, positives, sizes, recall_thresholds[places], places)]
-    native.function("valor_cpu", "valor_precision_recall_cpu", "pppppppqqpppq")(
+    native.function("valor_cpu", "valor_precision_recall_cpu")(
         *(address for _, address in inputs), full, TIE_ORDERS.index(ties),
         *(_whole(array)[1] for array in (precision, recall, scores)),
         native.threads() if threads is None else threads,
@@ -164,21 +164,6 @@ def setting_bits(rows: Any, setting: int, field: int, settings: int) -> Any:
 
 
 # -------------------------------------------------------------------------------------------------- all in one call
-
-
-class _Task(ctypes.Structure):
-    """AccumulateTask in csrc/cpu/accumulate.h: addresses and numbers."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "detections", "ground_truths", "images", "num_detections", "num_ground_truths", "num_images",
-            "thresholds", "areas", "limits", "recall_grid", "grid_places", "recalls", "ties", "num_ties",
-            "picks", "pick_thresholds", "num_picks", "wanted_labels", "wanted_images", "num_wanted_labels",
-            "num_wanted_images", "by_key", "agnostic", "full", "threads", "label_room", "class_room",
-            "labels", "positives", "offsets", "order", "precision", "recall", "scores", "means", "totals", "report",
-        )
-    ]  # fmt: skip
 
 
 class _Report(NamedTuple):
@@ -247,8 +232,8 @@ def accumulate(
     while True:
         outputs = _Outputs(choices, len(detections), label_room, class_room)
         addresses = {name: _whole(array)[1] for name, array in outputs.arrays().items()}
-        task = _Task(**fields, **outputs.sizes, **addresses)
-        native.function("valor_cpu", "valor_accumulate_cpu", "p")(ctypes.addressof(task))
+        task = native.struct("valor_cpu", "AccumulateTask")(**fields, **outputs.sizes, **addresses)
+        native.function("valor_cpu", "valor_accumulate_cpu")(ctypes.addressof(task))
         found = _Report(*outputs.words["report"].tolist())
         if found.stray_images:
             check_row_counts(images, len(detections), len(ground_truths))

@@ -95,9 +95,7 @@ def _read(run: Enqueued) -> tuple[Words, Rows]:
     size = run.layout.positives  # what lies before them
     host = torch.empty(size, dtype=torch.int64, pin_memory=run.out.is_cuda)
     with launching(run.out.device) as stream:
-        native.function("valor_cuda", "valor_read_back_cuda", "ppqp")(
-            host.data_ptr(), run.out.data_ptr(), 8 * size, stream
-        )
+        native.function("valor_cuda", "valor_read_back_cuda")(host.data_ptr(), run.out.data_ptr(), 8 * size, stream)
     head: Rows = host.numpy()
     return Words(*head[: len(Words._fields)].tolist()), head
 

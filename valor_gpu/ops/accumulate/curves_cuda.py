@@ -42,7 +42,7 @@ def precision_recall(
         recall = detections.new_empty((thresholds, classes, areas, limits), dtype=torch.float64)
         grid = to_device(_grid_table(recall_thresholds), detections.device)
         workspace = detections.new_empty(_workspace_bytes(words, full, ties))
-        native.function("valor_cuda", "valor_precision_recall_cuda", "ppppppqqqppppp")(
+        native.function("valor_cuda", "valor_precision_recall_cuda")(
             detections.data_ptr(), order.data_ptr(), offsets.data_ptr(), positives.data_ptr(), words.data_ptr(),
             grid.data_ptr(), int((recall_thresholds <= 0).sum()), full, ties, precision.data_ptr(), recall.data_ptr(),
             scores.data_ptr(), workspace.data_ptr(), stream,
@@ -60,7 +60,7 @@ def _grid_table(recall_thresholds: Tensor) -> Tensor:
 
 def _workspace_bytes(sizes: Tensor, full: bool, ties: int) -> int:
     found = ctypes.c_int64()
-    native.function("valor_cuda", "valor_precision_recall_workspace_cuda", "pqqp")(
+    native.function("valor_cuda", "valor_precision_recall_workspace_cuda")(
         sizes.data_ptr(), full, ties, ctypes.byref(found)
     )
     return found.value

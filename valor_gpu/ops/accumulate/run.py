@@ -286,9 +286,9 @@ def enqueue(
             words.data_ptr(), *map(at, layout[5:8]), at(len(Words._fields)), len(choices.ties), *choices.tie_codes,
         ))  # fmt: skip
         address, bytes_ = task.buffer_info()[0], ctypes.c_int64()
-        native.function("valor_cuda", "valor_accumulate_workspace_cuda", "pp")(address, ctypes.addressof(bytes_))
+        native.function("valor_cuda", "valor_accumulate_workspace_cuda")(address, ctypes.addressof(bytes_))
         workspace = records.detections.new_empty(bytes_.value)
-        native.function("valor_cuda", "valor_accumulate_cuda", "ppp")(address, workspace.data_ptr(), stream)
+        native.function("valor_cuda", "valor_accumulate_cuda")(address, workspace.data_ptr(), stream)
     return Enqueued(out, guess, choices, len(records.detections), means, (words, wanted, *records))
 
 

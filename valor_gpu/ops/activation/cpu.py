@@ -25,7 +25,7 @@ def activated(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:
     """
     scores = np.ascontiguousarray(scores)
     found = np.empty(scores.shape)
-    native.function("valor_cpu", "valor_activate_cpu", "pqqqpq")(
+    native.function("valor_cpu", "valor_activate_cpu")(
         scores.ctypes.data, *scores.shape, how == "softmax", found.ctypes.data, native.threads()
     )
     return found

@@ -25,7 +25,7 @@ def activated(scores: Tensor, how: str) -> Tensor:
     found = torch.empty(scores.shape, dtype=torch.float32, device=scores.device)
     shares = found.new_empty((rows + 1, 2) if how == "softmax" else 0)
     with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_activate_cuda", "pqqqqppp")(
+        native.function("valor_cuda", "valor_activate_cuda")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, classes, READINGS[how], shares.data_ptr(),
             found.data_ptr(), stream,
         )  # fmt: skip

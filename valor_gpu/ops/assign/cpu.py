@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.errors import InputError, NativeError
 from valor_gpu.ops.assign.match_batch import (
-    BATCH_FIELDS,
     COLUMNS,
     DETECTIONS,
     FLOATS,
@@ -42,10 +41,15 @@ _DTYPES = {
     FLOATS: ("float16", "bfloat16", "float32", "float64"),
     INTEGERS: ("int8", "uint8", "int16", "int32", "int64", "bool"),
 }
-_PLAN = tuple((name, column, f"{name}_stride", name in TYPED) for name, column in COLUMNS.items())
+_PLAN = tuple((name, column, f"stride_{name}", name in TYPED) for name, column in COLUMNS.items())
 _COLUMNS_OF = attrgetter(*COLUMNS)
-_NO_WORDS = dict.fromkeys(BATCH_FIELDS, 0)
 _NO_TYPES = dict.fromkeys(TYPED, 0)
+
+
+@functools.cache
+def _no_words() -> dict[str, int]:
+    """The Batch of csrc/core/match_batch.h where all columns are absent."""
+    return dict.fromkeys(native.fields("valor_cpu", "Batch"), 0)
 
 
 class Access(NamedTuple):
@@ -119,7 +123,7 @@ def raise_if_bad(matched: Matched, batch: MatchBatch) -> None:
 
 def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     """Matches, and leaves the error code in the result."""
-    words = _NO_WORDS.copy()
+    words = _no_words().copy()
     kept: dict[str, Any] = {}  # arrays must live while C++ reads them
     types = _add_columns(batch, kept, words, access)
     if batch.room or batch.gt_room:
@@ -137,7 +141,7 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
     if rule.options & WANT_MATCHES:
         out.matches[:] = -1
     try:
-        native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
+        native.function("valor_cpu", "valor_assign_cpu")(
             array("q", words.values()).tobytes(), rule.words(types, batch.box_format, batch.gt_box_format),
             *map(access.address, out), access.threads(),
         )  # fmt: skip
@@ -148,7 +152,7 @@ def run(batch: MatchBatch, rule: MatchRule, access: Access) -> Matched:
 
 
 _PLAIN_COLUMNS = tuple(
-    (name, f"{name}_stride", COLUMNS[name].width)
+    (name, f"stride_{name}", COLUMNS[name].width)
     for name in ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
 )
 
@@ -163,7 +167,7 @@ def assign_plain(boxes: Any, rule: MatchRule, box_format: int, tables: Sequence[
         tables: addresses of the tables.
         access: how columns are read.
     """
-    words, types = _NO_WORDS.copy(), _NO_TYPES.copy()
+    words, types = _no_words().copy(), _NO_TYPES.copy()
     for (name, stride, width), column in zip(_PLAIN_COLUMNS, boxes.columns):
         if column is not None:
             dtype = column.dtype
@@ -176,7 +180,7 @@ def assign_plain(boxes: Any, rule: MatchRule, box_format: int, tables: Sequence[
     if boxes.image_ids is not None:
         words["image_ids"] = access.address(boxes.image_ids)
     error = array("q", (0,))
-    native.function("valor_cpu", "valor_assign_cpu", "pppppppq")(
+    native.function("valor_cpu", "valor_assign_cpu")(
         array("q", words.values()).tobytes(), rule.words(types, box_format, box_format), *tables, None,
         error.buffer_info()[0], access.threads(),
     )  # fmt: skip

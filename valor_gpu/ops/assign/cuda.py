@@ -28,9 +28,7 @@ from valor_gpu.ops.assign.match_batch import (
     GROUND_TRUTHS,
     IMAGE_COLUMNS,
     MAX_ROWS,
-    SEGMENT_FIELDS,
     TYPED,
-    BatchWords,
     MatchBatch,
     Matched,
     MatchRule,
@@ -109,7 +107,7 @@ def assign_plain(
         return None
     device, served = error.device, array("q", (0,))
     by_value = boxes.equal is not None or images <= _IMAGES_BY_VALUE
-    table = None if by_value else error.new_empty(images * (len(SEGMENT_FIELDS) + 2))
+    table = None if by_value else error.new_empty(images * _table_fields())
     out = (
         torch.empty(detections, rule.detection_bytes, dtype=torch.uint8, device=device),
         torch.empty(ground_truths, rule.ground_truth_bytes, dtype=torch.uint8, device=device),
@@ -117,7 +115,7 @@ def assign_plain(
     )  # fmt: skip
     words = rule.words(boxes.types, box_format, box_format)
     with launching(device) as stream:
-        native.function("valor_cuda", "valor_assign_plain_cuda", "pqpppppppppp")(
+        native.function("valor_cuda", "valor_assign_plain_cuda")(
             _address(boxes.words), images, _address(boxes.equal), words, _address(table), out[0].data_ptr(),
             out[1].data_ptr(), out[2].data_ptr(), error.data_ptr(), out[3].data_ptr(), _address(served), stream,
         )  # fmt: skip
@@ -199,7 +197,7 @@ def _launch(
             table = _device_tables.upload(np.frombuffer(plan.table, np.int64), device)
         if sum(part.size for part in (rule.thresholds, rule.area_ranges, rule.limits)) > _NUMBERS_BY_VALUE:
             numbers = _device_tables.constant(rule.numbers(), device)
-        native.function("valor_cuda", "valor_assign_cuda", "ppqpppppppppppp")(
+        native.function("valor_cuda", "valor_assign_cuda")(
             _address(plan.table), _address(table), images, _address(plan.equal), _address(plan.words), words,
             _address(numbers), _address(stored), *map(Tensor.data_ptr, out), _address(scratch), stream,
         )  # fmt: skip
@@ -231,7 +229,7 @@ def _plan(
 ) -> tuple[Tensor | None, _Plan]:
     """The plan, and what it holds the address of; ``sizes`` are read only where the images are not of ``each`` size."""
     images = batch.lengths.shape[1]
-    native_plan = native.function("valor_cuda", "valor_plan_assign_cuda", "pqppqpp")
+    native_plan = native.function("valor_cuda", "valor_plan_assign_cuda")
     found, stored = array("q", bytes(24)), int(batch.pairs is not None)
     if each is not None:
         equal = array("q", each)
@@ -241,7 +239,7 @@ def _plan(
             ids = _device_tables.upload(ids.contiguous().numpy(), device)
         return ids, _Plan(_batch_words(batch, images, ids), equal, found)
     segments = segment_table(batch, sizes)
-    table = array("q", bytes(8 * (len(SEGMENT_FIELDS) + 2) * images))
+    table = array("q", bytes(8 * _table_fields() * images))
     native_plan(_address(segments), images, 0, rule_words, stored, _address(table), _address(found))
     return None, _Plan(table, None, found)
 
@@ -266,10 +264,15 @@ def _batch_words(batch: MatchBatch, images: int, ids: Tensor | None) -> array[in
     for name, column in COLUMNS.items():
         for tensor in getattr(batch, name):
             words[name] = tensor.data_ptr()
-            words[f"{name}_stride"] = tensor.element_size() * column.width
+            words[f"stride_{name}"] = tensor.element_size() * column.width
     if ids is not None:
         words["image_ids"] = ids.data_ptr()
-    return array("q", bytes(BatchWords(**words, images=images)))
+    return array("q", bytes(native.struct("valor_cuda", "Batch")(**words, images=images)))
+
+
+def _table_fields() -> int:
+    """KImageFields in csrc/cuda/assign_plan.h: the fields of an image in the table of a plan."""
+    return len(native.fields("valor_cuda", "Segment")) + 2
 
 
 def segment_table(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | NDArray[np.int64]:
@@ -278,17 +281,17 @@ def segment_table(batch: MatchBatch, sizes: list[list[int]]) -> array[int] | NDA
     Python integers are the fastest way for a batch of a training loop, whose tensors are many and small; numpy for one
     tensor of thousands of images.
     """
-    images = len(sizes[0])
+    images, places = len(sizes[0]), native.fields("valor_cuda", "Segment")
     if any(len(getattr(batch, name)) == images > 1 for name in COLUMNS):
         fields, zeros = _fields_of_tensors(batch, sizes), [0] * images
         words: list[int] = []
-        for name in SEGMENT_FIELDS:
+        for name in places:
             words += fields.get(name, zeros)
         return array("q", words)
     arrays = _fields_of_arrays(batch)
-    table = np.zeros((len(SEGMENT_FIELDS), images), np.int64)
+    table = np.zeros((len(places), images), np.int64)
     for name, values in arrays.items():
-        table[SEGMENT_FIELDS.index(name)] = values
+        table[places[name]] = values
     return table
 
 

@@ -1,14 +1,13 @@
 """What matching gets and gives, declared once: the images of a batch, the choices of a run, the row tables. No torch.
 
-The fields of :class:`MatchBatch` say dtype, values per row and side. From them come the words that C++ reads
-(csrc/core/match_batch.h has the same names), the schema of the torch op, and the order of its arguments.
+The fields of :class:`MatchBatch` say dtype, values per row and side. From them come the schema of the torch op and the
+order of its arguments. C++ reads them by the structs of csrc/core/match_batch.h, whose columns have the same names.
 """
 
 from __future__ import annotations
 
-import ctypes
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, NamedTuple
 
@@ -158,45 +157,11 @@ class MatchBatch:
 
 
 COLUMNS: dict[str, Column] = {f.name: f.metadata["column"] for f in fields(MatchBatch) if "column" in f.metadata}
-"""The columns of a batch, detections first, in the order of csrc/core/match_batch.h."""
+"""The columns of a batch, detections first."""
 
 TYPED = tuple(name for name, column in COLUMNS.items() if column.typed)
 PAIR_TYPES: dict[str, str] = {f.name: f.metadata["dtype"] for f in fields(Pairs)}
 """The dtype of each array of pairs."""
-
-
-def _words(name: str, names: Iterable[str]) -> type[ctypes.Structure]:
-    return type(name, (ctypes.Structure,), {"_fields_": [(n, ctypes.c_int64) for n in names]})
-
-
-SEGMENT_FIELDS = (
-    *COLUMNS, "id", "id_address", "has_id", "detections", "ground_truths", "counts", "gt_counts", "first_detection",
-    "first_ground_truth",
-)  # fmt: skip
-"""Segment of csrc/core/match_batch.h: one image."""
-
-RULE_FIELDS = (
-    "thresholds", "num_thresholds", "area_ranges", "num_areas", "limits", "num_limits", "box_format", "gt_box_format",
-    "options", "kind", *(f"{name}_type" for name in TYPED),
-)  # fmt: skip
-"""Rule of csrc/core/match_batch.h; the numbers follow it."""
-
-BATCH_FIELDS = (
-    *COLUMNS, *(f"{name}_stride" for name in COLUMNS), "images", "detections", "ground_truths", "lengths", "image_ids",
-    "counts", "gt_counts", "pair_offsets", "pair_counts", "pair_ground_truths", "pair_similarities", "pairs", "room",
-    "gt_room",
-)  # fmt: skip
-"""Batch of csrc/core/match_batch.h: columns that are one array each."""
-
-RuleWords = _words("RuleWords", RULE_FIELDS)
-BatchWords = _words("BatchWords", BATCH_FIELDS)
-
-
-def native_layout() -> tuple[list[str], ...]:
-    """The field names of Segment, Rule and Batch in their order, as the C++ library has them."""
-    text = ctypes.create_string_buffer(4096)
-    native.function("valor_cpu", "valor_match_layout_cpu", "pq")(ctypes.addressof(text), len(text))
-    return tuple(line.split() for line in text.value.decode().splitlines())
 
 
 @frozen
@@ -273,11 +238,11 @@ class MatchRule:
         return {}
 
     def words(self, types: Mapping[str, int], box_format: int, gt_box_format: int) -> bytes:
-        """``RuleWords`` and the numbers, for columns of the dtype codes ``types``; 0 where a column is absent."""
+        """The Rule of csrc/core/match_batch.h and the numbers, for columns of dtype codes ``types``, 0 if absent."""
         key = (*types.values(), box_format, gt_box_format)
         if key not in self._cache:
             sizes = {"num_thresholds": self.thresholds, "num_areas": self.area_ranges, "num_limits": self.limits}
-            head = RuleWords(
+            head = native.struct("valor_cpu", "Rule")(
                 box_format=box_format,
                 gt_box_format=gt_box_format,
                 options=self.options,

@@ -63,5 +63,5 @@ def boundary_at(runs: Runs, wide: NDArray[np.int32]) -> Runs:
     """Returns the boundary of each mask, ``wide`` pixels of it, int32 ``[N]``, at least 1."""
     words, kept = run_words(runs)
     threads = min(native.threads(), 1 + len(kept) // _MASKS_PER_HELPER)
-    function = native.function("valor_cpu", "valor_boundary_runs_cpu", "ppppq")
+    function = native.function("valor_cpu", "valor_boundary_runs_cpu")
     return collected(kept.sizes, lambda offsets, made: function(words, wide.ctypes.data, offsets, made, threads))

@@ -76,7 +76,7 @@ def _on_cuda(masks: Tensor, distance: int) -> Tensor:
         bits, eroded, squares = (
             torch.empty((number, height, (width + 31) // 32), dtype=torch.int32, device=masks.device) for _ in range(3)
         )
-        native.function("valor_cuda", "valor_mask_boundary_cuda", "pqqqqppppp")(
+        native.function("valor_cuda", "valor_mask_boundary_cuda")(
             masks.data_ptr(), number, height, width, distance, bits.data_ptr(), eroded.data_ptr(), squares.data_ptr(),
             out.data_ptr(), stream,
         )  # fmt: skip

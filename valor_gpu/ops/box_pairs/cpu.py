@@ -17,8 +17,8 @@ SHAPE = Shape(lambda _: 4, 32)
 def kernels() -> Kernels:
     """The C functions of the CPU."""
     return Kernels(
-        native.function("valor_cpu", "valor_load_boxes_cpu", "ppq"),
-        native.function("valor_cpu", "valor_box_pairs_cpu", "ppq"),
+        native.function("valor_cpu", "valor_load_boxes_cpu"),
+        native.function("valor_cpu", "valor_box_pairs_cpu"),
     )
 
 

@@ -91,8 +91,8 @@ def _on_cpu(*arguments: Any) -> Found:
 
 def _on_cuda(*arguments: Any) -> Found:
     kernels = Kernels(
-        native.function("valor_cuda", "valor_load_boxes_cuda", "pqpp"),
-        native.function("valor_cuda", "valor_box_pairs_cuda", "pqp"),
+        native.function("valor_cuda", "valor_load_boxes_cuda"),
+        native.function("valor_cuda", "valor_box_pairs_cuda"),
     )
     return run_on_cuda(arguments, SHAPE, kernels)
 

@@ -59,7 +59,7 @@ def box_iou(
     offsets = np.zeros((3, sizes.shape[1] + 1), np.int64)
     np.cumsum(np.vstack((sizes, sizes.prod(0))), axis=1, out=offsets[:, 1:])
     out = np.empty(offsets[2, -1])
-    native.function("valor_cpu", "valor_box_iou_cpu", "ppiiippqpq")(
+    native.function("valor_cpu", "valor_box_iou_cpu")(
         boxes1.ctypes.data, boxes2.ctypes.data, NUMPY_FLOAT_TYPES[boxes1.dtype], NUMPY_FLOAT_TYPES[boxes2.dtype],
         BOX_FORMATS.index(box_format), 0 if crowd is None else crowd.ctypes.data, offsets.ctypes.data,
         sizes.shape[1], out.ctypes.data, native.threads(),

@@ -145,12 +145,12 @@ def _box_iou_fake(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor
 
 
 def _box_iou_cpu(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
-    call = native.function("valor_cpu", "valor_box_iou_cpu", "ppiiippqpq")
+    call = native.function("valor_cpu", "valor_box_iou_cpu")
     return _run(call, boxes1, boxes2, offsets, crowd, box_format, int(offsets[2, -1]), torch.get_num_threads())
 
 
 def _box_iou_cuda(boxes1: Tensor, boxes2: Tensor, offsets: Tensor, crowd: Tensor | None, box_format: int) -> Tensor:
-    call = native.function("valor_cuda", "valor_box_iou_cuda", "ppiiippqpqqp")
+    call = native.function("valor_cuda", "valor_box_iou_cuda")
     pairs = int(offsets[2, -1])
     if boxes2.shape[0] > _MAX_COLUMNS and (most := int(offsets[1].diff().max())) > _MAX_COLUMNS:
         raise InputError(f"boxes2 must have fewer than 2^31 rows in an image on a GPU but one has {most}")

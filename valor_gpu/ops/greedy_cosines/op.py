@@ -114,7 +114,7 @@ def _task(preds: Tensor, target: Tensor, offsets: Tensor) -> tuple[bytes, tuple[
 def _greedy_cosines_cpu(preds: Tensor, target: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     words, held = _task(preds, target, offsets)
     error = torch.full((), NO_ERROR)
-    native.function("valor_cpu", "valor_greedy_cosines_cpu", "ppq")(words, error.data_ptr(), torch.get_num_threads())
+    native.function("valor_cpu", "valor_greedy_cosines_cpu")(words, error.data_ptr(), torch.get_num_threads())
     return held[0], held[1], error
 
 
@@ -122,7 +122,7 @@ def _greedy_cosines_cuda(preds: Tensor, target: Tensor, offsets: Tensor) -> tupl
     with launching(preds.device) as stream:
         words, held = _task(preds, target, offsets)
         error = torch.full((), NO_ERROR, device=preds.device)
-        native.function("valor_cuda", "valor_greedy_cosines_cuda", "ppp")(words, error.data_ptr(), stream)
+        native.function("valor_cuda", "valor_greedy_cosines_cuda")(words, error.data_ptr(), stream)
     return held[0], held[1], error
 
 

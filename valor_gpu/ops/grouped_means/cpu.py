@@ -26,20 +26,6 @@ Floats = NDArray[np.float64]
 _ROWS = ("DETECTIONS", "GROUND_TRUTHS")
 
 
-class _Task(ctypes.Structure):
-    """GroupedTask in csrc/cpu/grouped_means.h."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "detections", "ground_truths", "images", "num_detections", "num_images", "units", "num_units",
-            "group_offsets", "group_units", "num_groups", "labels", "num_labels", "agnostic", "thresholds", "areas",
-            "limits", "recall_grid", "grid_places", "recalls", "picks", "pick_thresholds", "num_picks", "class_picks",
-            "class_thresholds", "num_class_picks", "full", "threads", "means", "class_means",
-        )
-    ]  # fmt: skip
-
-
 def grouped_means(
     detections: Bytes,
     ground_truths: Bytes,
@@ -99,11 +85,11 @@ def run(
     count, classes = len(groups.offsets) - 1, min(1, len(labels)) if flags[0] else len(labels)
     means, class_means = np.empty((count, len(picks.rows))), np.empty((count, classes, len(class_picks.rows)))
     kept |= {"means": means, "class_means": class_means}
-    task = _Task(
+    task = native.struct("valor_cpu", "GroupedTask")(
         **{name: array.__array_interface__["data"][0] for name, array in kept.items()},
         **{f"num_{name}": len(kept[name]) for name in counted},
         num_groups=count, agnostic=flags[0], thresholds=shape.thresholds, areas=shape.areas, limits=shape.limits,
         recalls=len(places), full=flags[1], threads=threads,
     )  # fmt: skip
-    native.function("valor_cpu", "valor_grouped_means_cpu", "p")(ctypes.addressof(task))
+    native.function("valor_cpu", "valor_grouped_means_cpu")(ctypes.addressof(task))
     return means, class_means

@@ -16,20 +16,7 @@ from valor_gpu.ops.assign.cpu import NUMPY, Access, check_dtype
 from valor_gpu.ops.assign.match_batch import FLOATS, MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 from valor_gpu.ops.keypoints.coco_sigmas import COCO_SIGMAS as COCO_SIGMAS
-from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored, threads_for, words
-
-RowWords = words(
-    "RowWords",
-    (
-        "rows", "firsts", "counts", "images", "type", "keypoints", "points", "areas", "hashes", "target", "boxes",
-        "own_areas", "given_flags", "flag_type", "flags", "user",
-    ),
-)  # fmt: skip
-"""KeypointRows of csrc/core/keypoints.h: the rows of one side."""
-
-
-SimilarityWords = words("SimilarityWords", ("points", "gt_points", "gt_boxes", "gt_areas", "keypoints", "variances"))
-"""KeypointSimilarity of csrc/core/keypoints.h: what the similarity of a batch is made of."""
+from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored, threads_for
 
 
 class Keypoints(NamedTuple):
@@ -196,15 +183,16 @@ def prepare_side(
     wide = access.codes[rows.dtype] == 3
     points = rows if wide else access.empty((count, number, 3), "float64")
     side = Side(points, access.empty((count,), "float64"), access.empty((count if hashed else 0,), "int64"))
-    head = (
-        address(rows), firsts[0], columns.addresses["gt_counts" if target else "counts"], firsts[1],
-        access.codes[rows.dtype], number, address(points), address(side.areas), address(side.hashes) if hashed else 0,
+    task = native.struct("valor_cpu", "KeypointRows")(
+        rows=address(rows), firsts=firsts[0], counts=columns.addresses["gt_counts" if target else "counts"],
+        images=firsts[1], type=access.codes[rows.dtype], keypoints=number, points=address(points),
+        areas=address(side.areas), hashes=address(side.hashes) if hashed else 0, target=target,
     )  # fmt: skip
-    if not target:
-        return side, bytes(RowWords(*head))
-    boxes = 0 if given.gt_boxes is None else address(given.gt_boxes)
-    at, codes = columns.addresses["gt_flags"], columns.codes["gt_flags"]
-    return side, bytes(RowWords(*head, 1, boxes, address(given.gt_areas), at, codes, address(flags), user))
+    if target:
+        task.boxes = 0 if given.gt_boxes is None else address(given.gt_boxes)
+        task.own_areas, task.flags, task.user = address(given.gt_areas), address(flags), user
+        task.given_flags, task.flag_type = columns.addresses["gt_flags"], columns.codes["gt_flags"]
+    return side, bytes(task)
 
 
 def similarity_words(given: Keypoints, sides: Sequence[Side], variances: int, access: Access) -> ctypes.Structure:
@@ -217,8 +205,11 @@ def similarity_words(given: Keypoints, sides: Sequence[Side], variances: int, ac
         access: how arrays are read.
     """
     boxes = 0 if given.gt_boxes is None else access.address(given.gt_boxes)
-    rows = (access.address(side.points) for side in sides)
-    return SimilarityWords(*rows, boxes, access.address(given.gt_areas), len(given.sigmas), variances)
+    points, gt_points = (access.address(side.points) for side in sides)
+    return native.struct("valor_cpu", "KeypointSimilarity")(
+        points=points, gt_points=gt_points, gt_boxes=boxes, gt_areas=access.address(given.gt_areas),
+        keypoints=len(given.sigmas), variances=variances,
+    )  # fmt: skip
 
 
 def run(
@@ -245,9 +236,9 @@ def run(
     for target in (False, True):
         table = (firsts[int(target)].ctypes.data, images)
         side, task = prepare_side(given, target, whole, table, user, flags, access, hashed)
-        native.function("valor_cpu", "valor_load_keypoints_cpu", "ppq")(task, error.ctypes.data, threads)
+        native.function("valor_cpu", "valor_load_keypoints_cpu")(task, error.ctypes.data, threads)
         sides.append(side)
-    list_pairs = native.function("valor_cpu", "valor_keypoint_pairs_cpu", "ppq")
+    list_pairs = native.function("valor_cpu", "valor_keypoint_pairs_cpu")
     variances = variances_of(given.sigmas)
     search = Search(whole, similarity_words(given, sides, variances.ctypes.data, access), lowest, agnostic)
     pairs = find(search, firsts, access, list_pairs, threads)
@@ -265,11 +256,11 @@ def similarity(given: Keypoints, access: Access) -> tuple[Any, int]:
     for target in (False, True):
         firsts = np.array([0, rows[target]])
         side, task = prepare_side(given, target, whole, (firsts.ctypes.data, 1), False, flags, access)
-        native.function("valor_cpu", "valor_load_keypoints_cpu", "ppq")(task, error.ctypes.data, threads)
+        native.function("valor_cpu", "valor_load_keypoints_cpu")(task, error.ctypes.data, threads)
         sides.append(side)
     out, variances = access.empty((rows[0], rows[1]), "float64"), variances_of(given.sigmas)
     geometry = similarity_words(given, sides, variances.ctypes.data, access)
-    native.function("valor_cpu", "valor_keypoint_similarity_cpu", "pqqpq")(
+    native.function("valor_cpu", "valor_keypoint_similarity_cpu")(
         ctypes.addressof(geometry), *rows, access.address(out), threads
     )
     return out, int(error)

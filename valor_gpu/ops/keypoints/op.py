@@ -114,7 +114,7 @@ def _similarity_on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
     whole = Columns({}, dict.fromkeys(("counts", "gt_counts", "gt_flags"), 0), {"gt_flags": 0})
     with launching(device) as stream:
         error, flags = torch.full((), NO_ERROR, device=device), access.empty((rows[1],), "uint8")
-        sides, load = [], native.function("valor_cuda", "valor_load_keypoints_cuda", "pqpp")
+        sides, load = [], native.function("valor_cuda", "valor_load_keypoints_cuda")
         for target in (False, True):
             table = to_device(torch.tensor([0, rows[target]]), device)
             side, words = prepare_side(given, target, whole, (table.data_ptr(), 1), False, flags, access)
@@ -122,9 +122,7 @@ def _similarity_on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
             sides.append(side)
         out, variances = access.empty(rows, "float64"), constant(variances_of(given.sigmas), device)
         geometry = similarity_words(given, sides, variances.data_ptr(), access)
-        native.function("valor_cuda", "valor_keypoint_similarity_cuda", "pqqpp")(
-            bytes(geometry), *rows, out.data_ptr(), stream
-        )
+        native.function("valor_cuda", "valor_keypoint_similarity_cuda")(bytes(geometry), *rows, out.data_ptr(), stream)
     return out, error
 
 
@@ -224,7 +222,7 @@ def _pairs_on_cuda(*arguments: Any) -> tuple[Tensor, ...]:
     with launching(device) as stream:
         whole, table = columns(batch, rows, access), to_device(torch.from_numpy(firsts), device)
         error, flags = torch.full((), NO_ERROR, device=device), access.empty((rows[1],), "uint8")
-        sides, load = [], native.function("valor_cuda", "valor_load_keypoints_cuda", "pqpp")
+        sides, load = [], native.function("valor_cuda", "valor_load_keypoints_cuda")
         for target in (False, True):
             place = (table[int(target)].data_ptr(), images)
             side, words = prepare_side(given, target, whole, place, user, flags, access)
@@ -232,7 +230,7 @@ def _pairs_on_cuda(*arguments: Any) -> tuple[Tensor, ...]:
             sides.append(side)
         variances = constant(variances_of(given.sigmas), device)
         search = Search(whole, similarity_words(given, sides, variances.data_ptr(), access), lowest, agnostic)
-        launch = native.function("valor_cuda", "valor_keypoint_pairs_cuda", "pqp")
+        launch = native.function("valor_cuda", "valor_keypoint_pairs_cuda")
         pairs = find(search, firsts, table, access, launch, stream)
     (_, areas, hashes), (_, gt_areas, gt_hashes) = sides
     return *vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, error, flags

@@ -83,9 +83,9 @@ def _tabulate(count: native.Function, rows: LabelRows, height: int) -> NDArray[A
 
 def class_counter() -> native.Function:
     """Adds to counts ``[3, C]``: pair words, rows of a block, addresses of the counts and the error code, threads."""
-    return native.function("valor_cpu", "valor_count_labels_cpu", "pqppq")
+    return native.function("valor_cpu", "valor_count_labels_cpu")
 
 
 def pair_counter() -> native.Function:
     """Adds to the matrix ``[C, C]``; arguments are those of :func:`class_counter`."""
-    return native.function("valor_cpu", "valor_count_pairs_cpu", "pqppq")
+    return native.function("valor_cpu", "valor_count_pairs_cpu")

@@ -44,11 +44,11 @@ def count_top(
     with launching(scores.device) as stream:
         predicted = scores.new_empty(rows, dtype=torch.int32)
         error = scores.new_full((), NO_ERROR, dtype=torch.int64)
-        native.function("valor_cuda", "valor_predict_top_cuda", "pqqpqpppp")(
+        native.function("valor_cuda", "valor_predict_top_cuda")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
             predicted.data_ptr(), 0, error.data_ptr(), stream,
         )  # fmt: skip
-    count = native.function("valor_cuda", "valor_count_labels_cuda", "pqpppp")
+    count = native.function("valor_cuda", "valor_count_labels_cuda")
     return _tabulate(count, predicted, target, ignore_index, weight, 3, classes, error)
 
 
@@ -56,7 +56,7 @@ def count_labels(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """See :func:`valor_gpu.ops.labels.op.count_labels`."""
-    count = native.function("valor_cuda", "valor_count_labels_cuda", "pqpppp")
+    count = native.function("valor_cuda", "valor_count_labels_cuda")
     return _tabulate(count, preds, target, ignore_index, weight, 3, num_classes)
 
 
@@ -64,7 +64,7 @@ def count_pairs(
     preds: Tensor, target: Tensor, num_classes: int, ignore_index: int | None, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """See :func:`valor_gpu.ops.labels.op.count_pairs`."""
-    count = native.function("valor_cuda", "valor_count_pairs_cuda", "pqpppp")
+    count = native.function("valor_cuda", "valor_count_pairs_cuda")
     return _tabulate(count, preds, target, ignore_index, weight, num_classes, num_classes)
 
 
@@ -73,7 +73,7 @@ def top_classes(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     scores = scores.contiguous()
     with launching(scores.device) as stream:
         classes, error = reference.top_classes_fake(scores, k)
-        native.function("valor_cuda", "valor_top_classes_cuda", "pqqqqppp")(
+        native.function("valor_cuda", "valor_top_classes_cuda")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], *scores.shape, k, classes.data_ptr(),
             error.fill_(NO_ERROR).data_ptr(), stream,
         )  # fmt: skip
@@ -85,7 +85,7 @@ def first_in_cells(cells: Tensor, num_cells: int, k: int) -> Tensor:
     cells = cells.contiguous()
     with launching(cells.device) as stream:
         rows = cells.new_full((num_cells, k), NO_ERROR, dtype=torch.int64)
-        native.function("valor_cuda", "valor_first_in_cells_cuda", "pqqqqpp")(
+        native.function("valor_cuda", "valor_first_in_cells_cuda")(
             cells.data_ptr(), INT_TYPES[cells.dtype], cells.shape[0], num_cells, k, rows.data_ptr(), stream
         )
     return rows

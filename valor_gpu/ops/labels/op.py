@@ -248,7 +248,7 @@ def _count_top_cpu(
     rows, classes = scores.shape
     predicted = scores.new_empty(rows, dtype=torch.int32)
     found = torch.tensor(NO_ERROR)
-    native.function("valor_cpu", "valor_predict_top_cpu", "pqqpqppq")(
+    native.function("valor_cpu", "valor_predict_top_cpu")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), k,
         predicted.data_ptr(), found.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
@@ -272,7 +272,7 @@ def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
     scores = scores.contiguous()
     classes, error = reference.top_classes_fake(scores, k)
     error.fill_(NO_ERROR)
-    native.function("valor_cpu", "valor_top_classes_cpu", "pqqqqppq")(
+    native.function("valor_cpu", "valor_top_classes_cpu")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], *scores.shape, k, classes.data_ptr(), error.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
@@ -282,7 +282,7 @@ def _top_classes_cpu(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 def _first_in_cells_cpu(cells: Tensor, num_cells: int, k: int) -> Tensor:
     cells = cells.contiguous()
     rows = cells.new_full((num_cells, k), -1, dtype=torch.int64)
-    native.function("valor_cpu", "valor_first_in_cells_cpu", "pqqqqp")(
+    native.function("valor_cpu", "valor_first_in_cells_cpu")(
         cells.data_ptr(), INT_TYPES[cells.dtype], cells.shape[0], num_cells, k, rows.data_ptr()
     )
     return rows

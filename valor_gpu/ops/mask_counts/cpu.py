@@ -18,16 +18,12 @@ from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops.mask_counts import reference
 from valor_gpu.ops.mask_counts.reference import TOTALS, MaskCounts, MaskSet
-from valor_gpu.ops.pairs.cpu import words
 
 GROUP_BYTES = 1 << 27
 """Tables, and copies of masks that are not contiguous, that are held at once, unless those of one image are more."""
 
 PIECE = 1 << 20  # pixels that one thread counts before it takes more; a multiple of 64
 _PIXELS_PER_HELPER = 1 << 20  # waking a thread for less takes longer than it saves
-
-TaskWords = words("TaskWords", ("masks", "labels", "sets", "pieces", "tables", "exclusive", "pairs"))
-"""MaskTask of csrc/cpu/mask_counts.cpp."""
 
 
 def count_mask_sets(sets: Sequence[MaskSet], *, exclusive: bool = False, pairs: bool = False) -> Iterator[MaskCounts]:
@@ -115,10 +111,11 @@ def _count(sets: Sequence[MaskSet], exclusive: bool, pairs: bool) -> Iterator[Ma
     tables = np.zeros(int(starts[-1]), np.int64)
     addresses, codes = np.array([_address(mask) for mask in kept], np.int64), np.array(labels, np.int64)
     listed = np.array(pieces, np.int64).reshape(-1, 3)
-    arrays = (addresses, codes, table, listed, tables)
-    task = TaskWords(*(_address(array) for array in arrays), exclusive, pairs)
+    arrays = {"masks": addresses, "labels": codes, "sets": table, "pieces": listed, "tables": tables}
+    places = {name: _address(array) for name, array in arrays.items()}
+    task = native.struct("valor_cpu", "MaskTask")(**places, exclusive=exclusive, pairs=pairs)
     threads = min(native.threads(), 1 + pixels // _PIXELS_PER_HELPER)
-    native.function("valor_cpu", "valor_count_mask_sets_cpu", "pqq")(ctypes.addressof(task), len(listed), threads)
+    native.function("valor_cpu", "valor_count_mask_sets_cpu")(ctypes.addressof(task), len(listed), threads)
     for one, start, size in zip(sets, starts.tolist(), sizes):
         yield MaskCounts.read(tables[start : start + size], one.num_labels, pairs)
 

@@ -14,7 +14,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.assign.cpu import NUMPY, Access
 from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored, words
+from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored
 
 PACKED_BYTES = 1 << 26
 """Packed ground truths that are held at once, unless those of one image are more."""
@@ -26,24 +26,6 @@ Masks = Sequence[Any]
 """bool or uint8 ``[N, H, W]`` of each image."""
 
 _BYTES_PER_HELPER = 1 << 20  # waking a thread for less takes longer than it saves
-
-DenseWords = words(
-    "DenseWords",
-    (
-        "images", "masks", "gt_masks", "heights", "widths", "first_words", "packed", "spans", "overlaps", "areas",
-        "gt_areas", "hashes", "gt_hashes",
-    ),
-)  # fmt: skip
-"""DenseMasks of csrc/core/dense_pairs.h."""
-
-OverlapWords = words(
-    "OverlapWords",
-    (
-        "firsts", "images", "layers", "overlaps", "boundary_overlaps", "areas", "boundary_areas", "gt_areas",
-        "boundary_gt_areas",
-    ),
-)  # fmt: skip
-"""DenseOverlaps of csrc/core/dense_pairs.h; what it has as an array of two is two fields here."""
 
 
 class Plan(NamedTuple):
@@ -150,17 +132,21 @@ class Layer(NamedTuple):
 def mask_words(found: Layer, tables: Sequence[int], packed: Any, spans: Any, images: int, access: Access) -> Any:
     """The words of a DenseMasks, whose ``tables`` are addresses of the rows of :attr:`Plan.table`."""
     at = access.address
-    return DenseWords(
-        images, *tables, at(packed), at(spans), at(found.overlaps), at(found.areas), at(found.gt_areas),
-        at(found.hashes), at(found.gt_hashes),
+    masks, gt_masks, heights, widths, first_words = tables
+    return native.struct("valor_cpu", "DenseMasks")(
+        images=images, masks=masks, gt_masks=gt_masks, heights=heights, widths=widths, first_words=first_words,
+        packed=at(packed), spans=at(spans), **{name: at(array) for name, array in found._asdict().items()},
     )  # fmt: skip
 
 
 def overlap_words(layers: Sequence[Layer], table: int, images: int, access: Access) -> Any:
     """The geometry of a search for pairs: of masks, and of boundaries if there is a second layer."""
-    fields = [[access.address(x) for x in (layer.overlaps, layer.areas, layer.gt_areas)] for layer in layers]
-    first, second = fields if len(fields) == 2 else (fields[0], [0, 0, 0])
-    return OverlapWords(table, images, len(layers), *(x for pair in zip(first, second) for x in pair))
+    fields = {
+        f"{name}_{i}": access.address(getattr(layer, name))
+        for i, layer in enumerate(layers)
+        for name in ("overlaps", "areas", "gt_areas")
+    }
+    return native.struct("valor_cpu", "DenseOverlaps")(firsts=table, images=images, layers=len(layers), **fields)
 
 
 def result(layers: Sequence[Layer], pairs: Any, error: Any) -> Found:
@@ -219,7 +205,7 @@ def run(
     threads = min(access.threads(), 1 + plans[0].bytes // _BYTES_PER_HELPER)
     layers = [_load(given, p, firsts, rows, agnostic, access, threads) for p in plans]
     search = Search(given, overlap_words(layers, firsts.ctypes.data, images, access), lowest, agnostic)
-    list_pairs = native.function("valor_cpu", "valor_dense_pairs_cpu", "ppq")
+    list_pairs = native.function("valor_cpu", "valor_dense_pairs_cpu")
     return result(layers, find(search, firsts, access, list_pairs, threads), NO_ERROR)
 
 
@@ -234,7 +220,7 @@ def _load(
     tables = [row.ctypes.data for row in planned.table]
     task = mask_words(found, tables, packed, spans, images, access)
     batch = Search(given, task, 0.0, agnostic).words(firsts.ctypes.data, images, access)
-    call = native.function("valor_cpu", "valor_dense_overlaps_cpu", "ppqqq")
+    call = native.function("valor_cpu", "valor_dense_overlaps_cpu")
     for first, end in planned.groups:
         call(ctypes.addressof(batch), ctypes.addressof(task), first, end, threads)
     return found

@@ -79,7 +79,7 @@ def _pack_masks_fake(masks: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _pack_masks_cpu(masks: Tensor) -> tuple[Tensor, Tensor]:
-    call = native.function("valor_cpu", "valor_pack_masks_cpu", "pqqppq")
+    call = native.function("valor_cpu", "valor_pack_masks_cpu")
     masks = masks.contiguous()
     words, area = _pack_masks_fake(masks)
     pixels = masks.shape[1] * masks.shape[2]
@@ -92,7 +92,7 @@ def _pack_masks_cuda(masks: Tensor) -> tuple[Tensor, Tensor]:
     masks = masks.contiguous()
     words, area = _pack_masks_fake(masks)
     with launching(masks.device) as stream:
-        native.function("valor_cuda", "valor_pack_masks_cuda", "pqqppp")(
+        native.function("valor_cuda", "valor_pack_masks_cuda")(
             masks.data_ptr(), masks.shape[0], masks.shape[1] * masks.shape[2], words.data_ptr(),
             area.zero_().data_ptr(), stream,
         )  # fmt: skip
@@ -203,7 +203,7 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
             for k, planned in enumerate(plans)
         ]
         search = Search(given, overlap_words(layers, table.data_ptr(), images, access), lowest, agnostic)
-        launch = native.function("valor_cuda", "valor_dense_pairs_cuda", "pqp")
+        launch = native.function("valor_cuda", "valor_dense_pairs_cuda")
         pairs = _pairs_cuda.find(search, firsts, table, access, launch, stream)
     return result(layers, pairs, torch.full((), NO_ERROR, device=device))
 
@@ -218,7 +218,7 @@ def _load_on_cuda(
     tables = [table.data_ptr() + 8 * (place + images * k) for k in range(5)]
     task = mask_words(found, tables, packed, spans, images, access)
     batch = Search(given, task, 0.0, agnostic).words(table.data_ptr(), images, access)
-    call = native.function("valor_cuda", "valor_dense_overlaps_cuda", "ppqqqqp")
+    call = native.function("valor_cuda", "valor_dense_overlaps_cuda")
     for first, end in planned.groups:
         rows = [n for side in (1, 0) for n in (int(firsts[side, first]), int(firsts[side, end] - firsts[side, first]))]
         call(ctypes.addressof(batch), ctypes.addressof(task), *rows, stream)

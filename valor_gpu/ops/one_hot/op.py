@@ -160,7 +160,7 @@ def _count_one_hot_cpu(
     outputs = _outputs(target, num_classes, per_image)
     if _pixels(preds, target):
         words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
-        native.function("valor_cpu", "valor_count_one_hot_cpu", "ppppq")(
+        native.function("valor_cpu", "valor_count_one_hot_cpu")(
             words, *(output.data_ptr() for output in outputs), torch.get_num_threads()
         )
         del kept
@@ -176,7 +176,7 @@ def _count_one_hot_cuda(
         counts = target.new_empty(table_shape(target.shape, num_classes, per_image, False), dtype=torch.int64)
         ignored, error = (target.new_empty((), dtype=torch.int64) for _ in range(2))
         words, *kept = one_hot_words(preds, target, num_classes, ignore_index, per_image)
-        native.function("valor_cuda", "valor_add_one_hot_cuda", "pp")(
+        native.function("valor_cuda", "valor_add_one_hot_cuda")(
             words, sums_words(counts.data_ptr(), error.data_ptr(), stream, ignored=ignored.data_ptr())
         )
         del kept

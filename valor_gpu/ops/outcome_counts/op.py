@@ -168,13 +168,13 @@ def _words(arguments: _Arguments) -> bytes:
 
 
 def _add_cpu(detections: Tensor, classes: Tensor, *rest: Any, statuses: list[int] | None = None) -> None:
-    add = native.once_function("valor_cpu", "valor_count_outcomes_cpu", "p")
+    add = native.once_function("valor_cpu", "valor_count_outcomes_cpu")
     arguments = (detections.contiguous(), classes.contiguous(), *rest)
     add([_words(arguments)], [] if statuses is None else statuses)
 
 
 def _add_cuda(detections: Tensor, classes: Tensor, *rest: Any, statuses: list[int] | None = None) -> None:
-    add = native.once_function("valor_cuda", "valor_count_outcomes_cuda", "pp")
+    add = native.once_function("valor_cuda", "valor_count_outcomes_cuda")
     with launching(detections.device) as stream:
         arguments = (detections.contiguous(), classes.contiguous(), *rest)
         add([_words(arguments), stream], [] if statuses is None else statuses)

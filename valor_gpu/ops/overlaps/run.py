@@ -11,13 +11,9 @@ from valor_gpu import native
 from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops.error_codes import NO_ERROR, unpack_box
-from valor_gpu.ops.pairs.cpu import words
 
 COLUMNS = ("sizes", "labels", "scores", "gt_labels", "counts", "ground_truths", "ious")
 """Arguments of the ops, in their order."""
-
-TableWords = words("TableWords", (*COLUMNS, "firsts", "offsets", "datums", "rows", "gts", "pairs"))
-"""OverlapTable of csrc/core/overlaps.h."""
 
 SIZES, SIZE_TOTAL, SCORES, COUNTS, COUNT_TOTAL, GROUND_TRUTH, IOU = range(7)
 """What an error code is about, OverlapColumn of csrc/core/overlaps.h: the image of the code; its row is the place."""
@@ -38,9 +34,13 @@ def first_places(sizes: Tensor) -> Tensor:
 def table_of(columns: tuple[Tensor, ...]) -> Table:
     """The table of int64 and float64 columns in the order of ``COLUMNS``, without synchronising with a device."""
     sizes, labels, _, gt_labels, counts, _, ious = columns
-    kept = (*(column.contiguous() for column in columns), first_places(sizes), first_places(counts))
-    rows = (sizes.shape[1], len(labels), len(gt_labels), len(ious))
-    return Table(bytes(TableWords(*(column.data_ptr() for column in kept), *rows)), kept)
+    kept = {name: column.contiguous() for name, column in zip(COLUMNS, columns)}
+    kept |= {"firsts": first_places(sizes), "offsets": first_places(counts)}
+    words = native.struct("valor_cpu", "OverlapTable")(
+        **{name: column.data_ptr() for name, column in kept.items()},
+        datums=sizes.shape[1], rows=len(labels), gts=len(gt_labels), pairs=len(ious),
+    )  # fmt: skip
+    return Table(bytes(words), tuple(kept.values()))
 
 
 def ranked_room(labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -58,7 +58,7 @@ def rank_on_cpu(*arguments: Any) -> tuple[Tensor, ...]:
     """``rank_overlaps`` of CPU tensors."""
     *columns, document = arguments
     table, out = table_of(tuple(columns)), ranked_room(columns[1])
-    native.function("valor_cpu", "valor_rank_overlaps_cpu", "pipppppq")(
+    native.function("valor_cpu", "valor_rank_overlaps_cpu")(
         table.words, document, *(column.data_ptr() for column in out), torch.get_num_threads()
     )
     return out
@@ -79,7 +79,7 @@ def confuse_on_cpu(*arguments: Any) -> tuple[Tensor, Tensor]:
     *columns, thresholds, dissolve = arguments
     table, ious = table_of(tuple(columns)), thresholds.contiguous()
     partners, error = partner_room(columns[1], ious)
-    native.function("valor_cpu", "valor_confuse_overlaps_cpu", "ppqippq")(
+    native.function("valor_cpu", "valor_confuse_overlaps_cpu")(
         table.words, ious.data_ptr(), len(ious), dissolve, partners.data_ptr(), error.data_ptr(),
         torch.get_num_threads(),
     )  # fmt: skip
@@ -125,7 +125,7 @@ def rank_on_cuda(*arguments: Any) -> tuple[Tensor, ...]:
         error.fill_(NO_ERROR)
         taken = columns[3].new_zeros(len(columns[3]) if document else 0, dtype=torch.uint8)
         pairs = torch.empty_like(best) if document else best
-        native.function("valor_cuda", "valor_rank_overlaps_cuda", "pipppppppp")(
+        native.function("valor_cuda", "valor_rank_overlaps_cuda")(
             table.words, document, best.data_ptr(), ious.data_ptr(), before.data_ptr(), others.data_ptr(),
             pairs.data_ptr(), taken.data_ptr(), error.data_ptr(), stream,
         )  # fmt: skip
@@ -140,7 +140,7 @@ def confuse_on_cuda(*arguments: Any) -> tuple[Tensor, Tensor]:
         partners, error = partner_room(columns[1], ious)
         error.fill_(NO_ERROR)
         taken = columns[3].new_zeros(len(ious) * len(columns[3]), dtype=torch.uint8)
-        native.function("valor_cuda", "valor_confuse_overlaps_cuda", "ppqipppp")(
+        native.function("valor_cuda", "valor_confuse_overlaps_cuda")(
             table.words, ious.data_ptr(), len(ious), dissolve, partners.data_ptr(), taken.data_ptr(),
             error.data_ptr(), stream,
         )  # fmt: skip

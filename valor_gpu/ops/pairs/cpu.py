@@ -21,23 +21,6 @@ from valor_gpu.ops.assign.match_batch import COLUMNS, MatchBatch, Pairs
 _ROWS_PER_HELPER = 4096  # waking a thread for fewer takes longer than it saves
 
 
-def words(name: str, names: Sequence[str], doubles: Sequence[str] = ()) -> type[ctypes.Structure]:
-    """A struct of fields of 8 bytes, int64 but for those in ``doubles``, that C++ has with the same names."""
-    kinds = {field: ctypes.c_double if field in doubles else ctypes.c_int64 for field in names}
-    return type(name, (ctypes.Structure,), {"_fields_": list(kinds.items())})
-
-
-PairWords = words(
-    "PairWords",
-    (
-        "geometry", "labels", "gt_labels", "gt_flags", "firsts", "counts", "gt_counts", "label_type", "gt_label_type",
-        "gt_flag_type", "images", "agnostic", "lowest", "offsets", "used", "ground_truths", "similarities",
-    ),
-    doubles=("lowest",),
-)  # fmt: skip
-"""PairBatch of csrc/core/pairs.h: the pairs of a batch."""
-
-
 class Found(NamedTuple):
     """What an op that finds pairs returns: fields of :class:`Pairs` and of :class:`MatchBatch`, then an error code."""
 
@@ -164,10 +147,12 @@ class Search(NamedTuple):
             out: offsets and counts, then ground truths and similarities once there.
         """
         at, codes = self.columns.addresses, self.columns.codes
-        return PairWords(
-            ctypes.addressof(self.geometry), at["labels"], at["gt_labels"], at["gt_flags"], table, at["counts"],
-            at["gt_counts"], codes["labels"], codes["gt_labels"], codes["gt_flags"], images, self.agnostic, self.lowest,
-            *map(access.address, out),
+        return native.struct("valor_cpu", "PairBatch")(
+            geometry=ctypes.addressof(self.geometry), firsts=table, images=images, agnostic=self.agnostic,
+            lowest=self.lowest, labels=at["labels"], gt_labels=at["gt_labels"], gt_flags=at["gt_flags"],
+            counts=at["counts"], gt_counts=at["gt_counts"],
+            label_type=codes["labels"], gt_label_type=codes["gt_labels"], gt_flag_type=codes["gt_flags"],
+            **dict(zip(("offsets", "used", "ground_truths", "similarities"), map(access.address, out))),
         )  # fmt: skip
 
 
@@ -193,7 +178,7 @@ def find(
     task = search.words(firsts.ctypes.data, firsts.shape[1] - 1, access, offsets, counts)
     made = ctypes.c_int64()
     list_pairs(ctypes.addressof(task), ctypes.addressof(made), threads)
-    collect = native.function("valor_cpu", "valor_collect_pairs_cpu", "qpp")
+    collect = native.function("valor_cpu", "valor_collect_pairs_cpu")
     try:
         size = int(offsets[-1])
         ground_truths, similarities = access.empty((size,), "int32"), access.empty((size,), "float64")

@@ -13,16 +13,7 @@ from valor_gpu import native
 from valor_gpu.ops.assign.cpu import Access
 from valor_gpu.ops.assign.match_batch import MatchBatch, Pairs
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, threads_for, words
-
-RowWords = words(
-    "RowWords",
-    ("rows", "firsts", "counts", "images", "type", "format", "target", "loaded", "areas", "hashes"),
-)
-"""SideRows of csrc/core/pairs.h: the rows of one side."""
-
-SideWords = words("SideWords", ("rows", "gt_rows"))
-"""PairSides of csrc/core/pairs.h: the geometry of the pairs of a batch."""
+from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, threads_for
 
 
 class Shape(NamedTuple):
@@ -81,10 +72,13 @@ def prepare_side(rows: Any, code: int, size: int, target: bool, table: Table, ac
     """
     empty, count = access.empty, table.rows
     side = Side(empty((count, size // 8), "float64"), empty((count,), "float64"), empty((count,), "int64"))
-    dtype = 0 if rows is None else access.codes[rows.dtype]
-    first = 0 if rows is None else access.address(rows)
-    head = (first, table.firsts, table.counts, table.images, dtype, code, target)
-    return side, bytes(RowWords(*head, *map(access.address, side)))
+    task = native.struct("valor_cpu", "SideRows")(
+        firsts=table.firsts, counts=table.counts, images=table.images, format=code, target=target,
+        loaded=access.address(side.rows), areas=access.address(side.areas), hashes=access.address(side.hashes),
+    )  # fmt: skip
+    if rows is not None:
+        task.rows, task.type = access.address(rows), access.codes[rows.dtype]
+    return side, bytes(task)
 
 
 def read_columns(batch: MatchBatch, rows: Sequence[int], shape: Shape, access: Access) -> Columns:
@@ -120,7 +114,8 @@ def load_sides(
 
 def side_words(sides: Sequence[Side], access: Access) -> ctypes.Structure:
     """The geometry of a search for pairs; ``sides`` must live as long."""
-    return SideWords(access.address(sides[0].rows), access.address(sides[1].rows))
+    rows, gt_rows = (access.address(side.rows) for side in sides)
+    return native.struct("valor_cpu", "PairSides")(rows=rows, gt_rows=gt_rows)
 
 
 def found_of(pairs: Pairs, sides: tuple[Side, Side], error: Any) -> Found:

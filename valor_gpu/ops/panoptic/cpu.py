@@ -225,7 +225,7 @@ def count_tables(words: bytes, tables: int, error: int, threads: int) -> None:
         error: address of an error code, which is lowered.
         threads: how many.
     """
-    native.function("valor_cpu", "valor_count_panoptic_cpu", "pppq")(words, tables, error, threads)
+    native.function("valor_cpu", "valor_count_panoptic_cpu")(words, tables, error, threads)
 
 
 def _id_map(name: str, ids: NDArray[Any]) -> tuple[Map, NDArray[Any]]:

@@ -196,9 +196,9 @@ def _count_panoptic_cuda(
             addresses = known[0].data_ptr(), known[1].data_ptr(), len(categories)
             words, *kept = _task(preds, target, addresses, _rule(categories, things, modified), allow_unknown)
             size = np.zeros((), np.int64)
-            native.function("valor_cuda", "valor_count_panoptic_bytes_cuda", "pp")(words, size.ctypes.data)
+            native.function("valor_cuda", "valor_count_panoptic_bytes_cuda")(words, size.ctypes.data)
             scratch = torch.empty(int(size), dtype=torch.uint8, device=target.device)
-            native.function("valor_cuda", "valor_count_panoptic_cuda", "ppppp")(
+            native.function("valor_cuda", "valor_count_panoptic_cuda")(
                 words, scratch.data_ptr(), tables.data_ptr(), error.data_ptr(), stream
             )
             del kept

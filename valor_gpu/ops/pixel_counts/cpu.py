@@ -294,7 +294,7 @@ def _count(
     if threads is None:
         threads = 1 if target.size <= LEAST_PIXELS else native.threads()
     error = ctypes.c_int64(NO_ERROR)
-    count = native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")
+    count = native.function("valor_cpu", "valor_count_pixels_cpu")
     count(words, _address(tables), ctypes.byref(error), threads)
     if error.value != NO_ERROR:
         known = Names(classes, scores=names[0], target=names[1])

@@ -224,7 +224,7 @@ def _count_cpu(
     tables, error = _outputs(target, classes, per_image, pairs)
     if target.numel():
         words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
-        native.function("valor_cpu", "valor_count_pixels_cpu", "pppq")(
+        native.function("valor_cpu", "valor_count_pixels_cpu")(
             words, tables.data_ptr(), error.data_ptr(), torch.get_num_threads()
         )
         del kept
@@ -241,7 +241,7 @@ def _count_cuda(
         tables = target.new_empty(table_shape(target.shape, classes, per_image, pairs), dtype=torch.int64)
         error = target.new_empty((), dtype=torch.int64)
         words, *kept = pixel_words(preds, target, classes, ignore_index, per_image, pairs, channels)
-        native.function("valor_cuda", "valor_add_pixels_cuda", "pp")(
+        native.function("valor_cuda", "valor_add_pixels_cuda")(
             words, sums_words(tables.data_ptr(), error.data_ptr(), stream)
         )
         del kept

@@ -11,17 +11,12 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.assign.cpu import NUMPY, Access, check_dtype
 from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.pairs.cpu import Found, Search, columns, find, first_rows, stored, words
+from valor_gpu.ops.pairs.cpu import Found, Search, columns, find, first_rows, stored
 from valor_gpu.ops.polygon_sets.op import EDGE_COLUMNS, SHAPE_COLUMNS, PolygonSet
 
 Sides = tuple[PolygonSet, PolygonSet]
 
 _EDGES_PER_HELPER = 1 << 12  # waking a thread for fewer takes longer than it saves
-
-PolygonWords = words(
-    "PolygonWords", [f"{side}_{name}" for side in ("rows", "gt_rows") for name in ("edges", "offsets", "shapes")]
-)
-"""PolygonSides of csrc/core/polygon_area.h: the polygons of both sides."""
 
 
 def polygon_pairs(
@@ -78,7 +73,11 @@ def check_sides(sides: Sides, rows: Sequence[int], access: Access) -> list[Polyg
 
 def side_words(sides: Sequence[PolygonSet], access: Access) -> ctypes.Structure:
     """The polygons of both sides as C++ reads them; ``sides`` must live as long."""
-    return PolygonWords(*(access.address(a) for side in sides for a in (side.edges, side.offsets, side.shapes)))
+    words = native.struct("valor_cpu", "PolygonSides")()
+    for name, side in zip(("rows", "gt_rows"), sides):
+        for field in ("edges", "offsets", "shapes"):
+            setattr(words, f"{name}_{field}", access.address(getattr(side, field)))
+    return words
 
 
 def threads_for(sides: Sequence[PolygonSet], access: Access) -> int:
@@ -111,6 +110,6 @@ def search(
     firsts = first_rows(batch.lengths)
     rows = [int(n) for n in firsts[:2, -1]]
     given, checked = columns(batch, rows, access), check_sides(sides, rows, access)
-    list_pairs = native.function("valor_cpu", "valor_polygon_pairs_cpu", "ppq")
+    list_pairs = native.function("valor_cpu", "valor_polygon_pairs_cpu")
     task = Search(given, side_words(checked, access), lowest, agnostic)
     return find(task, firsts, access, list_pairs, threads_for(checked, access)), checked

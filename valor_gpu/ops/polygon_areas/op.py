@@ -107,7 +107,7 @@ def _iou_on_cpu(*arguments: Any) -> Tensor:
     sides, access = _given_sides(arguments), access_on(torch.device("cpu"))
     iou, words, flags = _iou_arguments(sides, arguments[6])
     threads = _polygon_areas_cpu.threads_for(sides, access)
-    native.function("valor_cpu", "valor_polygon_iou_cpu", "pqqppq")(*words, threads)
+    native.function("valor_cpu", "valor_polygon_iou_cpu")(*words, threads)
     del flags  # lived as long as C++ read it
     return iou
 
@@ -115,7 +115,7 @@ def _iou_on_cpu(*arguments: Any) -> Tensor:
 def _iou_on_cuda(*arguments: Any) -> Tensor:
     with launching(arguments[0].device) as stream:
         iou, words, flags = _iou_arguments(_given_sides(arguments), arguments[6])
-        native.function("valor_cuda", "valor_polygon_iou_cuda", "pqqppp")(*words, stream)
+        native.function("valor_cuda", "valor_polygon_iou_cuda")(*words, stream)
         del flags
     return iou
 
@@ -212,7 +212,7 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         given, checked = columns(batch, rows, access), _polygon_areas_cpu.check_sides(sides, rows, access)
         table = to_device(torch.from_numpy(firsts), device)
         search = Search(given, _polygon_areas_cpu.side_words(checked, access), lowest, agnostic)
-        launch = native.function("valor_cuda", "valor_polygon_pairs_cuda", "pqp")
+        launch = native.function("valor_cuda", "valor_polygon_pairs_cuda")
         pairs = find(search, firsts, table, access, launch, stream)
         error = torch.full((), NO_ERROR, device=device)
         return _polygon_areas_cpu.found(pairs, checked, list(map(definition.areas_of, checked)), error)

@@ -118,7 +118,7 @@ class PolygonSet:
         shapes, hashes = np.zeros((count, SHAPE_COLUMNS)), np.zeros(count, np.int64)
         offsets, out = np.zeros(count + 1, np.int64), np.zeros(3, np.int64)
         threads = min(native.threads(), 1 + count // _ITEMS_PER_HELPER)
-        native.function("valor_cpu", "valor_polygon_edges_cpu", "ppppqqpppp")(
+        native.function("valor_cpu", "valor_polygon_edges_cpu")(
             *(array.ctypes.data for array in (points, *tables)), count, threads,
             *(array.ctypes.data for array in (shapes, hashes, offsets, out)),
         )  # fmt: skip
@@ -127,7 +127,7 @@ class PolygonSet:
             raise InputError(f"{name}[{item}] must have edges that meet in at most {MOST_MEETINGS} places but has more")
         if problem:
             raise _not_finite(points, tables, item, name)
-        take = native.function("valor_cpu", "valor_take_polygon_edges_cpu", "qp")
+        take = native.function("valor_cpu", "valor_take_polygon_edges_cpu")
         try:
             edges = np.empty((offsets[-1], EDGE_COLUMNS))
         except MemoryError:

@@ -111,11 +111,11 @@ class Polygons(NamedTuple):
 def run(polygons: Polygons, rule: int, threads: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Returns counts and offsets of runs; raises :class:`InputError` for the first bad ring."""
     runs, out = np.empty(len(polygons.sizes), np.int64), np.zeros(4, np.int64)
-    native.function("valor_cpu", "valor_rasterise_cpu", "ppppqqqpp")(
+    native.function("valor_cpu", "valor_rasterise_cpu")(
         *_words(polygons, rule, threads), runs.ctypes.data, out.ctypes.data
     )
     _raise_problem(polygons, out)
-    take = native.function("valor_cpu", "valor_take_runs_cpu", "qp")
+    take = native.function("valor_cpu", "valor_take_runs_cpu")
     handle = int(out[3])
     try:
         offsets = ends_of(runs)
@@ -134,7 +134,7 @@ def rooms_of(polygons: Polygons, rule: int, threads: int) -> NDArray[np.int64]:
         InputError: for the first bad ring.
     """
     rooms, out = np.empty(len(polygons.sizes), np.int64), np.zeros(3, np.int64)
-    native.function("valor_cpu", "valor_polygon_rooms_cpu", "ppppqqqpp")(
+    native.function("valor_cpu", "valor_polygon_rooms_cpu")(
         *_words(polygons, rule, threads), rooms.ctypes.data, out.ctypes.data
     )
     _raise_problem(polygons, out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from itertools import pairwise
 
 import numpy as np
@@ -125,15 +124,6 @@ def _on_cpu(
     return torch.from_numpy(counts), torch.from_numpy(offsets)
 
 
-class _Task(ctypes.Structure):
-    """PolygonTask of csrc/cuda/polygons.cu."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in ("vertices", "rings", "masks", "sizes", "rooms", "keys", "ends", "used", "num_masks")
-    ]
-
-
 def _on_cuda(
     vertices: Tensor, rings: Tensor, masks: Tensor, sizes: Tensor, rooms: Tensor | None, crossings: int, rule: int
 ) -> tuple[Tensor, Tensor]:
@@ -144,13 +134,13 @@ def _on_cuda(
         keys = torch.empty(crossings if crossings > _SHARED_KEYS else 0, dtype=torch.int64, device=device)
         ends, counts = (torch.empty(crossings + num_masks, dtype=torch.int32, device=device) for _ in range(2))
         used = torch.empty(num_masks, dtype=torch.int64, device=device)
-        task = bytes(_Task(*(tensor.data_ptr() for tensor in (*given, keys, ends, used)), num_masks))
-        native.function("valor_cuda", "valor_rasterise_cuda", "pqp")(task, rule, stream)
+        names = ("vertices", "rings", "masks", "sizes", "rooms", "keys", "ends", "used")
+        places = dict(zip(names, map(Tensor.data_ptr, (*given, keys, ends, used))))
+        task = bytes(native.struct("valor_cuda", "PolygonTask")(**places, num_masks=num_masks))
+        native.function("valor_cuda", "valor_rasterise_cuda")(task, rule, stream)
         offsets = torch.zeros(num_masks + 1, dtype=torch.int64, device=device)
         torch.cumsum(used, 0, out=offsets[1:])
-        native.function("valor_cuda", "valor_join_runs_cuda", "pppp")(
-            task, offsets.data_ptr(), counts.data_ptr(), stream
-        )
+        native.function("valor_cuda", "valor_join_runs_cuda")(task, offsets.data_ptr(), counts.data_ptr(), stream)
     return counts, offsets
 
 

@@ -151,7 +151,7 @@ def _predict_cpu(scores: Tensor, target: Tensor, ignore_index: int | None) -> tu
     scores, target = scores.contiguous(), target.contiguous()
     rows, classes = scores.shape
     predicted, error = scores.new_empty(rows, dtype=torch.int32), torch.tensor(NO_ERROR)
-    native.function("valor_cpu", "valor_predict_top_cpu", "pqqpqppq")(
+    native.function("valor_cpu", "valor_predict_top_cpu")(
         scores.data_ptr(), FLOAT_TYPES[scores.dtype], rows, target_words(target, classes, ignore_index), 1,
         predicted.data_ptr(), error.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _confuse_cpu(scores: Tensor, target: Tensor, ignore_index: int | None) -> tu
     predicted, error = _predict_cpu(scores, target, ignore_index)
     target, classes = target.contiguous(), scores.shape[1]
     matrix, counted = torch.zeros((classes, classes), dtype=torch.int64), torch.tensor(NO_ERROR)
-    native.function("valor_cpu", "valor_count_pairs_cpu", "pqppq")(
+    native.function("valor_cpu", "valor_count_pairs_cpu")(
         pair_words(predicted, target, classes, ignore_index, None, True),
         block_rows(target.shape[0], matrix.numel()), matrix.data_ptr(), counted.data_ptr(), torch.get_num_threads(),
     )  # fmt: skip
@@ -177,7 +177,7 @@ def _confuse_cuda(scores: Tensor, target: Tensor, ignore_index: int | None) -> t
     scores, target = scores.contiguous(), target.contiguous()
     with launching(scores.device) as stream:
         matrix, predicted, error = _confuse_fake(scores, target, ignore_index)
-        native.function("valor_cuda", "valor_confuse_scores_cuda", "pqqpqpppp")(
+        native.function("valor_cuda", "valor_confuse_scores_cuda")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], scores.shape[0],
             target_words(target, scores.shape[1], ignore_index), block_rows(target.shape[0], matrix.numel()),
             predicted.data_ptr(), matrix.zero_().data_ptr(), error.fill_(NO_ERROR).data_ptr(), stream,
@@ -190,7 +190,7 @@ def _maps_cuda(scores: Tensor, target: Tensor, ignore_index: int | None) -> tupl
     images, classes, pixels = scores.shape
     with launching(scores.device) as stream:
         predicted, error = _maps_fake(scores, target, ignore_index)
-        native.function("valor_cuda", "valor_predict_maps_cuda", "pqqqpppp")(
+        native.function("valor_cuda", "valor_predict_maps_cuda")(
             scores.data_ptr(), FLOAT_TYPES[scores.dtype], images, pixels,
             target_words(target, classes, ignore_index), predicted.data_ptr(), error.fill_(NO_ERROR).data_ptr(), stream,
         )  # fmt: skip

@@ -118,7 +118,7 @@ def _look_up(words: bytes, scores: Tensor) -> None:
     class_of_positive = scores.new_empty(rows, dtype=torch.int32)
     keys = scores.new_empty(rows, dtype=_key_dtype(scores))
     with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_rank_list_cuda", "pppp")(
+        native.function("valor_cuda", "valor_rank_list_cuda")(
             words, class_of_positive.data_ptr(), keys.data_ptr(), stream
         )
         keys, order = keys.sort()
@@ -126,7 +126,7 @@ def _look_up(words: bytes, scores: Tensor) -> None:
         keys = keys[by_class]
         first = scores.new_empty(classes + 1, dtype=torch.int64)
         counts = scores.new_zeros((2, rows), dtype=torch.int32)
-        native.function("valor_cuda", "valor_rank_places_cuda", "ppppppp")(
+        native.function("valor_cuda", "valor_rank_places_cuda")(
             words, class_of_positive.data_ptr(), keys.data_ptr(), first.data_ptr(), counts[0].data_ptr(),
             counts[1].data_ptr(), stream,
         )  # fmt: skip
@@ -141,11 +141,11 @@ def _sort(words: bytes, scores: Tensor, column: int, width: int) -> tuple[Tensor
     shape = (width, scores.shape[0])
     keys = scores.new_empty(shape, dtype=_key_dtype(scores))
     with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_rank_keys_cuda", "pqqpp")(words, column, width, keys.data_ptr(), stream)
+        native.function("valor_cuda", "valor_rank_keys_cuda")(words, column, width, keys.data_ptr(), stream)
         keys, order = keys.sort(stable=True)
         tp, fp = (keys.new_empty(shape, dtype=torch.int64) for _ in range(2))
         positions = keys.new_empty(shape, dtype=torch.int32)
-        native.function("valor_cuda", "valor_rank_columns_cuda", "pqqpppppp")(
+        native.function("valor_cuda", "valor_rank_columns_cuda")(
             words, column, width, keys.data_ptr(), order.data_ptr(), tp.data_ptr(), fp.data_ptr(),
             positions.data_ptr(), stream,
         )  # fmt: skip

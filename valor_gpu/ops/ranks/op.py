@@ -162,7 +162,7 @@ def small_rank_curves(
     room = np.empty(3 * size + classes + 1, np.int64)  # thresholds, tp, fp, how many of each class, error code
     begin = room.ctypes.data
     starts = [begin + 8 * start for start in (0, size, 2 * size, 3 * size, 3 * size + classes)]
-    native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(words, 0, classes, *starts, 1)
+    native.function("valor_cpu", "valor_rank_curves_cpu")(words, 0, classes, *starts, 1)
     *counts, error = room[3 * size :].tolist()
     if error != NO_ERROR:
         return None
@@ -326,7 +326,7 @@ def _auroc_and_ap_cpu(
 ) -> tuple[Tensor, Tensor, Tensor]:
     words, _held = _input_words(scores, target, ignore_index, weight)
     values, totals, error = _auroc_and_ap_fake(scores, target, ignore_index, weight)
-    native.function("valor_cpu", "valor_auroc_and_ap_cpu", "ppppq")(
+    native.function("valor_cpu", "valor_auroc_and_ap_cpu")(
         words, values.data_ptr(), totals.data_ptr(), error.data_ptr(), torch.get_num_threads()
     )
     return values, totals, error
@@ -342,7 +342,7 @@ def _curves_cpu(
     room = scores.new_empty(width * rows), *(torch.empty(width * rows, dtype=sums) for _ in range(2))
     counts, errors = torch.empty(classes, dtype=torch.int64), torch.empty(-(-classes // width), dtype=torch.int64)
     addresses = [part.data_ptr() for part in (*room, counts, errors)]
-    run, threads = native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq"), torch.get_num_threads()
+    run, threads = native.function("valor_cpu", "valor_rank_curves_cpu"), torch.get_num_threads()
     columns: list[list[Tensor]] = [[], [], []]
     ends: list[int] = []
     for call, column in enumerate(range(0, classes, width)):

@@ -61,7 +61,7 @@ def resampled_ranks(
     error = np.empty(1, np.int64)
     addresses = values.ctypes.data, totals.ctypes.data
     call = struct.pack("6q", draws.ctypes.data, lanes, rows // max(units, 1) or 1, average, *addresses)
-    run = native.function("valor_cpu", "valor_resampled_ranks_cpu", "pppq")
+    run = native.function("valor_cpu", "valor_resampled_ranks_cpu")
     run(words, call, error.ctypes.data, torch.get_num_threads())
     return RanksOfDraws(values, *totals)
 

@@ -14,19 +14,6 @@ _TABLES = (
 )  # fmt: skip
 
 
-class _Task(ctypes.Structure):
-    """ResampledTask in csrc/cpu/resampled_events.h."""
-
-    _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            *_TABLES, "units", "replicates", "classes", "thresholds", "areas", "limits", "recall_grid", "grid_places",
-            "recalls", "picks", "pick_thresholds", "num_picks", "full", "threads", "means", "class_precision",
-            "class_recall",
-        )
-    ]  # fmt: skip
-
-
 def resampled_means(
     detections: Tensor, order: Tensor, offsets: Tensor, record_units: Tensor, truths: Tensor, truth_offsets: Tensor,
     truth_units: Tensor, weights: Tensor, recall_thresholds: Tensor, sizes: list[int], picks: Tensor,
@@ -43,11 +30,11 @@ def resampled_means(
     classes = len(offsets) - 1
     out = [torch.empty((replicates, n), dtype=torch.float64) for n in (len(picks), classes, classes)]
     thresholds, areas, limits = sizes
-    task = _Task(
+    task = native.struct("valor_cpu", "ResampledTask")(
         **{name: tensor.data_ptr() for name, tensor in kept.items()},
         **{name: tensor.data_ptr() for name, tensor in zip(("means", "class_precision", "class_recall"), out)},
         units=units, replicates=replicates, classes=classes, thresholds=thresholds, areas=areas, limits=limits,
         recalls=len(places), num_picks=len(picks), full=flags[0], threads=torch.get_num_threads(),
     )  # fmt: skip
-    native.function("valor_cpu", "valor_resampled_means_cpu", "p")(ctypes.addressof(task))
+    native.function("valor_cpu", "valor_resampled_means_cpu")(ctypes.addressof(task))
     return out[0], out[1], out[2]

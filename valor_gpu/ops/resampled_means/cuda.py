@@ -53,7 +53,7 @@ def resampled_means(
             full, portion(replicates, 8 * samples),
         ))  # fmt: skip
         address, bytes_ = task.buffer_info()[0], ctypes.c_int64()
-        native.function("valor_cuda", "valor_resampled_means_workspace_cuda", "pp")(address, ctypes.addressof(bytes_))
+        native.function("valor_cuda", "valor_resampled_means_workspace_cuda")(address, ctypes.addressof(bytes_))
         workspace = detections.new_empty(bytes_.value)
-        native.function("valor_cuda", "valor_resampled_means_cuda", "ppp")(address, workspace.data_ptr(), stream)
+        native.function("valor_cuda", "valor_resampled_means_cuda")(address, workspace.data_ptr(), stream)
     return found[0], found[1], found[2]

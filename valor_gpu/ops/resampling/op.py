@@ -75,7 +75,7 @@ def _weights_cuda(
         found = words.view(torch.uint8)[: drawn * count].view(drawn, count)
         if KINDS[kind] == "multinomial":
             task = _task(drawn, count, first, seed, kind, words.data_ptr(), error.data_ptr(), 0)
-            native.function("valor_cuda", "valor_draw_weights_cuda", "pp")(task.buffer_info()[0], stream)
+            native.function("valor_cuda", "valor_draw_weights_cuda")(task.buffer_info()[0], stream)
         else:
             _draw_without(found, first, seed, kind, groups, stream)
         return (found.index_select(0, clusters) if len(clusters) else found), error
@@ -104,7 +104,7 @@ def _orders(like: Tensor, count: int, first: int, seed: int, kind: int, stream: 
     """Units in a random order of each replicate, int64 ``[count, units]``: by their keys, equal ones by unit."""
     keys = like.new_empty((count, like.shape[0]), dtype=torch.int64)
     task = _task(like.shape[0], count, first, seed, kind, 0, 0, keys.data_ptr())
-    native.function("valor_cuda", "valor_draw_keys_cuda", "pp")(task.buffer_info()[0], stream)
+    native.function("valor_cuda", "valor_draw_keys_cuda")(task.buffer_info()[0], stream)
     return torch.sort(keys, dim=1, stable=True).indices
 
 

@@ -51,8 +51,8 @@ SHAPE = Shape(columns_of, QUAD_BYTES)
 def kernels() -> Kernels:
     """The C functions of the CPU."""
     return Kernels(
-        native.function("valor_cpu", "valor_load_quads_cpu", "ppq"),
-        native.function("valor_cpu", "valor_rotated_pairs_cpu", "ppq"),
+        native.function("valor_cpu", "valor_load_quads_cpu"),
+        native.function("valor_cpu", "valor_rotated_pairs_cpu"),
     )
 
 

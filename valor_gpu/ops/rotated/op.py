@@ -163,20 +163,20 @@ def _iou_fake(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -
 
 def _iou_on_cpu(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
     error, threads = torch.tensor(NO_ERROR), torch.get_num_threads()
-    load = native.function("valor_cpu", "valor_load_quads_cpu", "ppq")
+    load = native.function("valor_cpu", "valor_load_quads_cpu")
     sides = _loaded(boxes1, boxes2, code, error, lambda words, rows: load(words, error.data_ptr(), threads))
     iou, arguments, _ = _iou_arguments(*sides, crowd)
-    native.function("valor_cpu", "valor_quad_iou_cpu", "pqpqppq")(*arguments, threads)
+    native.function("valor_cpu", "valor_quad_iou_cpu")(*arguments, threads)
     return iou, error
 
 
 def _iou_on_cuda(boxes1: Tensor, boxes2: Tensor, crowd: Tensor | None, code: int) -> tuple[Tensor, Tensor]:
     with launching(boxes1.device) as stream:
         error = torch.full((), NO_ERROR, device=boxes1.device)
-        load = native.function("valor_cuda", "valor_load_quads_cuda", "pqpp")
+        load = native.function("valor_cuda", "valor_load_quads_cuda")
         sides = _loaded(boxes1, boxes2, code, error, lambda words, rows: load(words, rows, error.data_ptr(), stream))
         iou, arguments, _ = _iou_arguments(*sides, crowd)
-        native.function("valor_cuda", "valor_quad_iou_cuda", "pqpqppp")(*arguments, stream)
+        native.function("valor_cuda", "valor_quad_iou_cuda")(*arguments, stream)
     return iou, error
 
 
@@ -259,8 +259,8 @@ def _pairs_on_cpu(*arguments: Any) -> Found:
 
 def _pairs_on_cuda(*arguments: Any) -> Found:
     kernels = Kernels(
-        native.function("valor_cuda", "valor_load_quads_cuda", "pqpp"),
-        native.function("valor_cuda", "valor_rotated_pairs_cuda", "pqp"),
+        native.function("valor_cuda", "valor_load_quads_cuda"),
+        native.function("valor_cuda", "valor_rotated_pairs_cuda"),
     )
     return run_on_cuda(arguments, SHAPE, kernels)
 

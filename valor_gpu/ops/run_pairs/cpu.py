@@ -14,7 +14,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.assign.cpu import NUMPY, Access, check_dtype
 from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored, words
+from valor_gpu.ops.pairs.cpu import Columns, Found, Search, columns, find, first_rows, stored
 from valor_gpu.ops.runs.op import Runs
 
 Boundaries = tuple[Runs, Runs]
@@ -23,20 +23,6 @@ ROW_BYTES = 48
 """Size of MaskRow in csrc/core/run_pairs.h."""
 
 _RUNS_PER_HELPER = 1 << 17  # waking a thread for fewer takes longer than it saves
-_SIDE = ("counts", "offsets", "sizes", "values", "rows", "ends")
-
-SideWords = words("SideWords", _SIDE)
-"""MaskSide of csrc/core/run_pairs.h: the masks of one side."""
-
-MaskRowWords = words("MaskRowWords", (*_SIDE, "firsts", "valid", "images", "target", "areas", "hashes"))
-"""MaskRows of csrc/core/run_pairs.h: one side to be loaded."""
-
-MaskSideWords = words(
-    "MaskSideWords",
-    (*(f"{side}_{name}" for side in ("masks", "gt_masks", "boundaries", "gt_boundaries") for name in _SIDE), "lowest"),
-    doubles=("lowest",),
-)
-"""MaskSides of csrc/core/run_pairs.h: the geometry of the pairs of a batch."""
 
 
 def run_pairs(
@@ -103,7 +89,7 @@ def _checked(name: str, runs: Runs, rows: int, access: Access) -> Runs:
 
 
 class Side:
-    """Masks of one side in C++: the table of their rows, and what the words of a struct point to."""
+    """Masks of one side in C++: the table of their rows, and the fields of a MaskSide of csrc/core/run_pairs.h."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
         """Makes room for ``runs`` and the intervals of their ones."""
@@ -111,8 +97,8 @@ class Side:
         self._rows = access.empty((len(runs), ROW_BYTES // 8), "int64")
         values = int(runs.counts.shape[0])
         self._ends = access.empty((values,), "int32")
-        places = (access.address(array) for array in (runs.counts, runs.offsets, runs.sizes))
-        self.words = (*places, values, access.address(self._rows), access.address(self._ends))
+        self.fields = {name: access.address(getattr(runs, name)) for name in ("counts", "offsets", "sizes")}
+        self.fields |= {"values": values, "rows": access.address(self._rows), "ends": access.address(self._ends)}
 
     def loading(self, table: int, counts: int, images: int, target: bool, areas: int, hashes: int) -> bytes:
         """The words by which C++ loads this side.
@@ -125,13 +111,19 @@ class Side:
             areas: address of float64 ``[N]``; 0 where they are not wanted, likewise ``hashes``, int64 ``[N]``.
             hashes: see ``areas``.
         """
-        return bytes(MaskRowWords(*self.words, table, counts, images, target, areas, hashes))
+        side = {f"side_{name}": word for name, word in self.fields.items()}
+        return bytes(
+            native.struct("valor_cpu", "MaskRows")(
+                **side, firsts=table, counts=counts, images=images, target=target, areas=areas, hashes=hashes
+            )
+        )
 
 
 def geometry(sides: Sequence[Side | None], lowest: float) -> ctypes.Structure:
     """The geometry of a search for pairs: masks of both sides, then boundaries or None. ``sides`` must live as long."""
-    flat = [word for side in sides for word in (side.words if side else (0,) * len(_SIDE))]
-    return MaskSideWords(*flat, lowest)
+    names = ("masks", "gt_masks", "boundaries", "gt_boundaries")
+    given = {f"{name}_{field}": word for name, side in zip(names, sides) if side for field, word in side.fields.items()}
+    return native.struct("valor_cpu", "MaskSides")(**given, lowest=lowest)
 
 
 def run(
@@ -146,13 +138,13 @@ def run(
     values = sum(int(runs.counts.shape[0]) for runs, _ in checked)
     threads = min(access.threads(), 1 + values // _RUNS_PER_HELPER)
     error = np.array(NO_ERROR, np.int64)
-    load_runs = native.function("valor_cpu", "valor_load_runs_cpu", "ppq")
+    load_runs = native.function("valor_cpu", "valor_load_runs_cpu")
     tables = [firsts[side].ctypes.data for side in range(2)]
     loaded, made = load_sides(
         checked, rows, given, tables, firsts.shape[1] - 1, access,
         lambda task, masks: load_runs(task, error.ctypes.data, threads), hashed,
     )  # fmt: skip
-    list_pairs = native.function("valor_cpu", "valor_run_pairs_cpu", "ppq")
+    list_pairs = native.function("valor_cpu", "valor_run_pairs_cpu")
     search = Search(given, geometry(loaded, lowest), lowest, agnostic)
     pairs = find(search, firsts, access, list_pairs, threads)
     (areas, hashes), (gt_areas, gt_hashes) = made

@@ -116,7 +116,7 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         given = columns(batch, rows, access)
         checked = _run_pairs_cpu.check_masks(sides, boundaries, rows, access)
         table, error = to_device(torch.from_numpy(firsts), device), torch.full((), NO_ERROR, device=device)
-        launch = native.function("valor_cuda", "valor_load_runs_cuda", "pqpp")
+        launch = native.function("valor_cuda", "valor_load_runs_cuda")
 
         def load(task: bytes, masks: int) -> None:
             launch(task, masks, error.data_ptr(), stream)
@@ -124,7 +124,7 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         tables = [table[side].data_ptr() for side in range(2)]
         loaded, made = _run_pairs_cpu.load_sides(checked, rows, given, tables, batch.lengths.shape[1], access, load)
         search = Search(given, _run_pairs_cpu.geometry(loaded, lowest), lowest, agnostic)
-        find_pairs = native.function("valor_cuda", "valor_run_pairs_cuda", "pqp")
+        find_pairs = native.function("valor_cuda", "valor_run_pairs_cuda")
         pairs = find(search, firsts, table, access, find_pairs, stream)
     (areas, hashes), (gt_areas, gt_hashes) = made
     return Found._make([*vars(pairs).values(), areas, gt_areas, hashes, gt_hashes, error])

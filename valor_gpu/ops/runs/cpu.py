@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -12,13 +11,6 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops.runs.op import MAX_PIXELS, Runs, check_sizes
-
-RunWords = type(
-    "RunWords",
-    (ctypes.Structure,),
-    {"_fields_": [(name, ctypes.c_int64) for name in ("counts", "offsets", "sizes", "masks")]},
-)
-"""Runs of csrc/core/runs.h."""
 
 Strings = tuple[NDArray[np.uint8], NDArray[np.int64]]
 Place = Callable[[int], str]
@@ -49,10 +41,11 @@ def run_words(runs: Runs, check: bool = True) -> tuple[bytes, Runs]:
             raise InputError(f"{name} of runs must have dtype {dtype} but got {getattr(runs, name).dtype}")
     kept = Runs(*map(np.ascontiguousarray, (runs.counts, runs.offsets, check_sizes(runs.sizes))))
     check_offsets("offsets of runs", kept.offsets, len(kept), kept.counts.size)
-    words = bytes(RunWords(*map(_address, (kept.counts, kept.offsets, kept.sizes)), len(kept)))
+    places = {name: _address(getattr(kept, name)) for name in ("counts", "offsets", "sizes")}
+    words = bytes(native.struct("valor_cpu", "Runs")(**places, masks=len(kept)))
     if check:
         bad = np.empty(1, np.int64)
-        native.function("valor_cpu", "valor_check_runs_cpu", "ppq")(words, _address(bad), native.threads())
+        native.function("valor_cpu", "valor_check_runs_cpu")(words, _address(bad), native.threads())
         if bad[0] >= 0:
             _raise_for_runs(kept, int(bad[0]))
     return words, kept
@@ -106,9 +99,9 @@ def decode_strings(text: Any, offsets: Any, sizes: Any, places: Place | None = N
     check_offsets("offsets", starts, masks, characters.size)
     run_offsets, problem = np.empty(masks + 1, np.int64), np.empty(4, np.int64)
     given = _address(characters), _address(starts)
-    native.function("valor_cpu", "valor_count_runs_cpu", "ppqpq")(*given, masks, _address(run_offsets), threads)
+    native.function("valor_cpu", "valor_count_runs_cpu")(*given, masks, _address(run_offsets), threads)
     counts = np.empty(run_offsets[-1], np.int32)
-    native.function("valor_cpu", "valor_decode_runs_cpu", "pppqpppq")(
+    native.function("valor_cpu", "valor_decode_runs_cpu")(
         *given, _address(checked), masks, _address(run_offsets), _address(counts), _address(problem), threads
     )
     if problem[0] >= 0:
@@ -120,7 +113,7 @@ def decode_strings(text: Any, offsets: Any, sizes: Any, places: Place | None = N
 def explain_string(text: bytes, height: int, width: int) -> str:
     """What is wrong with a string that ``decode_runs`` of csrc/core/runs.h rejects, to follow its name in a message."""
     problem = np.zeros(3, np.int64)
-    explain = native.function("valor_cpu", "valor_explain_runs_cpu", "pqqp")
+    explain = native.function("valor_cpu", "valor_explain_runs_cpu")
     explain(text, len(text), height * width, _address(problem))
     return describe_problem(problem.tolist(), [height, width])
 
@@ -154,9 +147,9 @@ def encode_strings(runs: Runs) -> Strings:
     """
     words, kept = run_words(runs)
     offsets, threads = np.empty(len(kept) + 1, np.int64), native.threads()
-    native.function("valor_cpu", "valor_run_characters_cpu", "ppq")(words, _address(offsets), threads)
+    native.function("valor_cpu", "valor_run_characters_cpu")(words, _address(offsets), threads)
     text = np.empty(offsets[-1], np.uint8)
-    encode = native.function("valor_cpu", "valor_encode_runs_cpu", "pppq")
+    encode = native.function("valor_cpu", "valor_encode_runs_cpu")
     encode(words, _address(offsets), _address(text), threads)
     return text, offsets
 
@@ -182,7 +175,7 @@ def from_masks(masks: Any) -> Runs:
     number, height, width = masks.shape
     sizes = np.empty((number, 2), np.int32)
     sizes[:] = check_sizes(np.array([[height, width]]))
-    function = native.function("valor_cpu", "valor_masks_to_runs_cpu", "pqqqqqqppq")
+    function = native.function("valor_cpu", "valor_masks_to_runs_cpu")
     return collected(
         sizes, lambda offsets, made: function(_address(masks), *masks.shape, *masks.strides, offsets, made,
                                               native.threads()))  # fmt: skip
@@ -192,7 +185,7 @@ def collected(sizes: NDArray[np.int32], make: Callable[[int, int], object]) -> R
     """Runs of which nobody knows how many there are before ``make`` has made them."""
     offsets, made = np.empty(len(sizes) + 1, np.int64), np.empty(1, np.int64)
     make(_address(offsets), _address(made))
-    collect = native.function("valor_cpu", "valor_collect_runs_cpu", "qp")
+    collect = native.function("valor_cpu", "valor_collect_runs_cpu")
     try:
         counts = np.empty(offsets[-1], np.int32)
     except MemoryError:
@@ -225,7 +218,7 @@ def to_masks(runs: Runs) -> NDArray[np.uint8]:
         )
     height, width = kept.sizes[0].tolist() if len(kept) else (0, 0)
     columns = np.empty((len(kept), width, height), np.uint8)
-    native.function("valor_cpu", "valor_runs_to_masks_cpu", "ppq")(words, _address(columns), native.threads())
+    native.function("valor_cpu", "valor_runs_to_masks_cpu")(words, _address(columns), native.threads())
     return columns.transpose(0, 2, 1)
 
 
@@ -236,7 +229,7 @@ def areas(runs: Runs) -> NDArray[np.int64]:
     """Returns the number of set pixels of each mask, int64 ``[N]``."""
     words, kept = run_words(runs)
     found = np.empty(len(kept), np.int64)
-    native.function("valor_cpu", "valor_measure_runs_cpu", "pppq")(words, _address(found), 0, native.threads())
+    native.function("valor_cpu", "valor_measure_runs_cpu")(words, _address(found), 0, native.threads())
     return found
 
 
@@ -248,7 +241,7 @@ def boxes(runs: Runs) -> NDArray[np.float64]:
     """
     words, kept = run_words(runs)
     found, out = np.empty(len(kept), np.int64), np.empty((len(kept), 4))
-    measure = native.function("valor_cpu", "valor_measure_runs_cpu", "pppq")
+    measure = native.function("valor_cpu", "valor_measure_runs_cpu")
     measure(words, _address(found), _address(out), native.threads())
     return out
 
@@ -274,7 +267,7 @@ def iou(runs: Runs, gt_runs: Runs, crowd: Any = None) -> NDArray[np.float64]:
     if flags is not None and flags.shape != (len(gt_kept),):
         raise InputError(f"crowd must have shape [{len(gt_kept)}] but got {list(flags.shape)}")
     out = np.empty((len(kept), len(gt_kept)))
-    native.function("valor_cpu", "valor_run_iou_cpu", "ppppq")(
+    native.function("valor_cpu", "valor_run_iou_cpu")(
         words, gt_words, 0 if flags is None else _address(flags), _address(out), native.threads()
     )
     return out
@@ -310,7 +303,7 @@ def merge(runs: Runs, groups: Any, intersect: bool = False) -> Runs:
             f"masks of a group must have one size but mask {first} is {kept.sizes[first].tolist()} and mask {mask} is"
             f" {kept.sizes[mask].tolist()}"
         )
-    function = native.function("valor_cpu", "valor_merge_runs_cpu", "ppqqppq")
+    function = native.function("valor_cpu", "valor_merge_runs_cpu")
     return collected(
         np.ascontiguousarray(kept.sizes[starts[:-1]]),
         lambda offsets, made: function(

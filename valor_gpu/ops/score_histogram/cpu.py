@@ -78,7 +78,7 @@ def score_histogram(rows: ScoreRows, thresholds: Numbers) -> NDArray[Any]:
     """
     (count, classes), size = rows.scores.shape, len(thresholds)
     histogram, error = np.zeros((2, classes, size + 1), rows.sums), np.array(NO_ERROR)
-    native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")(
+    native.function("valor_cpu", "valor_sweep_cpu")(
         address_of(rows.scores), FLOAT64, count, rows.target_words, address_of(thresholds), size,
         address_of(rows.weight), histogram_block(count, size), address_of(histogram), address_of(error),
         native.threads(),
@@ -100,7 +100,7 @@ def auroc_and_ap(rows: ScoreRows) -> tuple[Numbers, NDArray[Any]]:
     """
     values, totals = np.empty((2, rows.scores.shape[1])), np.empty((2, rows.scores.shape[1]), rows.sums)
     error = np.array(NO_ERROR)
-    native.function("valor_cpu", "valor_auroc_and_ap_cpu", "ppppq")(
+    native.function("valor_cpu", "valor_auroc_and_ap_cpu")(
         rows.words, address_of(values), address_of(totals), address_of(error), native.threads()
     )
     check_values(int(error), rows.names)
@@ -124,7 +124,7 @@ def rank_curves(rows: ScoreRows) -> Iterator[tuple[Numbers, NDArray[Any], NDArra
         size = min(width, classes - column)
         parts = np.empty((size, count)), *(np.empty((size, count), rows.sums) for _ in range(2))
         ends, error = np.empty(size, np.int64), np.array(NO_ERROR)
-        native.function("valor_cpu", "valor_rank_curves_cpu", "pqqpppppq")(
+        native.function("valor_cpu", "valor_rank_curves_cpu")(
             rows.words, column, size, *map(address_of, (*parts, ends, error)), native.threads()
         )
         check_values(int(error), rows.names)

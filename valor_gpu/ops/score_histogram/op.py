@@ -219,10 +219,10 @@ def _count_cpu(
         histogram.data_ptr(), error.data_ptr(),
     )  # fmt: skip
     if outside is None:
-        sweep = native.function("valor_cpu", "valor_sweep_cpu", "pqqppqpqppq")
+        sweep = native.function("valor_cpu", "valor_sweep_cpu")
         sweep(*arguments, torch.get_num_threads())
     else:
-        sweep = native.function("valor_cpu", "valor_sweep_probabilities_cpu", "pqqppqpqpppq")
+        sweep = native.function("valor_cpu", "valor_sweep_probabilities_cpu")
         sweep(*arguments, outside.data_ptr(), torch.get_num_threads())
     return histogram, error
 
@@ -230,7 +230,7 @@ def _count_cpu(
 @functools.lru_cache(64)
 def _lookup(thresholds: bytes, wide: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The numbers and the tables by which CUDA kernels look float64 thresholds up, ``wide`` for float64 scores."""
-    look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda", "pqqpp")
+    look_up = native.function("valor_cuda", "valor_sweep_lookup_cuda")
     words, count = np.empty(_TRAVEL, dtype=np.int64), len(thresholds) // 8
     look_up(thresholds, count, wide, 0, words.ctypes.data)
     tables = np.zeros(-(-int(words[0]) // 8), dtype=np.int64)
@@ -280,7 +280,7 @@ def _count_cuda(
     else:
         weight = weight.contiguous()
         workspace = scores.new_zeros((-(-rows // block), classes, 2, count + 2), dtype=torch.float64)
-    native.function("valor_cuda", "valor_sweep_cuda", "pqqppppqpppp")(
+    native.function("valor_cuda", "valor_sweep_cuda")(
         scores.data_ptr(), *task, 0 if weight is None else weight.data_ptr(), block, workspace.data_ptr(),
         *(part.data_ptr() for part in found), stream,
     )  # fmt: skip
@@ -297,7 +297,7 @@ def _count_activated_cuda(
     *counted, outside = found  # where a score lies outside, the kernel writes 1 to the low word
     outside.zero_()
     flags, served = _flags(scores, target), ctypes.c_int64()
-    native.function("valor_cuda", "valor_sweep_activated_cuda", "pqqpppqppppppp")(
+    native.function("valor_cuda", "valor_sweep_activated_cuda")(
         scores.data_ptr(), *task, READINGS[how], flags.data_ptr(), shares.data_ptr(),
         outside.data_ptr() if activation == "auto" else 0, *(part.data_ptr() for part in counted),
         ctypes.addressof(served), stream,

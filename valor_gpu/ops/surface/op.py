@@ -163,7 +163,7 @@ def _on_cpu(preds: Tensor, target: Tensor, rule: list[int], numbers: list[float]
     preds, target = preds.contiguous(), target.contiguous()
     counts, statistics = reference.fake(preds, target, rule, numbers)
     if counts.numel():
-        native.function("valor_cpu", "valor_surface_distances_cpu", "pppq")(
+        native.function("valor_cpu", "valor_surface_distances_cpu")(
             _task(preds, target, rule, numbers), counts.data_ptr(), statistics.data_ptr(), torch.get_num_threads()
         )
     return counts, statistics
@@ -189,7 +189,7 @@ def _on_cuda(preds: Tensor, target: Tensor, rule: list[int], numbers: list[float
         space = [
             torch.empty(2 * at_once * size, dtype=types[width], device=preds.device) for size, width in zip(sizes, wide)
         ]
-        native.function("valor_cuda", "valor_surface_distances_cuda", "ppppppqppp")(
+        native.function("valor_cuda", "valor_surface_distances_cuda")(
             _task(preds, target, rule, numbers), *(part.data_ptr() for part in space), at_once, counts.data_ptr(),
             statistics.data_ptr(), stream,
         )  # fmt: skip

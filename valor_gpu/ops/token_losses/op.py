@@ -130,7 +130,7 @@ def _sum_token_losses_cpu(preds: Tensor, target: Tensor, ignore_index: int | Non
     sums, error = _outputs(target)
     if target.numel():
         words, _held = _task(preds, target, ignore_index)
-        call = native.function("valor_cpu", "valor_sum_token_losses_cpu", "pppq")
+        call = native.function("valor_cpu", "valor_sum_token_losses_cpu")
         call(words, sums.data_ptr(), error.data_ptr(), torch.get_num_threads())
     return sums, error
 
@@ -140,7 +140,7 @@ def _sum_token_losses_cuda(preds: Tensor, target: Tensor, ignore_index: int | No
         sums, error = _outputs(target)
         if target.numel():
             words, _held = _task(preds, target, ignore_index)
-            call = native.function("valor_cuda", "valor_sum_token_losses_cuda", "pppp")
+            call = native.function("valor_cuda", "valor_sum_token_losses_cuda")
             call(words, sums.data_ptr(), error.data_ptr(), stream)
     return sums, error
 
