@@ -19,31 +19,19 @@ Links = Mapping[str, Mapping[str, set[str]]]
 
 KNOWN: tuple[str, ...] = (
     # Written as the folder and the names in it.
-    "stats: _draws_cpu draws",
     "ops: _device_tables dtypes",
     "ops: _panoptic_cpu _panoptic_numpy",
-    "reduce: resampled_detection swapped_detection",
     "store: saved stores",
-    ": analysis.base analysis.detection analysis.image_columns analysis.image_names analysis.image_table"
-    " analysis.match_export analysis.match_table analysis.olrp analysis.operating_points analysis.points_plot"
-    " analysis.points_result analysis.slice_columns analysis.slices analysis.tide analysis.tide_kinds"
-    " analysis.tide_mend analysis.tide_program analysis.tide_result analysis.worst_slices reduce.coco_summary result"
-    " result_analysis result_slices",
     ": metric metric_type saved_metric",
     "classification: confusion_base exact_match ratio_base resampled_classes resampled_rows row_trials",
     "classification: ranking_metrics resampled_histogram resampled_ranks",
     "report: classify classify_rows",
-    "comparison: compared_numbers comparison_markup comparison_result comparison_text comparisons forest_plot",
     "evaluation: report report.comparison report.page result results.comparison results.comparison_lines results.files",
     "evaluation: config engine.again",
     "inputs: coco coco_ids",
     "coco: analysis crowdpose doubtful_ids evaluation_result evaluator grouped_evaluation image_subsets lvis_eval"
     " lvis_result object_bins outcomes resampled_evaluation saved_run saved_state saving state_analysis taken_part",
     "web: app render routes",
-    "detection: data_hashes overlap_state",
-    "detection: ranked_metric repeated_images",
-    "detection: mean_ap_analysis mean_ap_result",
-    "detection: mean_ap mean_ap_dict",
     "valor: evaluation saved_run",
     "valor: detection.analysis detection.slice_numbers detection.slices",
 )
@@ -92,10 +80,7 @@ def _imports(body: list[ast.stmt], module: str, is_package: bool, place: str) ->
         inner = place
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             inner = "function"
-        elif isinstance(node, ast.If) and "TYPE_CHECKING" in (
-            getattr(node.test, "id", ""),
-            getattr(node.test, "attr", ""),
-        ):
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             inner = "types"
         for part in ("body", "orelse", "finalbody"):
             yield from _imports(getattr(node, part, []), module, is_package, inner)

@@ -13,7 +13,7 @@ from torch import Tensor
 from valor_gpu.ops.accumulate_types import AccumulateChoices
 from valor_gpu.ops.resampled_means import ResampledRecords, resampled_means, resampled_records
 from valor_gpu.ops.resampling import weights
-from valor_gpu.reduce.resampled_detection import Truths
+from valor_gpu.reduce.matched_tables import Truths
 from valor_gpu.stats.draws import Draws
 
 
