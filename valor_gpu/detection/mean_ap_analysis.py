@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.images import Ints
 from valor_gpu.analysis.rows import CROWD, IGNORED, Matching, Pairs, Rows
 from valor_gpu.checks import check_number
 from valor_gpu.detection.choices import AREA_RANGES

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.images import Ints
 from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
 from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputError
