@@ -16,7 +16,7 @@ class DrawsCall(NamedTuple):
 
     Attributes:
         drawn: units or clusters.
-        count: L, replicates.
+        replicates: L.
         first: number of the first of them.
         seed: 64 bits.
         kind: place in :data:`valor_gpu.stats.draws.KINDS`.
@@ -24,7 +24,7 @@ class DrawsCall(NamedTuple):
     """
 
     drawn: int
-    count: int
+    replicates: int
     first: int
     seed: int
     kind: int
@@ -37,7 +37,7 @@ class DrawsCall(NamedTuple):
 
 def draw_weights(call: DrawsCall) -> NDArray[np.uint8] | None:
     """Returns weights uint8 ``[drawn, L]``, None where one of them does not fit."""
-    weights = np.empty((call.drawn, call.count), np.uint8)
+    weights = np.empty((call.drawn, call.replicates), np.uint8)
     fits = np.ones(1, np.int64)
     run = native.function("valor_cpu", "valor_draw_weights_cpu", "pppq")
     run(call.words(), weights.ctypes.data, fits.ctypes.data, native.threads())
@@ -46,7 +46,7 @@ def draw_weights(call: DrawsCall) -> NDArray[np.uint8] | None:
 
 def draw_cells(call: DrawsCall, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns resampled counts, int64 ``[cells, L]``, of counts that add up to the units."""
-    found = np.zeros((len(counts), call.count), np.int64)
+    found = np.zeros((len(counts), call.replicates), np.int64)
     run = native.function("valor_cpu", "valor_draw_cells_cpu", "ppqpq")
     counts = np.ascontiguousarray(counts, np.int64)
     run(call.words(), counts.ctypes.data, len(counts), found.ctypes.data, native.threads())
