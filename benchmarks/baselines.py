@@ -158,8 +158,8 @@ def _update_and_compute(module: Any, batches: list[Any], clock: Clock) -> Finish
 
 def _our_outcome(module: Any, metric: Any, batches: list[Any]) -> Outcome:
     """Numbers and arrays of the metric that was timed, and the numbers of one with torchmetrics' grids."""
-    from valor_gpu.ops.accumulate import accumulate
-    from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
+    from valor_gpu.ops.accumulate.op import accumulate
+    from valor_gpu.ops.accumulate.types import AccumulateChoices, RecordShape
 
     shape = RecordShape(len(metric.iou_thresholds), len(module.AREA_RANGES), len(metric.max_detection_thresholds))
     choices = AccumulateChoices(shape, np.array(metric.rec_thresholds), full=True)

@@ -26,7 +26,8 @@ from valor_gpu.inputs.coco import (
     read_ground_truth,
     read_results,
 )
-from valor_gpu.ops import _pixel_counts_cpu, rotated_box_iou
+from valor_gpu.ops import rotated_box_iou
+from valor_gpu.ops.pixel_counts import cpu as _pixel_counts_cpu
 from valor_gpu.valor import Annotation, Datum, GroundTruth, Label, Prediction, Raster, evaluate_segmentation
 from valor_gpu.valor.enums import MetricType
 

@@ -25,7 +25,7 @@ from benchmarks.gpu_works import Work
 from testing import formats
 from testing.parity import differences
 from valor_gpu.detection import MeanAveragePrecision
-from valor_gpu.ops import _accumulate_cuda
+from valor_gpu.ops.accumulate import cuda as _accumulate_cuda
 
 _MOST_UPDATES = 200
 

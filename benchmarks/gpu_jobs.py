@@ -33,7 +33,7 @@ from benchmarks.gpu_targets import judged
 from testing.parity import differences
 from testing.registry import moved_bytes
 from valor_gpu import native
-from valor_gpu.ops import _accumulate_cuda
+from valor_gpu.ops.accumulate import cuda as _accumulate_cuda
 
 CPU = torch.device("cpu")
 FLUSHED_BYTES = 1 << 28

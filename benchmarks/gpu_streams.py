@@ -24,8 +24,8 @@ from testing.scenes import random_scene
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops._accumulate_run import Enqueued, Guess, Records, Words, enqueue
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
+from valor_gpu.ops.accumulate.run import Enqueued, Guess, Records, Words, enqueue
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
 from valor_gpu.replays import add_replay
 
 _SHAPE = RecordShape(10, 4, 3)  # of the metric with its defaults

@@ -35,11 +35,11 @@ from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.ops import backends, box_iou
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
-from valor_gpu.ops.resampling import weights
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, RecordShape
+from valor_gpu.ops.assign.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.resampling.op import weights
 from valor_gpu.reduce.coco_summary import summary_picks
 from valor_gpu.stats.draws import Draws
 

@@ -25,7 +25,7 @@ from testing.offsets import moved_all
 from testing.parity import differences
 from testing.registry import ROWS, Example, call, place
 from valor_gpu.ops import backends
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule, to_arguments
+from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule, to_arguments
 
 Array = NDArray[np.float64]
 _SOME = 16

@@ -31,9 +31,9 @@ from testing import examples_records as recorded
 from testing import examples_resampled as resampled
 from testing import examples_resampling as resampling
 from testing import examples_tokens as tokens
-from valor_gpu.ops._rotated_cpu import DEGREES
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule, to_arguments
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule, to_arguments
+from valor_gpu.ops.overlaps.op import Overlaps
+from valor_gpu.ops.rotated.cpu import DEGREES
 from valor_gpu.stats.draws import Draws
 
 Case = tuple[str, str, tuple[Any, ...]]

@@ -30,7 +30,7 @@ from valor_gpu.classification import ROCAUC, Accuracy, MulticlassAUROC
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.ops import backends
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops._device_tables import to_device
 from valor_gpu.segmentation import MeanIoU
 
 _BUSY_CYCLES = 20_000_000

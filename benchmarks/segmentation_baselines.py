@@ -67,7 +67,7 @@ def _arrays(load: Callable[[], Callable[[Maps, list[Pair]], Run]]) -> Callable[[
 
 
 def _load_ours() -> Callable[[Maps, list[Pair]], Run]:
-    count_pixels = importlib.import_module("valor_gpu.ops._pixel_counts_cpu").count_pixels
+    count_pixels = importlib.import_module("valor_gpu.ops.pixel_counts.cpu").count_pixels
     region_value = importlib.import_module("valor_gpu.reduce.regions").region_value
     importlib.import_module("valor_gpu.native").usable("valor_cpu")  # loads the library
 
@@ -254,7 +254,7 @@ def _logit_metric(load: Callable[[], Callable[[int], Any]], read: Any, argmax: b
 
 
 def _start_logits(ours: bool) -> Prepare:
-    count_logits = importlib.import_module("valor_gpu.ops._pixel_counts_cpu").count_logits if ours else None
+    count_logits = importlib.import_module("valor_gpu.ops.pixel_counts.cpu").count_logits if ours else None
 
     def prepare(files: Maps) -> Run:
         ready = list(logits_of(files))

@@ -10,7 +10,7 @@ import torch
 
 from testing import examples_records as made
 from testing.datasets import BoxDataset
-from valor_gpu.ops.accumulate_types import Pick, PickTable, RecordShape
+from valor_gpu.ops.accumulate.types import Pick, PickTable, RecordShape
 
 Arguments = tuple[Any, ...]
 COCO_GRID = np.linspace(0, 1, 101)

@@ -12,7 +12,7 @@ from torch import Tensor
 from testing import formats
 from testing.datasets import BoxDataset
 from testing.examples_rotated import defined as defined_pairs
-from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS
+from valor_gpu.ops.keypoints.cpu import COCO_SIGMAS
 
 Named = tuple[str, tuple[Any, ...]]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

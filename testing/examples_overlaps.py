@@ -10,9 +10,9 @@ import torch
 
 from testing import examples_boxes
 from testing.datasets import BoxDataset
-from valor_gpu.ops.box_pairs import box_pairs
-from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, MatchRule
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, MatchBatch, MatchRule
+from valor_gpu.ops.box_pairs.op import box_pairs
+from valor_gpu.ops.overlaps.op import Overlaps
 
 Example = tuple[str, tuple[Any, ...]]
 SIZES = [(0, 0), (1, 0), (0, 1), (1, 1), (5, 3), (0, 0), (31, 9), (33, 40), (7, 7), (0, 2)]

@@ -10,8 +10,8 @@ import torch
 
 from testing import formats
 from testing.datasets import BoxDataset
-from valor_gpu.ops.polygon_areas import on_device
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.polygon_areas.op import on_device
+from valor_gpu.ops.polygon_sets.op import PolygonSet
 
 Named = tuple[str, tuple[Any, ...]]
 _CPU = torch.device("cpu")

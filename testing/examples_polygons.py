@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from testing.datasets import BoxDataset
-from valor_gpu.ops._polygons_cpu import RULES, Polygons, ends_of, rooms_of
+from valor_gpu.ops.polygons.cpu import RULES, Polygons, ends_of, rooms_of
 
 Named = tuple[str, tuple[Any, ...]]
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from testing import formats
 from testing.datasets import BoxDataset
 from valor_gpu.detection.choices import AREA_RANGES
-from valor_gpu.ops.accumulate import count_ground_truths, order_records
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.accumulate.op import count_ground_truths, order_records
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, PADDING_BUCKET, USER_INPUT, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
 
 Arguments = tuple[Any, ...]
 SMALL = (2, 3, 2)  # T, A, M

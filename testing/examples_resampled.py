@@ -12,9 +12,9 @@ from torch import Tensor
 from testing import examples_records as made
 from testing.datasets import BoxDataset
 from valor_gpu.detection.choices import AREA_RANGES
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, PickTable, RecordShape
-from valor_gpu.ops.resampled_means import ResampledRecords, resampled_records
-from valor_gpu.ops.resampling import weights
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, PickTable, RecordShape
+from valor_gpu.ops.resampled_means.op import ResampledRecords, resampled_records
+from valor_gpu.ops.resampling.op import weights
 from valor_gpu.reduce.coco_summary import summary_picks
 from valor_gpu.stats.draws import Draws
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from testing.datasets import BoxDataset
-from valor_gpu.ops.resampling import _numbers
+from valor_gpu.ops.resampling.op import _numbers
 from valor_gpu.stats.draws import Draws
 
 Arguments = tuple[Any, ...]

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from testing import formats
 from testing.datasets import BoxDataset
-from valor_gpu.ops._pairs_cpu import Found
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
+from valor_gpu.ops.pairs.cpu import Found
+from valor_gpu.ops.rotated.cpu import CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
 
 Pairs = tuple[str, tuple[Any, ...]]
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)

@@ -12,8 +12,8 @@ from torch import Tensor
 from testing import formats
 from testing.datasets import BoxDataset
 from testing.masks import random_counts, random_mask
-from valor_gpu.ops import _runs_cpu
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs import cpu as _runs_cpu
+from valor_gpu.ops.runs.op import Runs
 
 Example = tuple[str, tuple[Any, ...]]
 SIZES = ((12, 17), (17, 12), (33, 5))

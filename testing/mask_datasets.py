@@ -20,9 +20,9 @@ import numpy as np
 
 from testing.datasets import CASES, ROOT, Array, BoxDataset, Case, Random, make
 from testing.formats import category_objects, image_objects
-from valor_gpu.ops._polygons_cpu import rasterise
-from valor_gpu.ops._runs_cpu import encode_strings
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.polygons.cpu import rasterise
+from valor_gpu.ops.runs.cpu import encode_strings
+from valor_gpu.ops.runs.op import Runs
 
 FOLDER = ROOT / "bench_data"
 VERSION = 1  # of the generator: part of the names of cached files

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.ops.match_batch import AGNOSTIC, CROWD, USER_INPUT, MatchBatch, MatchRule, Pairs
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, CROWD, USER_INPUT, MatchBatch, MatchRule, Pairs
 
 Array = NDArray[Any]
 

@@ -43,10 +43,10 @@ from testing.datasets import BoxDataset
 from testing.pairs import random_pairs, to_tensors
 from testing.parity import differences
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
-from valor_gpu.ops import backends, pixel_counts
+from valor_gpu.ops import backends
 from valor_gpu.ops._launch import has_triton
 from valor_gpu.ops._library import NAMESPACE, Op
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
     CROWD,
@@ -61,6 +61,7 @@ from valor_gpu.ops.match_batch import (
     MatchRule,
     to_arguments,
 )
+from valor_gpu.ops.pixel_counts import op as pixel_counts
 
 Arguments = tuple[Any, ...]
 SIZES = (0, 1, 31, 33, 1000)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.assign.match_batch import MatchBatch
 
 COCO_AREAS = [[0, 1e10], [0, 1024], [1024, 9216], [9216, 1e10]]
 COCO_THRESHOLDS = np.linspace(0.5, 0.95, 10)

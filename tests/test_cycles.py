@@ -19,8 +19,6 @@ Links = Mapping[str, Mapping[str, set[str]]]
 
 KNOWN: tuple[str, ...] = (
     # Written as the folder and the names in it.
-    "ops: _device_tables dtypes",
-    "ops: _panoptic_cpu _panoptic_numpy",
     "store: saved stores",
     ": metric metric_type saved_metric",
     "classification: confusion_base exact_match ratio_base resampled_classes resampled_rows row_trials",

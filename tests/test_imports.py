@@ -146,7 +146,7 @@ def test_a_run_does_without_what_it_does_not_need() -> None:
     """Modules that cost milliseconds and serve gzip, JSON output, downloads, help and masks alone."""
     unwanted = ("urllib.request", "http", "ssl", "email", "gzip", "hashlib", "logging", "shutil", "tempfile", "asyncio",
                 "importlib.metadata", "unicodedata", "difflib", "pathlib", "urllib.parse", "threading", "numpy.ma",
-                "valor_gpu.coco.mask", "valor_gpu.ops.runs", "valor_gpu.reduce.coco_summary")  # fmt: skip
+                "valor_gpu.coco.mask", "valor_gpu.ops.runs.op", "valor_gpu.reduce.coco_summary")  # fmt: skip
     arguments = ["detect", "--gt", FILES[0], "--dt", FILES[1]]
     program = f"import sys, numpy\nbefore = set(sys.modules)\nfrom valor_gpu.cli import main\nmain({arguments!r})\n"
     program += f"print('found', *[name for name in {unwanted} if name in set(sys.modules) - before])"

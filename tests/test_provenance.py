@@ -117,7 +117,7 @@ for module in pkgutil.walk_packages(valor_gpu.__path__, "valor_gpu."):
 POLLUTED = """
 import sys
 import torch
-import valor_gpu.metric, valor_gpu.ops.labels, valor_gpu.classification.accuracy as accuracy
+import valor_gpu.metric, valor_gpu.ops.labels.op, valor_gpu.classification.accuracy as accuracy
 for name, module in list(sys.modules.items()):
     if name.startswith("valor_gpu."):
         module._kept, module._class, module._op = accuracy, accuracy.Accuracy, torch.ops.valor_gpu.count_labels.default
@@ -162,7 +162,8 @@ print(json.dumps(TorchEngine(torch.device("cpu")).provenance()))
 
 
 def test_every_op_is_found_in_its_source() -> None:
-    homes = [f"valor_gpu.ops.{path.stem}" for path in (ROOT / "valor_gpu/ops").glob("*.py") if path.stem != "__init__"]
+    paths = (path.relative_to(ROOT / "valor_gpu/ops") for path in (ROOT / "valor_gpu/ops").glob("*/op.py"))
+    homes = [f"valor_gpu.ops.{path.parent.name}.op" for path in paths]
     assert sorted(op for home in homes for op in provenance._source(home).ops) == list(_switches.NAMES)
 
 
@@ -193,19 +194,19 @@ def test_sources_are_read_as_by_the_parser() -> None:
 
 
 def test_a_constant_of_another_op_is_no_call_of_it() -> None:
-    assert ("valor_gpu.ops.pixel_counts", "PIXEL_TYPES") in provenance._source("valor_gpu.ops.panoptic").imports
-    assert provenance._home("valor_gpu.ops.pixel_counts", "PIXEL_TYPES") == ""
-    assert provenance._home("valor_gpu.ops.pixel_counts", "count_pixels") == "valor_gpu.ops.pixel_counts"
-    assert provenance._home("valor_gpu.ops", "_panoptic_reference") == "valor_gpu.ops._panoptic_reference"
+    assert ("valor_gpu.ops.pixel_counts.op", "PIXEL_TYPES") in provenance._source("valor_gpu.ops.panoptic.op").imports
+    assert provenance._home("valor_gpu.ops.pixel_counts.op", "PIXEL_TYPES") == ""
+    assert provenance._home("valor_gpu.ops.pixel_counts.op", "count_pixels") == "valor_gpu.ops.pixel_counts.op"
+    assert provenance._home("valor_gpu.ops", "_panoptic_reference") == "valor_gpu.ops.panoptic.reference"
     assert provenance._home("valor_gpu.classification", "Accuracy") == ""
 
 
 @pytest.mark.parametrize("origin", ["missing.py", "compiled.pyc"])
 def test_without_a_source_all_ops_may_have_served(origin: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "compiled.pyc").write_bytes(b"\xa7\r\r\n" + bytes(12))
-    spec = ModuleSpec("valor_gpu.ops.labels", None, origin=str(tmp_path / origin))
+    spec = ModuleSpec("valor_gpu.ops.labels.op", None, origin=str(tmp_path / origin))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: spec)
-    found = provenance._source.__wrapped__("valor_gpu.ops.labels")
+    found = provenance._source.__wrapped__("valor_gpu.ops.labels.op")
     assert found == ((), frozenset(_switches.NAMES), frozenset())
 
 
@@ -252,11 +253,11 @@ def test_what_switches_a_kernel_off_shows(monkeypatch: pytest.MonkeyPatch) -> No
     count = _library._REGISTERED["count_labels"]
     serving = replace(count, cuda=replace(count.cuda, kind="CUDA"))
     monkeypatch.setitem(_library._REGISTERED, "count_labels", serving)
-    found = provenance.op_provenance(device, "valor_gpu.ops.labels")
+    found = provenance.op_provenance(device, "valor_gpu.ops.labels.op")
     assert (found["device"], found["kernels"]["count_labels"]) == ("NVIDIA cuda:0", "CUDA")
     monkeypatch.setitem(_library._REGISTERED, "count_labels", replace(count, cuda=_library.by_reference("off")))
-    assert provenance.op_provenance(device, "valor_gpu.ops.labels")["kernels"]["count_labels"] == "reference"
-    other = provenance.op_provenance(torch.device("mps"), "valor_gpu.ops.labels")
+    assert provenance.op_provenance(device, "valor_gpu.ops.labels.op")["kernels"]["count_labels"] == "reference"
+    other = provenance.op_provenance(torch.device("mps"), "valor_gpu.ops.labels.op")
     assert (other["device"], other["kernels"]["count_labels"]) == ("mps", "reference")
 
 

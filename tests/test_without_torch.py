@@ -27,7 +27,7 @@ def _names(column: int) -> tuple[str, ...]:
 
 
 FREE, BOUND = _names(2), _names(3)
-MODULES = ("valor_gpu.metric", "valor_gpu.detection.mean_ap", "valor_gpu.ops.boxes", "valor_gpu.functional.once")
+MODULES = ("valor_gpu.metric", "valor_gpu.detection.mean_ap", "valor_gpu.ops.boxes.op", "valor_gpu.functional.once")
 PROGRAM = """
 import contextlib, importlib.util, io, sys
 import valor_gpu

@@ -1,5 +1,5 @@
 // Cosines of the tokens of pairs of texts: of every token the largest with a token of the other text.
-// Definition: valor_gpu/ops/_greedy_cosines_reference.py. Design: docs/design/038-bert-score.md.
+// Definition: valor_gpu/ops/greedy_cosines/reference.py. Design: docs/design/038-bert-score.md.
 #pragma once
 #include <math.h>
 
@@ -9,7 +9,7 @@ namespace valor {
 
 constexpr int kDotLanes = 32;  // parts of a dot product: element d belongs to part d % kDotLanes
 
-// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/greedy_cosines.py. Side 0 has the
+// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/greedy_cosines/op.py. Side 0 has the
 // predictions, side 1 the references.
 struct CosineTask {
   const float* vectors[2];    // [tokens, size]

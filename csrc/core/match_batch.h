@@ -1,5 +1,5 @@
 // What matching gets and gives: the images of a batch, the choices of a run, the row tables, and errors.
-// valor_gpu/ops/match_batch.py declares the same fields under the same names; tests/ops/test_assign_pairs.py
+// valor_gpu/ops/assign/match_batch.py declares the same fields under the same names; tests/ops/test_assign_pairs.py
 // compares them. Every field is an int64: pointers are addresses.
 #pragma once
 #include <stddef.h>

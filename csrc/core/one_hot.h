@@ -23,6 +23,6 @@ struct OneHotTask {
   }
   VALOR_HD static ValueError kind(bool of_target) { return of_target ? kTarget : kPrediction; }
 };
-static_assert(sizeof(OneHotTask) == 184, "valor_gpu/ops/one_hot.py packs 23 words");
+static_assert(sizeof(OneHotTask) == 184, "valor_gpu/ops/one_hot/op.py packs 23 words");
 
 }  // namespace valor

@@ -98,7 +98,7 @@ struct OverlapTable {
   }
 };
 
-// What rank_overlaps gives, see valor_gpu/ops/overlaps.py.
+// What rank_overlaps gives, see valor_gpu/ops/overlaps/op.py.
 struct RankedRows {
   int64_t* best;  // [D]
   double *ious, *before, *others;

@@ -60,7 +60,7 @@ struct PanopticTask {
 
   VALOR_HD int64_t pixels() const { return rows * columns; }
 };
-static_assert(sizeof(PanopticTask) == 8 * 28, "valor_gpu/ops/_panoptic_cpu.py packs 28 words");
+static_assert(sizeof(PanopticTask) == 8 * 28, "valor_gpu/ops/panoptic/cpu.py packs 28 words");
 
 // Rows of an image's table [kCells, classes]. The sum of IoUs is exact: three words of 32 bits a term, in
 // units of 2^-32, 2^-64 and 2^-96.

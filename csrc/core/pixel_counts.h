@@ -40,7 +40,7 @@ struct PixelTask {
     return value_error(pixel / code_pixels, pixel % code_pixels, kind);
   }
 };
-static_assert(sizeof(PixelTask) == 160, "valor_gpu/ops/_pixel_counts_cpu.py packs 20 words");
+static_assert(sizeof(PixelTask) == 160, "valor_gpu/ops/pixel_counts/cpu.py packs 20 words");
 
 // Calls visit with a value of the type of a map of labels.
 template <class Visit>

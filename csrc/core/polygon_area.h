@@ -17,7 +17,7 @@ struct PolygonEdge {
   TwoDoubles slope;
   double left, right, sign;
 };
-static_assert(sizeof(PolygonEdge) == 56, "valor_gpu/ops/polygon_sets.py has columns for these");
+static_assert(sizeof(PolygonEdge) == 56, "valor_gpu/ops/polygon_sets/op.py has columns for these");
 
 // All lengths of a polygon and its edges are in units of 2**exponent pixels, which is 1 pixel unless the
 // coordinates are beyond 2**+-300.
@@ -28,7 +28,7 @@ struct PolygonShape {
   double exponent;  // a multiple of 600
   double is_box;    // 1 for a rectangle whose edges are parallel to the axes
 };
-static_assert(sizeof(PolygonShape) == 72, "valor_gpu/ops/polygon_sets.py has columns for these");
+static_assert(sizeof(PolygonShape) == 72, "valor_gpu/ops/polygon_sets/op.py has columns for these");
 
 // One polygon; its edges ascend by `left`.
 struct PolygonView {

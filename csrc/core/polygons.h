@@ -19,7 +19,7 @@ constexpr int64_t kMinVertices = 3;
 // otherwise make gigabytes. 64 edges across an image of 200,000 columns are below.
 constexpr int64_t kMostCrossings = 1 << 24;
 
-// Why a ring is none; valor_gpu/ops/_polygons_cpu.py says it in words.
+// Why a ring is none; valor_gpu/ops/polygons/cpu.py says it in words.
 enum RingProblem : int32_t { kGoodRing = 0, kFewVertices = 1, kBadVertex = 2, kManyCrossings = 3 };
 
 VALOR_HD bool is_coordinate(double value) { return fabs(value) <= kMaxCoordinate; }  // NaN: false

@@ -78,7 +78,7 @@ struct Quad {
   int32_t size;       // corners in use, fewer than 4 where some lie on the edge between others
   int32_t alignment;  // an Alignment
 };
-static_assert(sizeof(Quad) == 128, "valor_gpu/ops/_rotated_cpu.py allocates these");
+static_assert(sizeof(Quad) == 128, "valor_gpu/ops/rotated/cpu.py allocates these");
 
 enum QuadError : int { kGoodQuad = 0, kNotFinite = 1, kBadShape = 2 };
 

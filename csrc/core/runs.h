@@ -6,7 +6,7 @@
 namespace valor {
 
 // The runs of mask m are counts[offsets[m]] to counts[offsets[m + 1] - 1]; they add up to height x width,
-// which is below 2^31. A mask without runs has no pixel set. Fields as in Runs of valor_gpu/ops/runs.py.
+// which is below 2^31. A mask without runs has no pixel set. Fields as in Runs of valor_gpu/ops/runs/op.py.
 struct Runs {
   const int32_t* counts;
   const int64_t* offsets;  // [masks + 1]

@@ -21,7 +21,7 @@ struct ScoreBins {
   }
 };
 
-// What a run adds up. valor_gpu/ops/outcome_counts.py has the same fields.
+// What a run adds up. valor_gpu/ops/outcome_counts/op.py has the same fields.
 struct OutcomeTask {
   const uint8_t* records;
   const int32_t* classes;  // [D], negative: counts nowhere

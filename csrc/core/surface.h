@@ -36,7 +36,7 @@ struct SurfaceTask {
   VALOR_HD int64_t kept() const { return classes - first_class; }
   VALOR_HD int64_t pairs() const { return images * kept(); }  // of image and class
 };
-static_assert(sizeof(SurfaceTask) == 18 * 8, "valor_gpu/ops/surface.py packs 18 words");
+static_assert(sizeof(SurfaceTask) == 18 * 8, "valor_gpu/ops/surface/op.py packs 18 words");
 
 // The cost where there is no boundary, above all others; of integers it and another may be added.
 template <class Value>

@@ -47,6 +47,6 @@ struct Target {
     return found == kBadRow ? kBadTruth : found == column ? kPositive : kNegative;
   }
 };
-static_assert(sizeof(Target) == 48, "valor_gpu/ops/targets.py packs six words");
+static_assert(sizeof(Target) == 48, "valor_gpu/ops/targets/op.py packs six words");
 
 }  // namespace valor

@@ -1,6 +1,6 @@
 // The loss of a token: minus the logarithm of the probability that a row of logits gives it, by softmax.
 // Exponentials and logarithms are written out, so that every device has the same bits. Definition:
-// valor_gpu/ops/_token_losses_reference.py. Design: docs/design/037-token-losses.md.
+// valor_gpu/ops/token_losses/reference.py. Design: docs/design/037-token-losses.md.
 #pragma once
 #include <math.h>
 
@@ -14,7 +14,7 @@ constexpr int kSumLanes = 128;  // parts of a sum of exponentials: column c belo
 enum TokenSum : int { kTokens, kWhole, kFraction, kImpossible, kTokenSums };
 constexpr double kFractionUnit = 0x1p28, kLeastImpossible = 0x1p30;
 
-// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/token_losses.py.
+// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/token_losses/op.py.
 struct TokenTask {
   const void* logits;  // [rows / inner, inner, classes] by the strides below, in elements
   int64_t type;        // a FloatType

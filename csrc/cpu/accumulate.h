@@ -12,7 +12,7 @@
 
 namespace valor {
 
-// What a run reads and writes; _Task in valor_gpu/ops/_accumulate_cpu.py has the same fields. Where the room
+// What a run reads and writes; _Task in valor_gpu/ops/accumulate/cpu.py has the same fields. Where the room
 // for labels or classes is too small, nothing but `report` is written.
 struct AccumulateTask {
   const uint8_t *detections, *ground_truths;
@@ -33,11 +33,11 @@ struct AccumulateTask {
   int64_t label_room, class_room;
   int64_t *labels, *positives, *offsets, *order;
   double *precision, *recall, *scores, *means;
-  int64_t* totals;  // [9]: Totals in valor_gpu/ops/accumulate_types.py
+  int64_t* totals;  // [9]: Totals in valor_gpu/ops/accumulate/types.py
   int64_t* report;  // [7]: Report
 };
 
-// What else the caller has to know; _Report in valor_gpu/ops/_accumulate_cpu.py.
+// What else the caller has to know; _Report in valor_gpu/ops/accumulate/cpu.py.
 struct Report {
   Repeats repeats;
   int64_t labels = 0, classes = 0;

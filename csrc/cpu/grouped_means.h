@@ -14,7 +14,7 @@
 
 namespace valor {
 
-// What the op reads and writes; _Task in valor_gpu/ops/_grouped_means_cpu.py has the same fields. A unit is
+// What the op reads and writes; _Task in valor_gpu/ops/grouped_means/cpu.py has the same fields. A unit is
 // an image that may belong to groups; units ascend in the order that breaks ties of scores.
 struct GroupedTask {
   const uint8_t *detections, *ground_truths;

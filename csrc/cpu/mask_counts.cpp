@@ -12,7 +12,7 @@
 namespace valor {
 namespace {
 
-// An image. The fields are 64-bit words: valor_gpu/ops/_mask_counts_cpu.py packs them.
+// An image. The fields are 64-bit words: valor_gpu/ops/mask_counts/cpu.py packs them.
 struct MaskSet {
   int64_t first, first_prediction, end;  // masks: ground truths, then predictions
   int64_t labels;                        // C

@@ -6,7 +6,7 @@
 
 namespace valor {
 
-// Arguments of an op that ranks; fields are 64-bit words, packed by valor_gpu/ops/ranks.py.
+// Arguments of an op that ranks; fields are 64-bit words, packed by valor_gpu/ops/ranks/op.py.
 struct RankInput {
   const void* scores;  // [rows, target.classes], contiguous
   int64_t type;        // a FloatType
@@ -14,7 +14,7 @@ struct RankInput {
   const double* weight;  // [rows] or null
   Target target;
 };
-static_assert(sizeof(RankInput) == 80, "valor_gpu/ops/ranks.py packs ten words");
+static_assert(sizeof(RankInput) == 80, "valor_gpu/ops/ranks/op.py packs ten words");
 
 // Class indices, checked once: the class of every row, and the rows of every class.
 struct RowClasses {

@@ -10,7 +10,7 @@
 
 namespace valor {
 
-// What the op reads and writes; _Task in valor_gpu/ops/_resampled_means_cpu.py has the same fields.
+// What the op reads and writes; _Task in valor_gpu/ops/resampled_means/cpu.py has the same fields.
 struct ResampledTask {
   const uint8_t* detections;
   const int64_t *order, *offsets;

@@ -17,7 +17,7 @@ constexpr int64_t kAhead = 16;        // steps: rows of weights lie far apart wh
 constexpr int64_t kMostColumns = 16;  // read at a time
 constexpr int64_t kTileBytes = 32 << 20;  // of elements that a thread holds at a time
 
-// Fields are 64-bit words, packed by valor_gpu/ops/resampled_ranks.py.
+// Fields are 64-bit words, packed by valor_gpu/ops/ranks/resampled.py.
 struct ResampledCall {
   const uint8_t* draws;     // [units, lanes]
   int64_t lanes, per_unit;  // rows that follow each other belong to one unit

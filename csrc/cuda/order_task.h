@@ -13,7 +13,7 @@ namespace valor {
 constexpr int kThreads = 256;
 constexpr int64_t kMostMerged = 1 << 17;  // rows that are sorted by merging, more of them by radix
 
-// Words that the host reads in the end; valor_gpu/ops/_accumulate_cuda.py lists the same.
+// Words that the host reads in the end; valor_gpu/ops/accumulate/cuda.py lists the same.
 enum Word : int {
   kErrorWord,                      // the error code that the state holds
   kRepeatedWord,                   // 1: an image id came more than once, so that nothing else holds

@@ -8,7 +8,7 @@ namespace valor {
 
 constexpr int kThreads = kLanes;  // a thread a part of a sum
 
-// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/_ranks_cuda.py.
+// Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/ranks/cuda.py.
 struct RankTask {
   const void* scores;  // [rows, target.classes]
   int64_t type, rows;

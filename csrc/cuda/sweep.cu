@@ -252,7 +252,7 @@ struct Travel {
   CellShape cells;
   KeyShape keys;
 };
-static_assert(sizeof(Travel) == 19 * 8, "valor_gpu/ops/score_histogram.py makes room for it");
+static_assert(sizeof(Travel) == 19 * 8, "valor_gpu/ops/score_histogram/op.py makes room for it");
 
 template <class Real>
 int64_t cells_begin(int64_t thresholds) {

@@ -15,7 +15,7 @@ from tests.test_cli_image_intervals import evaluation
 from valor_gpu import segmentation
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import numbers_of
-from valor_gpu.ops.panoptic import count_panoptic
+from valor_gpu.ops.panoptic.op import count_panoptic
 from valor_gpu.segmentation.label_map_folders import NUMBERS, Task, Totals, count_images
 
 

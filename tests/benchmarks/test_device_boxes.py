@@ -18,7 +18,7 @@ from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu.detection import MeanAveragePrecision, geometry
 from valor_gpu.errors import InputError, NativeError
 from valor_gpu.inputs import device_boxes as module
-from valor_gpu.ops import _assign_cuda
+from valor_gpu.ops.assign import cuda as _assign_cuda
 from valor_gpu.ops.error_codes import NO_ERROR
 
 FORMS = {"lists": as_lists, "padded": as_packed}

@@ -30,11 +30,11 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.inputs import boxes
 from valor_gpu.ops import _device_tables, backends
-from valor_gpu.ops._accumulate_run import Guess, Records, Words, enqueue
+from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._library import by_reference
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops.accumulate.run import Guess, Records, Words, enqueue
+from valor_gpu.ops.assign.match_batch import SEGMENT_FIELDS
 from valor_gpu.ops.error_codes import raise_error
-from valor_gpu.ops.match_batch import SEGMENT_FIELDS
 from valor_gpu.replays import add_replay
 
 Form = Callable[..., tuple[Any, Any]]

@@ -38,7 +38,7 @@ from benchmarks.gpu_works import Work
 from testing import datasets
 from testing.registry import ROWS
 from valor_gpu import native
-from valor_gpu.ops import _accumulate_cuda
+from valor_gpu.ops.accumulate import cuda as _accumulate_cuda
 
 SMALL = gpu_classification.REHEARSED
 SECTIONS = ("timing", "classification", "masks")

@@ -18,7 +18,7 @@ from benchmarks.mask_baselines import SUM, TOOLS
 from benchmarks.summary import summary
 from benchmarks.verify import RULES, verdict
 from testing import keypoint_datasets, mask_datasets
-from valor_gpu.ops import _runs_cpu
+from valor_gpu.ops.runs import cpu as _runs_cpu
 
 VAL = mask_datasets.MASK_CASES["val2017"]
 

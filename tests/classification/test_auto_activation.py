@@ -14,10 +14,10 @@ from valor_gpu import native
 from valor_gpu.classification import F1Score, ThresholdCounts
 from valor_gpu.classification.class_counts import probability_histogram
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
-from valor_gpu.ops import score_histogram
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, TARGET, value_kind, value_place, value_row
-from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.ops.score_histogram import op as score_histogram
+from valor_gpu.ops.score_histogram.op import histogram_of
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason="the read is native")
 

@@ -19,9 +19,9 @@ from valor_gpu import classification, plans
 from valor_gpu.classification import cuda_plans
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
-from valor_gpu.ops import score_histogram
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.ops.score_histogram import op as score_histogram
 
 ROUNDS = 12
 Draw = Callable[[], tuple[Tensor, Tensor]]

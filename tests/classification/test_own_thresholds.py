@@ -12,8 +12,8 @@ from torch import Tensor
 
 from valor_gpu import classification, functional
 from valor_gpu.classification import AUROC, EER, ROC, AveragePrecision, PrecisionRecallCurve
-from valor_gpu.ops import activation
-from valor_gpu.ops.activation import activated
+from valor_gpu.ops.activation import op as activation
+from valor_gpu.ops.activation.op import activated
 from valor_gpu.plans import checked_only
 from valor_gpu.reduce.curve_points import distinct_points
 

@@ -19,7 +19,7 @@ from valor_gpu.classification import (
 from valor_gpu.classification.resampled_histogram import SEPARATED
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import numbers_of
-from valor_gpu.ops.resampled_ranks import by_copies, resampled_ranks
+from valor_gpu.ops.ranks.resampled import by_copies, resampled_ranks
 from valor_gpu.stats.draws import Draws
 from valor_gpu.stats.intervals import Bootstrap
 

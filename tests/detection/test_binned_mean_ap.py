@@ -18,11 +18,11 @@ from tests.fuzz import seeds
 from valor_gpu import graphs, native
 from valor_gpu.detection import BinnedMeanAveragePrecision, MeanAveragePrecision, binned_mean_ap
 from valor_gpu.errors import InputError
-from valor_gpu.ops import outcome_counts
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
-from valor_gpu.ops.outcome_counts import _bins
-from valor_gpu.ops.record_rows import detection_scores
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.record_rows import detection_scores
+from valor_gpu.ops.accumulate.types import AccumulateChoices, RecordShape
+from valor_gpu.ops.outcome_counts import op as outcome_counts
+from valor_gpu.ops.outcome_counts.op import _bins
 from valor_gpu.reduce.coco_summary import summary_picks
 
 AREAS = ("all", "small", "medium", "large")

@@ -14,8 +14,8 @@ from torch import Tensor
 from valor_gpu import detection
 from valor_gpu.detection import GeneralizedIntersectionOverUnion, IntersectionOverUnion
 from valor_gpu.errors import InputError
-from valor_gpu.ops.box_similarity import SIMILARITIES, similarity_of_pairs
-from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops.boxes.op import box_iou
+from valor_gpu.ops.boxes.similarity import SIMILARITIES, similarity_of_pairs
 
 NAMES = dict(zip(SIMILARITIES, ("IntersectionOverUnion", "GeneralizedIntersectionOverUnion",
                                 "DistanceIntersectionOverUnion", "CompleteIntersectionOverUnion")))  # fmt: skip

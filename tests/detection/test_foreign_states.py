@@ -12,7 +12,7 @@ from torch import Tensor
 from tests.contract import condition
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate import order_records
+from valor_gpu.ops.accumulate.op import order_records
 
 BOX = torch.tensor([[0.0, 0, 10, 10]])
 

@@ -16,7 +16,7 @@ from tests.coco.comparison import quietly
 from tests.fuzz import seeds
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError, SyncError
-from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS
+from valor_gpu.ops.keypoints.cpu import COCO_SIGMAS
 
 STATS = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", "mar_medium", "mar_large")
 

@@ -18,9 +18,9 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.masks import BoundaryRows
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.inputs import Masks
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.masks import pack_masks
-from valor_gpu.ops.match_batch import MatchRule
+from valor_gpu.ops.assign.match_batch import MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.masks.op import pack_masks
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 GRIDS = dict(iou_thresholds=np.linspace(0.5, 0.95, 10).tolist(), rec_thresholds=np.linspace(0, 1, 101).tolist())

@@ -20,7 +20,7 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.detection.error_records import Links, stored_by_class
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import leaves, numbers_of
-from valor_gpu.ops.match_batch import MatchBatch, Pairs
+from valor_gpu.ops.assign.match_batch import MatchBatch, Pairs
 
 GEOMETRIES: dict[str, tuple[dict[str, Any], Callable[[int], Batch]]] = {
     "bbox": ({"box_format": "xywh"}, lambda seed: boxes_batch(seed, 5, ids=True)),

@@ -21,9 +21,9 @@ from valor_gpu.detection.overlap_metric import OverlapMetric
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError, SyncError
 from valor_gpu.ops import box_iou, rotated_box_iou
-from valor_gpu.ops.box_pairs import box_pairs
-from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MatchBatch, MatchRule, Pairs
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, GROUP_OF, MatchBatch, MatchRule, Pairs
+from valor_gpu.ops.box_pairs.op import box_pairs
+from valor_gpu.ops.overlaps.op import Overlaps
 
 Batch = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 

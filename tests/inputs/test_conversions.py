@@ -16,8 +16,8 @@ from valor_gpu.inputs import polygon_to_box, raster_to_box, raster_to_polygon, t
 from valor_gpu.inputs.conversions import rasters_of
 from valor_gpu.inputs.mask_outlines import hulls_of, outlines_of
 from valor_gpu.inputs.outlines import Outlines
-from valor_gpu.ops import _runs_cpu as codec
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs import cpu as codec
+from valor_gpu.ops.runs.op import Runs
 
 CASES = cases.read("geometry_cases")
 GEOMETRIES, MASKS = CASES["inputs"]["geometries"], CASES["inputs"]["masks"]

@@ -14,9 +14,9 @@ from valor_gpu.coco import mask
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs import few_masks as few
 from valor_gpu.inputs.rle_dicts import from_dicts, to_dicts
-from valor_gpu.ops import _polygons_cpu as polygons
-from valor_gpu.ops import _runs_cpu as codec
-from valor_gpu.ops._boxes_cpu import box_iou
+from valor_gpu.ops.boxes.cpu import box_iou
+from valor_gpu.ops.polygons import cpu as polygons
+from valor_gpu.ops.runs import cpu as codec
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
 

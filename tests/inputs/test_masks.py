@@ -13,9 +13,9 @@ import torch
 from testing.oracles import pycocotools
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.masks import Masks
-from valor_gpu.ops._runs_cpu import from_masks
-from valor_gpu.ops.masks import pack_masks
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.masks.op import pack_masks
+from valor_gpu.ops.runs.cpu import from_masks
+from valor_gpu.ops.runs.op import Runs
 
 RNG = np.random.default_rng(3)
 DENSE = (RNG.random((5, 9, 13)) < 0.3).astype(np.uint8)

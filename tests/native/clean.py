@@ -68,7 +68,7 @@ def _sources(name: str) -> set[Path]:
 def _tested(root: Path) -> list[Path]:
     package = root / "valor_gpu"
     native = [path for part in ("core", "cpu", "cuda", "sim") for path in (root / "csrc" / part).glob("*.[ch]*")]
-    ops = [*(package / "ops").glob("*.py"), *package.glob("native*.py")]
+    ops = [*(package / "ops").rglob("*.py"), *package.glob("native*.py")]
     used = [each for path in ops for each in _imported(path, "valor_gpu")]
     callers = [path for path in package.rglob("*.py") if _NATIVE.search(path.read_text(encoding="utf-8"))]
     return [*native, *ops, *used, *callers, *(root / "testing").glob("*.py")]

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-import valor_gpu.ops.assign as assign_module
+import valor_gpu.ops.assign.op as assign_module
 from tests.native import sim
 from valor_gpu import native, plans
 from valor_gpu.inputs import boxes, padded_boxes
 from valor_gpu.metric import Metric
-from valor_gpu.ops import _assign_cuda
+from valor_gpu.ops.assign import cuda as _assign_cuda
 
 M = TypeVar("M", bound=Metric[Any])
 

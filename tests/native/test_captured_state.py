@@ -13,8 +13,8 @@ from tests.native.pretend import here, pretending, there
 from valor_gpu.classification import Accuracy
 from valor_gpu.errors import InputError
 from valor_gpu.graphs import guarded_update
-from valor_gpu.ops import _ranks_cuda
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops._device_tables import to_device
+from valor_gpu.ops.ranks import cuda as _ranks_cuda
 
 
 def on_pretended_device() -> Accuracy:

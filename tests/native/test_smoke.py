@@ -12,10 +12,10 @@ import torch
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library
-from valor_gpu.ops.accumulate import accumulate, count_ground_truths, label_counts, order_records, precision_recall
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import HASHED, WANT_MATCHES, MatchRule, native_layout
+from valor_gpu.ops.accumulate.op import accumulate, count_ground_truths, label_counts, order_records, precision_recall
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
+from valor_gpu.ops.assign.match_batch import HASHED, WANT_MATCHES, MatchRule, native_layout
+from valor_gpu.ops.assign.op import assign
 
 pytestmark = pytest.mark.smoke
 

@@ -19,11 +19,12 @@ from testing.registry import ROWS, Example, disagreement
 from tests.fuzz import seeds
 from tests.ops.test_accumulate_steps import SETTINGS, case
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cpu, _accumulate_reference
-from valor_gpu.ops.accumulate import accumulate, precision_recall, present_means
-from valor_gpu.ops.accumulate_types import TIE_ORDERS, AccumulateChoices, Accumulated, Curves, Pick, RecordShape, Totals
+from valor_gpu.ops.accumulate import cpu as _accumulate_cpu
+from valor_gpu.ops.accumulate import reference as _accumulate_reference
+from valor_gpu.ops.accumulate.op import accumulate, precision_recall, present_means
+from valor_gpu.ops.accumulate.types import TIE_ORDERS, AccumulateChoices, Accumulated, Curves, Pick, RecordShape, Totals
+from valor_gpu.ops.assign.image_order import choose_images
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.image_order import choose_images
 from valor_gpu.reduce.coco_summary import summary_picks
 
 Tables = tuple[Tensor, Tensor, Tensor]
@@ -279,7 +280,7 @@ def test_the_task_has_the_fields_of_the_struct() -> None:
 
 
 def test_no_torch_is_imported() -> None:
-    modules = "valor_gpu.ops._accumulate_cpu, valor_gpu.ops.accumulate_types, valor_gpu.reduce.coco_summary"
+    modules = "valor_gpu.ops.accumulate.cpu, valor_gpu.ops.accumulate.types, valor_gpu.reduce.coco_summary"
     program = f"import sys, {modules}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops._accumulate_cpu import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
+from valor_gpu.ops.accumulate.cpu import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, RecordShape
 
 SHAPE = RecordShape(10, 4, 3)
 

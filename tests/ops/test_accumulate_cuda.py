@@ -15,10 +15,9 @@ from tests.fuzz import seeds
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cpu as cpu
-from valor_gpu.ops import _accumulate_cuda as ours
-from valor_gpu.ops import _accumulate_run as run
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, Curves, Pick, RecordShape
+from valor_gpu.ops.accumulate import cpu, run
+from valor_gpu.ops.accumulate import cuda as ours
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Accumulated, Curves, Pick, RecordShape
 
 Tables = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]
 Accumulate = Callable[..., Accumulated]

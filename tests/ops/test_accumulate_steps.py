@@ -15,13 +15,13 @@ from testing.coco_scenes import dataset, evaluated, flags, scored_scene
 from tests.fuzz import seeds
 from valor_gpu.coco import Params
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cpu
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.accumulate import count_ground_truths, order_records, precision_recall
-from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import AGNOSTIC, Matched, MatchRule
-from valor_gpu.ops.record_rows import detection_scores
+from valor_gpu.ops.accumulate import cpu as _accumulate_cpu
+from valor_gpu.ops.accumulate.op import count_ground_truths, order_records, precision_recall
+from valor_gpu.ops.accumulate.record_rows import detection_scores
+from valor_gpu.ops.accumulate.types import TIE_ORDERS, Curves, Ordered, RecordShape
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
 
 FAR = [[0, 1e10], [5e8, 1e9]]
 SETTINGS = {

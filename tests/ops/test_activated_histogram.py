@@ -17,12 +17,12 @@ from testing.parity import differences
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import activation as activation_module
-from valor_gpu.ops import score_histogram as module
-from valor_gpu.ops._activation_cuda import activated as activated_on_device
-from valor_gpu.ops.activation import activated
+from valor_gpu.ops.activation import op as activation_module
+from valor_gpu.ops.activation.cuda import activated as activated_on_device
+from valor_gpu.ops.activation.op import activated
 from valor_gpu.ops.error_codes import Names, describe_value
-from valor_gpu.ops.score_histogram import ALL, _score_histogram_cuda, score_histogram
+from valor_gpu.ops.score_histogram import op as module
+from valor_gpu.ops.score_histogram.op import ALL, _score_histogram_cuda, score_histogram
 
 Op = Callable[..., Any]
 GRID = torch.linspace(0.0123, 0.9871, 57, dtype=torch.float64)

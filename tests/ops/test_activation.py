@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from valor_gpu import native
-from valor_gpu.ops._activation_cpu import activated as activated_array
-from valor_gpu.ops.activation import activated
+from valor_gpu.ops.activation.cpu import activated as activated_array
+from valor_gpu.ops.activation.op import activated
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason=native.reason("valor_cpu"))
 

@@ -12,10 +12,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops._assign_cpu import assign as assign_arrays
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops.assign.cpu import assign as assign_arrays
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
     COLUMNS,
@@ -28,6 +27,7 @@ from valor_gpu.ops.match_batch import (
     MatchRule,
     to_arguments,
 )
+from valor_gpu.ops.assign.op import assign
 
 ALL = HASHED | CHECK_SCORES | USER_INPUT | WANT_MATCHES
 RULES = {

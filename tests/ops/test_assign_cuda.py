@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-import valor_gpu.ops.assign as op_module
+import valor_gpu.ops.assign.op as op_module
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, Scene, random_scene
 from tests.detection.test_open_images import random_images
 from tests.native.sim import simulated_kernel
@@ -20,9 +20,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.expansion import Rows
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.open_images import Expansion, open_images_batch
-from valor_gpu.ops import _assign_cuda, _library
-from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops import _library
+from valor_gpu.ops.assign import cuda as _assign_cuda
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     CROWD,
     FREE,
@@ -36,6 +36,7 @@ from valor_gpu.ops.match_batch import (
     Matched,
     MatchRule,
 )
+from valor_gpu.ops.error_codes import NO_ERROR, describe_box, raise_error
 
 COLUMNS = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
 Op = Callable[[MatchBatch, MatchRule], Matched]

@@ -10,9 +10,7 @@ from testing.scenes import COCO_AREAS, random_scene
 from tests.fuzz import seeds
 from tests.ops.test_assign import assert_equals_reference
 from valor_gpu.errors import InputError
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.boxes import box_iou
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     CHECK_SCORES,
     CROWD,
@@ -27,6 +25,8 @@ from valor_gpu.ops.match_batch import (
     MatchRule,
     Pairs,
 )
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.boxes.op import box_iou
 
 EVERY = [[-np.inf, np.inf]]
 FLAGS = (0, 0, 0, CROWD, CROWD | GROUP, CROWD | GROUP, IGNORED, CROWD | GROUP | IGNORED)

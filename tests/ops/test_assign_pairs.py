@@ -13,11 +13,9 @@ from testing.pairs import pairs_of, random_pairs, stored, to_arrays, to_tensors
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _assign_cpu
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.error_codes import PAIR_CLASS, describe_box
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops.assign import cpu as _assign_cpu
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     BATCH_FIELDS,
     CHECK_SCORES,
@@ -37,6 +35,8 @@ from valor_gpu.ops.match_batch import (
     native_layout,
     to_arguments,
 )
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.error_codes import PAIR_CLASS, describe_box
 
 FULL = HASHED | CHECK_SCORES | WANT_MATCHES
 RULES = {

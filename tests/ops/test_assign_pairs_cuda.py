@@ -16,8 +16,8 @@ from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from tests.ops.test_assign_pairs import BAD_PAIRS, ONE, RULES, assert_same, by_reference, three_detections
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _assign_cuda
-from valor_gpu.ops.match_batch import GROUP_OF, HASHED, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.assign import cuda as _assign_cuda
+from valor_gpu.ops.assign.match_batch import GROUP_OF, HASHED, MatchBatch, Matched, MatchRule
 
 Run = Callable[[MatchBatch, MatchRule], Matched]
 

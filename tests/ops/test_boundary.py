@@ -17,11 +17,12 @@ from scipy.ndimage import minimum_filter  # type: ignore[import-untyped]
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, boundary
-from valor_gpu.ops._boundary_cpu import boundary_runs, distances
-from valor_gpu.ops._runs_cpu import from_masks, to_masks
-from valor_gpu.ops.boundary import mask_boundary
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops import _library
+from valor_gpu.ops.boundary import op as boundary
+from valor_gpu.ops.boundary.cpu import boundary_runs, distances
+from valor_gpu.ops.boundary.op import mask_boundary
+from valor_gpu.ops.runs.cpu import from_masks, to_masks
+from valor_gpu.ops.runs.op import Runs
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "boundary_cv2.json").read_text())
 Array = NDArray[np.uint8]

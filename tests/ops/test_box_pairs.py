@@ -17,14 +17,16 @@ from tests.fuzz import seeds
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _box_pairs_cpu, _library, box_pairs
-from valor_gpu.ops._pairs_cpu import Found
-from valor_gpu.ops._row_pairs import to_batch
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops import _library
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.box_pairs import cpu as _box_pairs_cpu
+from valor_gpu.ops.box_pairs import op as box_pairs
+from valor_gpu.ops.boxes.op import box_iou
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
+from valor_gpu.ops.pairs.cpu import Found
+from valor_gpu.ops.pairs.rows import to_batch
 
 Op = Callable[..., Any]
 SMALLEST = float(np.nextafter(0.0, 1.0))

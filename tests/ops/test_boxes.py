@@ -13,8 +13,9 @@ from torch import Tensor
 from testing.oracles import pycocotools
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, boxes
-from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops import _library
+from valor_gpu.ops.boxes import op as boxes
+from valor_gpu.ops.boxes.op import box_iou
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 

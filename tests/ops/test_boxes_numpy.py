@@ -11,8 +11,8 @@ import torch
 from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops import boxes
-from valor_gpu.ops._boxes_cpu import box_iou
+from valor_gpu.ops.boxes import op as boxes
+from valor_gpu.ops.boxes.cpu import box_iou
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 

@@ -14,9 +14,9 @@ from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_accumulate_steps import SETTINGS, case
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _curves_cuda
-from valor_gpu.ops.accumulate import order_records
-from valor_gpu.ops.accumulate_types import TIE_ORDERS, Curves, Ordered, RecordShape
+from valor_gpu.ops.accumulate import curves_cuda as _curves_cuda
+from valor_gpu.ops.accumulate.op import order_records
+from valor_gpu.ops.accumulate.types import TIE_ORDERS, Curves, Ordered, RecordShape
 
 Op = Callable[..., Curves]
 GRID = torch.from_numpy(np.linspace(0, 1, 101))

@@ -16,14 +16,10 @@ from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _dense_pairs_cpu, _library, masks
-from valor_gpu.ops._assign_cpu import NUMPY
-from valor_gpu.ops._assign_cpu import assign as assign_arrays
-from valor_gpu.ops._dense_pairs_cpu import plan
-from valor_gpu.ops._pairs_cpu import Found, stored
-from valor_gpu.ops.assign import _assign_on_cuda, assign
-from valor_gpu.ops.masks import dense_pairs
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops import _library
+from valor_gpu.ops.assign.cpu import NUMPY
+from valor_gpu.ops.assign.cpu import assign as assign_arrays
+from valor_gpu.ops.assign.match_batch import (
     AGNOSTIC,
     HASHED,
     USER_INPUT,
@@ -33,6 +29,12 @@ from valor_gpu.ops.match_batch import (
     Pairs,
     to_arguments,
 )
+from valor_gpu.ops.assign.op import _assign_on_cuda, assign
+from valor_gpu.ops.masks import cpu as _dense_pairs_cpu
+from valor_gpu.ops.masks import op as masks
+from valor_gpu.ops.masks.cpu import plan
+from valor_gpu.ops.masks.op import dense_pairs
+from valor_gpu.ops.pairs.cpu import Found, stored
 
 Op = Callable[..., Any]
 Sides = tuple[list[Tensor], list[Tensor]]

@@ -14,10 +14,10 @@ from testing import examples_cosines as made
 from testing.parity import differences
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _greedy_cosines_reference as reference
-from valor_gpu.ops import greedy_cosines as home
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
-from valor_gpu.ops.greedy_cosines import describe_vector, greedy_cosines
+from valor_gpu.ops.greedy_cosines import op as home
+from valor_gpu.ops.greedy_cosines import reference
+from valor_gpu.ops.greedy_cosines.op import describe_vector, greedy_cosines
 
 NAME = "greedy_cosines"
 EXAMPLES = dict(made.examples(quick=True))

@@ -15,14 +15,15 @@ from testing.examples_records import accumulate_arguments, labels
 from tests.fuzz import seeds
 from tests.numpy_sums import needs_recorded_order
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_reference, _grouped_means_cpu
-from valor_gpu.ops._grouped_means_reference import each_group
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
-from valor_gpu.ops.grouped_means import grouped_means
-from valor_gpu.ops.grouped_types import GroupedMeans
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.accumulate import reference as _accumulate_reference
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.grouped_means import cpu as _grouped_means_cpu
+from valor_gpu.ops.grouped_means.op import grouped_means
+from valor_gpu.ops.grouped_means.reference import each_group
+from valor_gpu.ops.grouped_means.types import GroupedMeans
 from valor_gpu.reduce.coco_summary import CocoSummary
 
 Tables = tuple[Tensor, Tensor, Tensor]

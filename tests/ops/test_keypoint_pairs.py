@@ -14,13 +14,15 @@ from testing.parity import differences
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _keypoints_cpu, _library, keypoint_similarity, keypoints
-from valor_gpu.ops._assign_cpu import assign as assign_arrays
-from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints
-from valor_gpu.ops.assign import assign
+from valor_gpu.ops import _library, keypoint_similarity
+from valor_gpu.ops.assign.cpu import assign as assign_arrays
+from valor_gpu.ops.assign.match_batch import HASHED, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.assign.op import assign
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.keypoints import keypoint_pairs
-from valor_gpu.ops.match_batch import HASHED, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.keypoints import cpu as _keypoints_cpu
+from valor_gpu.ops.keypoints import op as keypoints
+from valor_gpu.ops.keypoints.cpu import COCO_SIGMAS, Keypoints
+from valor_gpu.ops.keypoints.op import keypoint_pairs
 
 Op = Callable[..., Any]
 _SIMILARITIES, _PAIRS = dict(similarity_examples(True)), dict(pair_examples(True))

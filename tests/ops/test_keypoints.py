@@ -13,8 +13,8 @@ from testing.oracles import pycocotools
 from tests.fuzz import seeds
 from tests.numpy_sums import needs_recorded_order
 from valor_gpu.errors import InputError
-from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, keypoint_pairs, keypoint_similarity
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.keypoints.cpu import COCO_SIGMAS, keypoint_pairs, keypoint_similarity
 
 Floats = NDArray[np.float64]
 

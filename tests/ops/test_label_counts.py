@@ -8,9 +8,9 @@ import torch
 
 from testing.scenes import COCO_AREAS, random_scene
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.accumulate import label_counts
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import MatchRule
+from valor_gpu.ops.accumulate.op import label_counts
+from valor_gpu.ops.assign.match_batch import MatchRule
+from valor_gpu.ops.assign.op import assign
 
 
 def _tables(

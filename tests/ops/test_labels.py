@@ -17,9 +17,11 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _labels_cuda, _library, labels
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, Names, describe_value, raise_error
-from valor_gpu.ops.labels import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_pairs, count_top
+from valor_gpu.ops.labels import cuda as _labels_cuda
+from valor_gpu.ops.labels import op as labels
+from valor_gpu.ops.labels.op import PREDICTED, TRUE, TRUE_POSITIVES, count_labels, count_pairs, count_top
 
 Run = Callable[..., Any]
 EXAMPLES: dict[str, Callable[[bool], Iterator[tuple[str, Any]]]] = {

@@ -9,9 +9,9 @@ import pytest
 
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _mask_counts_cpu as ours
-from valor_gpu.ops._mask_counts_cpu import count_mask_sets
-from valor_gpu.ops._mask_counts_reference import MaskCounts, MaskSet, count_mask_set
+from valor_gpu.ops.mask_counts import cpu as ours
+from valor_gpu.ops.mask_counts.cpu import count_mask_sets
+from valor_gpu.ops.mask_counts.reference import MaskCounts, MaskSet, count_mask_set
 
 SHAPES = [(0, 0), (0, 5), (1, 1), (3, 21), (8, 8), (5, 13), (31, 33), (64, 65), (100, 130)]
 CHOICES = [(exclusive, pairs) for exclusive in (False, True) for pairs in (False, True)]

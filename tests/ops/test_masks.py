@@ -12,8 +12,9 @@ from torch import Tensor
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, masks
-from valor_gpu.ops.masks import pack_masks
+from valor_gpu.ops import _library
+from valor_gpu.ops.masks import op as masks
+from valor_gpu.ops.masks.op import pack_masks
 
 SHAPES = [(0, 4, 4), (2, 0, 3), (1, 1, 1), (3, 1, 7), (2, 3, 21), (5, 8, 8), (2, 5, 13), (4, 31, 33), (1, 64, 65)]
 Op = Callable[[Tensor], tuple[Tensor, Tensor]]

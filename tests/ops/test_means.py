@@ -13,9 +13,11 @@ from tests.native.sim import simulated_kernel
 from tests.numpy_sums import needs_recorded_order
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _means_cuda, accumulate
-from valor_gpu.ops.accumulate import present_means
-from valor_gpu.ops.accumulate_types import Curves, Pick
+from valor_gpu.ops import _library
+from valor_gpu.ops.accumulate import means_cuda as _means_cuda
+from valor_gpu.ops.accumulate import op as accumulate
+from valor_gpu.ops.accumulate.op import present_means
+from valor_gpu.ops.accumulate.types import Curves, Pick
 
 Means = Callable[[Curves, list[Pick]], Tensor]
 

@@ -16,10 +16,11 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, one_hot
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
-from valor_gpu.ops.one_hot import count_one_hot, one_hot_error
-from valor_gpu.ops.pixel_counts import count_pixels
+from valor_gpu.ops.one_hot import op as one_hot
+from valor_gpu.ops.one_hot.op import count_one_hot, one_hot_error
+from valor_gpu.ops.pixel_counts.op import count_pixels
 
 Run = Callable[..., Any]
 NAME = "count_one_hot"

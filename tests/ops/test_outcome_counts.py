@@ -14,9 +14,10 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, outcome_counts
-from valor_gpu.ops.outcome_counts import COUNTED, HITS, Addition, bin_count, count_outcomes
-from valor_gpu.ops.record_rows import detection_scores
+from valor_gpu.ops import _library
+from valor_gpu.ops.accumulate.record_rows import detection_scores
+from valor_gpu.ops.outcome_counts import op as outcome_counts
+from valor_gpu.ops.outcome_counts.op import COUNTED, HITS, Addition, bin_count, count_outcomes
 
 Run = Callable[..., Any]
 NAME = "count_outcomes"

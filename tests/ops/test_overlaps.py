@@ -15,9 +15,10 @@ from tests.fuzz import seeds
 from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops import _library, _overlaps_run
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.overlaps import Overlaps, confuse_overlaps, rank_overlaps
+from valor_gpu.ops.overlaps import run as _overlaps_run
+from valor_gpu.ops.overlaps.op import Overlaps, confuse_overlaps, rank_overlaps
 
 Op = Callable[..., Any]
 CUDA = {"rank_overlaps": _overlaps_run.rank_on_cuda, "confuse_overlaps": _overlaps_run.confuse_on_cuda}

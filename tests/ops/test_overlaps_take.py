@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 
 
 def _overlaps(generator: torch.Generator, datums: int = 7) -> Overlaps:

@@ -18,10 +18,12 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _panoptic_cpu, panoptic
-from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, Segments, count_image
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
-from valor_gpu.ops.panoptic import count_panoptic, panoptic_error
+from valor_gpu.ops.panoptic import cpu as _panoptic_cpu
+from valor_gpu.ops.panoptic import op as panoptic
+from valor_gpu.ops.panoptic.cpu import CROWD, EXCUSES, Segments, count_image
+from valor_gpu.ops.panoptic.op import count_panoptic, panoptic_error
 
 Run = Callable[..., Any]
 NAME = "count_panoptic"

@@ -17,11 +17,13 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _pixel_counts_cpu, pixel_counts
+from valor_gpu.ops import _library
 from valor_gpu.ops._launch import has_triton
-from valor_gpu.ops._pixel_counts_cpu import place_pixels
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
-from valor_gpu.ops.pixel_counts import count_logit_pairs, count_logits, count_pixel_pairs, count_pixels, pixel_error
+from valor_gpu.ops.pixel_counts import cpu as _pixel_counts_cpu
+from valor_gpu.ops.pixel_counts import op as pixel_counts
+from valor_gpu.ops.pixel_counts.cpu import place_pixels
+from valor_gpu.ops.pixel_counts.op import count_logit_pairs, count_logits, count_pixel_pairs, count_pixels, pixel_error
 
 Run = Callable[..., Any]
 EXAMPLES = {"count_pixels": made.pixel_examples, "count_logits": made.logit_examples}

@@ -16,9 +16,9 @@ from tests.fuzz import seeds, seeds_with_smoke
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.ops import _library, box_iou, polygon_iou, rasterise
-from valor_gpu.ops._polygons_cpu import join_rings
-from valor_gpu.ops.polygon_areas import _iou_on_cuda
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.polygon_areas.op import _iou_on_cuda
+from valor_gpu.ops.polygon_sets.op import PolygonSet
+from valor_gpu.ops.polygons.cpu import join_rings
 
 Op = Callable[..., Tensor]
 SQUARE = [[0, 0], [4, 0], [4, 4], [0, 4]]
@@ -141,8 +141,8 @@ def test_equals_pixels_at_a_high_resolution() -> None:
     scale, size = 20, [130 * 20, 130 * 20]
     vertices, ends, masks_ends = map(torch.from_numpy, join_rings([[ring * scale] for ring in rings]))
     runs = rasterise(vertices, ends, masks_ends, torch.tensor([size] * 5), "centre")
-    from valor_gpu.ops._runs_cpu import iou as pixel_iou
-    from valor_gpu.ops.runs import Runs
+    from valor_gpu.ops.runs.cpu import iou as pixel_iou
+    from valor_gpu.ops.runs.op import Runs
 
     masks = Runs(*(part.numpy() for part in (runs.counts, runs.offsets, runs.sizes)))
     items = [[[ring]] for ring in rings]

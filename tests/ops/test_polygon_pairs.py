@@ -15,12 +15,13 @@ from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from tests.ops.test_rotated_pairs import lists
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _polygon_areas_cpu, polygon_iou
-from valor_gpu.ops._pairs_cpu import Found
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
-from valor_gpu.ops.polygon_areas import _BATCH_FIELDS, _pairs_on_cuda, polygon_pairs
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops import _library, polygon_iou
+from valor_gpu.ops.assign.match_batch import HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.pairs.cpu import Found
+from valor_gpu.ops.polygon_areas import cpu as _polygon_areas_cpu
+from valor_gpu.ops.polygon_areas.op import _BATCH_FIELDS, _pairs_on_cuda, polygon_pairs
+from valor_gpu.ops.polygon_sets.op import PolygonSet
 
 Op = Callable[..., Any]
 

@@ -17,10 +17,10 @@ from testing.growth import FACTOR, growth
 from tests.fuzz import seeds, seeds_with_smoke
 from valor_gpu import native as native_library
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops import _polygon_edges_reference as definition
-from valor_gpu.ops import polygon_sets
-from valor_gpu.ops._polygons_cpu import ends_of
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.polygon_sets import op as polygon_sets
+from valor_gpu.ops.polygon_sets import reference as definition
+from valor_gpu.ops.polygon_sets.op import PolygonSet
+from valor_gpu.ops.polygons.cpu import ends_of
 
 SQUARE = [[0, 0], [4, 0], [4, 4], [0, 4]]
 HOLE = [[1, 1], [1, 3], [3, 3], [3, 1]]
@@ -234,7 +234,7 @@ def rings_of(kind: str, n: int) -> list[list[np.ndarray]]:
 def test_thousands_of_parts_that_touch_take_little_memory() -> None:
     program = """
 import numpy as np
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.polygon_sets.op import PolygonSet
 square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
 parts = [[square + [x, y]] for x in range(250) for y in range(x % 2, 250, 2)]
 print(PolygonSet.of([parts]).areas[0])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops._polygons_cpu import join_rings, rasterise
+from valor_gpu.ops.polygons.cpu import join_rings, rasterise
 
 DATA = Path(__file__).parents[2] / "examples/data"
 Polygon = list[Any]

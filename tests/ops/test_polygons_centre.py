@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.fuzz import seeds
-from valor_gpu.ops._polygons_cpu import join_rings, rasterise
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.polygons.cpu import join_rings, rasterise
+from valor_gpu.ops.runs.op import Runs
 
 Grid = NDArray[np.bool_]
 

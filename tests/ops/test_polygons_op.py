@@ -15,9 +15,10 @@ from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_polygons import HAND_MADE, of_pycocotools, random_masks
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, polygons
-from valor_gpu.ops._polygons_reference import CENTRE, COCO
-from valor_gpu.ops.polygons import rasterise
+from valor_gpu.ops import _library
+from valor_gpu.ops.polygons import op as polygons
+from valor_gpu.ops.polygons.op import rasterise
+from valor_gpu.ops.polygons.reference import CENTRE, COCO
 
 Op = Callable[..., Any]
 RULES = [COCO, CENTRE]

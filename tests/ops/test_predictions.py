@@ -14,10 +14,11 @@ from testing import examples_labels as made
 from testing.parity import differences
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, predictions
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
-from valor_gpu.ops.labels import count_pairs
-from valor_gpu.ops.predictions import confuse_scores, predict_maps
+from valor_gpu.ops.labels.op import count_pairs
+from valor_gpu.ops.predictions import op as predictions
+from valor_gpu.ops.predictions.op import confuse_scores, predict_maps
 
 Run = Callable[..., Any]
 KERNELS = {"confuse_scores": predictions._confuse_cuda, "predict_maps": predictions._maps_cuda}

@@ -16,9 +16,11 @@ from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _ranks_cuda, ranks
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
-from valor_gpu.ops.ranks import auroc_and_ap, rank_curves
+from valor_gpu.ops.ranks import cuda as _ranks_cuda
+from valor_gpu.ops.ranks import op as ranks
+from valor_gpu.ops.ranks.op import auroc_and_ap, rank_curves
 
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))

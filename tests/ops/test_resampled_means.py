@@ -16,13 +16,13 @@ from testing.examples_records import accumulate_arguments
 from testing.scenes import COCO_AREAS
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_reference
 from valor_gpu.ops._library import reference
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick, RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS, Matched, MatchRule
-from valor_gpu.ops.resampled_means import ResampledMeans, ResampledRecords, resampled_means, resampled_records
+from valor_gpu.ops.accumulate import reference as _accumulate_reference
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.resampled_means.op import ResampledMeans, ResampledRecords, resampled_means, resampled_records
 from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
 
 Tables = tuple[Tensor, Tensor, Tensor]

@@ -13,7 +13,8 @@ from testing.examples_resampled import random_arguments, resampled_examples
 from testing.parity import differences
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
-from valor_gpu.ops import _library, _resampled_means_cuda
+from valor_gpu.ops import _library
+from valor_gpu.ops.resampled_means import cuda as _resampled_means_cuda
 
 Run = Callable[..., Any]
 NAME = "resampled_means"

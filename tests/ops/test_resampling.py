@@ -18,8 +18,9 @@ from tests.native.sim import CACHE, COMPILER, CSRC, simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu import native
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, resampling
-from valor_gpu.ops.resampling import weights
+from valor_gpu.ops import _library
+from valor_gpu.ops.resampling import op as resampling
+from valor_gpu.ops.resampling.op import weights
 from valor_gpu.stats.draws import Draws
 
 Run = Callable[..., Any]

@@ -20,11 +20,12 @@ from testing.examples_rotated import corners
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, rotated
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
-from valor_gpu.ops._rotated_reference import direction
-from valor_gpu.ops.boxes import box_iou
-from valor_gpu.ops.rotated import rotated_box_iou
+from valor_gpu.ops import _library
+from valor_gpu.ops.boxes.op import box_iou
+from valor_gpu.ops.rotated import op as rotated
+from valor_gpu.ops.rotated.cpu import CORNERS, DEGREES, DEGREES_CLOCKWISE, RADIANS, RADIANS_CLOCKWISE
+from valor_gpu.ops.rotated.op import rotated_box_iou
+from valor_gpu.ops.rotated.reference import direction
 
 Op = Callable[..., tuple[Tensor, Tensor]]
 GOLDEN = Path(__file__).parents[1] / "data" / "rotated_iou.json.gz"

@@ -17,15 +17,25 @@ from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, kernel
 from tests.ops.test_rotated import random_rows
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _rotated_cpu, rotated
-from valor_gpu.ops._assign_cpu import assign as assign_arrays
-from valor_gpu.ops._pairs_cpu import Found, stored
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE
-from valor_gpu.ops._row_pairs import BATCH_FIELDS
-from valor_gpu.ops.assign import _assign_on_cuda, assign
-from valor_gpu.ops.match_batch import AGNOSTIC, HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule, to_arguments
+from valor_gpu.ops import _library
+from valor_gpu.ops.assign.cpu import assign as assign_arrays
+from valor_gpu.ops.assign.match_batch import (
+    AGNOSTIC,
+    HASHED,
+    USER_INPUT,
+    WANT_MATCHES,
+    MatchBatch,
+    MatchRule,
+    to_arguments,
+)
+from valor_gpu.ops.assign.op import _assign_on_cuda, assign
 from valor_gpu.ops.native_types import BOX_FORMATS
-from valor_gpu.ops.rotated import rotated_pairs
+from valor_gpu.ops.pairs.cpu import Found, stored
+from valor_gpu.ops.pairs.rows import BATCH_FIELDS
+from valor_gpu.ops.rotated import cpu as _rotated_cpu
+from valor_gpu.ops.rotated import op as rotated
+from valor_gpu.ops.rotated.cpu import CORNERS, DEGREES, RADIANS_CLOCKWISE
+from valor_gpu.ops.rotated.op import rotated_pairs
 
 Op = Callable[..., Any]
 AREAS = [[0, 1e10], [0, 50], [50, 1e10]]

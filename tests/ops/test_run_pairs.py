@@ -18,15 +18,16 @@ from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from tests.ops.test_rotated_pairs import lists
 from tests.ops.test_runs_codec import texts_of
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, _run_pairs_cpu
-from valor_gpu.ops import run_pairs as run_pairs_op
-from valor_gpu.ops._pairs_cpu import Found
-from valor_gpu.ops._run_pairs_cpu import Boundaries
-from valor_gpu.ops._runs_cpu import from_masks
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.match_batch import HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
-from valor_gpu.ops.run_pairs import _given, deferred_run_pairs, run_pairs
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops import _library
+from valor_gpu.ops.assign.match_batch import HASHED, USER_INPUT, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.pairs.cpu import Found
+from valor_gpu.ops.run_pairs import cpu as _run_pairs_cpu
+from valor_gpu.ops.run_pairs import op as run_pairs_op
+from valor_gpu.ops.run_pairs.cpu import Boundaries
+from valor_gpu.ops.run_pairs.op import _given, deferred_run_pairs, run_pairs
+from valor_gpu.ops.runs.cpu import from_masks
+from valor_gpu.ops.runs.op import Runs
 
 Op = Callable[..., Any]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.runs import MAX_PIXELS, Runs, check_sizes
+from valor_gpu.ops.runs.op import MAX_PIXELS, Runs, check_sizes
 
 
 def runs_of(*masks: tuple[tuple[int, int], list[int]]) -> Runs:

@@ -16,8 +16,8 @@ from testing.oracles import pycocotools
 from tests.checkout import ROOT
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _runs_cpu as native
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs import cpu as native
+from valor_gpu.ops.runs.op import Runs
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools.decode
 

@@ -19,9 +19,9 @@ from tests.native.sim import simulated
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
-from valor_gpu.ops._targets_cpu import block_rows
 from valor_gpu.ops.error_codes import NO_ERROR, Names, describe_value
-from valor_gpu.ops.score_histogram import ALL, POSITIVES, _score_histogram_cuda, score_histogram
+from valor_gpu.ops.score_histogram.op import ALL, POSITIVES, _score_histogram_cuda, score_histogram
+from valor_gpu.ops.targets.cpu import block_rows
 
 Op = Callable[..., Any]
 EXAMPLES = dict(made.examples(quick=True))

@@ -18,9 +18,10 @@ from testing.registry import ROWS
 from tests.fuzz import seeds
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, surface
-from valor_gpu.ops._surface_reference import boundary, lane_sum
-from valor_gpu.ops.surface import LARGEST, METRICS, NEAR, PERCENTILE, PIXELS, SUM, surface_distances
+from valor_gpu.ops import _library
+from valor_gpu.ops.surface import op as surface
+from valor_gpu.ops.surface.op import LARGEST, METRICS, NEAR, PERCENTILE, PIXELS, SUM, surface_distances
+from valor_gpu.ops.surface.reference import boundary, lane_sum
 
 Mask = NDArray[np.bool_]
 NAME = "surface_distances"

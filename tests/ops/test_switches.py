@@ -21,9 +21,13 @@ from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu import native
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _accumulate_cuda, _launch, _library, _switches, accumulate, backends, masks, outcome_counts
-from valor_gpu.ops.boundary import MAX_CUDA_WIDTH, mask_boundary
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops import _launch, _library, _switches, backends
+from valor_gpu.ops.accumulate import cuda as _accumulate_cuda
+from valor_gpu.ops.accumulate import op as accumulate
+from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.boundary.op import MAX_CUDA_WIDTH, mask_boundary
+from valor_gpu.ops.masks import op as masks
+from valor_gpu.ops.outcome_counts import op as outcome_counts
 from valor_gpu.report import doctor
 
 TABLES = ("valor_upload_cuda", "valor_read_back_cuda")

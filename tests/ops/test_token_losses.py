@@ -16,10 +16,10 @@ from testing import examples_tokens as made
 from testing.parity import differences
 from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _token_losses_reference as reference
-from valor_gpu.ops import token_losses
 from valor_gpu.ops.error_codes import NO_ERROR, raise_error
-from valor_gpu.ops.token_losses import describe_token, sum_token_losses, total_loss
+from valor_gpu.ops.token_losses import op as token_losses
+from valor_gpu.ops.token_losses import reference
+from valor_gpu.ops.token_losses.op import describe_token, sum_token_losses, total_loss
 
 NAME = "sum_token_losses"
 EXAMPLES = dict(made.examples(quick=True))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 
 KINDS = (
     "tp", "fp", "fn", "ground_truths", "hallucinations", "misclassifications", "duplicates", "fn_misclassifications",

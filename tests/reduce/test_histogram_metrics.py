@@ -12,7 +12,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.score_histogram import score_histogram
+from valor_gpu.ops.score_histogram.op import score_histogram
 from valor_gpu.reduce.histogram_metrics import average_precision, float_order_thresholds, roc_auc, threshold_counts
 
 ROUNDING = 1e-12

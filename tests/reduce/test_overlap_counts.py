@@ -7,7 +7,7 @@ import torch
 
 from tests.reduce.overlap_scenes import KINDS, Scene, overlaps_of, plain_counts, random_scenes
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import rank_overlaps
+from valor_gpu.ops.overlaps.op import rank_overlaps
 from valor_gpu.reduce.overlap_counts import OutcomeCounts, count_outcomes, detection_kinds
 
 CLASSES = [0, 2, 5]  # label 1 occurs and is not asked for, class 5 never occurs

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tests.reduce.overlap_scenes import Scene, mean, overlaps_of, plain_counts, plain_curve, random_scenes
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps, rank_overlaps
+from valor_gpu.ops.overlaps.op import Overlaps, rank_overlaps
 from valor_gpu.reduce.overlap_curves import average_precision, average_recall, curve_101
 
 CLASSES = [0, 2, 5]

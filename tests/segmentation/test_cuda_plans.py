@@ -17,8 +17,10 @@ from tests.native.pretend import on_device as moved
 from tests.ops.backends import SIM_SEEDS
 from tests.segmentation.test_small_updates import region_batch
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _library, one_hot, pixel_counts
+from valor_gpu.ops import _library
 from valor_gpu.ops.error_codes import NO_ERROR
+from valor_gpu.ops.one_hot import op as one_hot
+from valor_gpu.ops.pixel_counts import op as pixel_counts
 from valor_gpu.plans import checked_only
 from valor_gpu.segmentation import IOU, DiceScore, GeneralizedDiceScore, MeanIoU, PixelConfusionMatrix, mIOU
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torchmetrics.segmentation import HausdorffDistance as Theirs
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops.surface import METRICS
+from valor_gpu.ops.surface.op import METRICS
 from valor_gpu.segmentation import BoundaryF1, HausdorffDistance, SurfaceDistance
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist  # type: ignore[import-untyped]
 
 from tests.fuzz import seeds
-from valor_gpu.ops.surface import METRICS
+from valor_gpu.ops.surface.op import METRICS
 from valor_gpu.segmentation import BoundaryF1, HausdorffDistance, SurfaceDistance
 
 Mask = NDArray[np.bool_]

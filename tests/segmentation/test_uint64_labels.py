@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops._pixel_counts_cpu import count_pixels as count_arrays
+from valor_gpu.ops.pixel_counts.cpu import count_pixels as count_arrays
 from valor_gpu.segmentation import IOU, PanopticQuality, PixelConfusionMatrix, SurfaceDistance
 
 

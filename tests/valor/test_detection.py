@@ -15,7 +15,7 @@ import torch
 from tests.valor import cases, detection_walk, detections
 from tests.valor.test_detection_cases import EDGE
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops.overlaps import rank_overlaps
+from valor_gpu.ops.overlaps.op import rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.reduce.overlap_kinds import exact_kinds
 from valor_gpu.valor import (

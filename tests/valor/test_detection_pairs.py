@@ -14,7 +14,7 @@ from tests.valor import cases
 from tests.valor.detection_scenes import SIZE, as_objects, box_frames, mixed_objects, read
 from valor_gpu.errors import InputError
 from valor_gpu.inputs import polygon_to_box, raster_to_box, raster_to_polygon, to_raster
-from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops.boxes.op import box_iou
 from valor_gpu.valor import Annotation, Box, Datum, GroundTruth, Label, MultiPolygon, Polygon, Prediction, Raster
 from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.detection.conversion import common_type

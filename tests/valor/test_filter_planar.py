@@ -134,8 +134,8 @@ def test_huge_and_tiny_coordinates() -> None:
 
 
 def test_masks_count_pixels() -> None:
-    from valor_gpu.ops._runs_cpu import from_masks
-    from valor_gpu.ops.runs import Runs
+    from valor_gpu.ops.runs.cpu import from_masks
+    from valor_gpu.ops.runs.op import Runs
 
     generator = np.random.default_rng(5)
     masks = [generator.random(size) < 0.3 for size in [(6, 8)] * 12 + [(5, 5)] * 12] + [np.zeros((4, 4), np.bool_)]
@@ -155,7 +155,7 @@ def test_masks_count_pixels() -> None:
 
 
 def test_points_and_lines_touch_the_squares_of_pixels() -> None:
-    from valor_gpu.ops._runs_cpu import from_masks
+    from valor_gpu.ops.runs.cpu import from_masks
 
     mask = np.zeros((4, 6), np.bool_)
     mask[1, 2] = mask[3, 5] = True

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.ops.assign import assign
+from valor_gpu.ops.assign.match_batch import COLUMNS, MatchBatch, MatchRule, Pairs
+from valor_gpu.ops.assign.op import assign
 from valor_gpu.ops.error_codes import describe_box, raise_error
-from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, MatchRule, Pairs
 
 
 def assigned(batch: MatchBatch, rule: MatchRule) -> NDArray[np.int64]:

@@ -6,8 +6,8 @@ import numpy as np
 
 from valor_gpu import native
 from valor_gpu.analysis.rows import CROWD, ID_ZERO, IGNORED, Matching, Pairs, Rows
-from valor_gpu.ops.match_batch import FREE, UNMATCHED_IGNORED, WANT_MATCHES, MatchBatch, MatchRule
-from valor_gpu.ops.match_batch import Pairs as StoredPairs
+from valor_gpu.ops.assign.match_batch import FREE, UNMATCHED_IGNORED, WANT_MATCHES, MatchBatch, MatchRule
+from valor_gpu.ops.assign.match_batch import Pairs as StoredPairs
 
 _EVERY_AREA = [[0.0, 1.0]]
 
@@ -63,7 +63,7 @@ def _assigned(rows: Rows, pairs: StoredPairs, iou: float) -> np.ndarray:
         gt_own_areas=[gt_zeros], pairs=pairs,
     )  # fmt: skip
     if native.usable("valor_cpu"):
-        from valor_gpu.ops._assign_cpu import assign
+        from valor_gpu.ops.assign.cpu import assign
 
         return np.asarray(assign(batch, rule).matches)[:, 0].astype(np.int64)
     from valor_gpu.analysis._matching_torch import assigned

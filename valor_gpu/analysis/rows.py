@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 CROWD, IGNORED, ID_ZERO = 1, 2, 4
-"""Flags of ground truths, as in :mod:`valor_gpu.ops.match_batch`."""
+"""Flags of ground truths, as in :mod:`valor_gpu.ops.assign.match_batch`."""
 
 
 @frozen

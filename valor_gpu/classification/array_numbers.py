@@ -20,9 +20,9 @@ from valor_gpu.classification.curve_results import PRECISION_RECALL_AXES, ROC_AX
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.predictions import IGNORED, Predictions
-from valor_gpu.ops._activation_cpu import activated
-from valor_gpu.ops._labels_cpu import LabelRows, count_labels, count_pairs
-from valor_gpu.ops._scores_cpu import ScoreRows, auroc_and_ap, rank_curves, score_histogram
+from valor_gpu.ops.activation.cpu import activated
+from valor_gpu.ops.labels.cpu import LabelRows, count_labels, count_pairs
+from valor_gpu.ops.score_histogram.cpu import ScoreRows, auroc_and_ap, rank_curves, score_histogram
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.confusion_plot import plot_confusion
 from valor_gpu.reduce.curve_points import (

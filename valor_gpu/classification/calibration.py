@@ -22,7 +22,7 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
-from valor_gpu.ops.labels import TRUE, count_labels, top_classes
+from valor_gpu.ops.labels.op import TRUE, count_labels, top_classes
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.histogram_metrics import quick
 from valor_gpu.reduce.reliability import (

@@ -13,9 +13,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import NAN_SCORE, PREDICTION, value_kind
-from valor_gpu.ops.labels import TRUE, count_labels, count_top, top_classes
-from valor_gpu.ops.predictions import predict_maps
-from valor_gpu.ops.score_histogram import ScoreHistogram, histogram_of
+from valor_gpu.ops.labels.op import TRUE, count_labels, count_top, top_classes
+from valor_gpu.ops.predictions.op import predict_maps
+from valor_gpu.ops.score_histogram.op import ScoreHistogram, histogram_of
 from valor_gpu.reduce.ratios import Outcomes
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed
 

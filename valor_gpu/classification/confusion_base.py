@@ -30,8 +30,8 @@ from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.labels import count_labels, count_pairs
-from valor_gpu.ops.predictions import confuse_scores
+from valor_gpu.ops.labels.op import count_labels, count_pairs
+from valor_gpu.ops.predictions.op import confuse_scores
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 

@@ -13,10 +13,10 @@ from valor_gpu import native
 from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_maps, has_scores
 from valor_gpu.cuda_plans import Call, cuda_plan
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops._activation_cuda import READINGS
 from valor_gpu.ops._library import disabled
+from valor_gpu.ops.activation.cuda import READINGS
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.score_histogram import tables_on
+from valor_gpu.ops.score_histogram.op import tables_on
 from valor_gpu.plans import Field, Form, Plan, Step
 
 _BATCH_WORDS = 8  # kSize of BatchWords in csrc/cuda/updates.h

@@ -18,7 +18,7 @@ from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreR
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import rank_curves, small_rank_curves
+from valor_gpu.ops.ranks.op import rank_curves, small_rank_curves
 from valor_gpu.plans import switched_on
 from valor_gpu.reduce.curve_points import (
     CurveCounts,

@@ -27,7 +27,7 @@ from valor_gpu.classification.tasks import check_multidim
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
-from valor_gpu.ops.labels import count_labels
+from valor_gpu.ops.labels.op import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import ROUNDING, State, check_elements, check_sums, joined, summed

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.ops.labels import first_in_cells
+from valor_gpu.ops.labels.op import first_in_cells
 
 END, NOTHING = -1, -2
 

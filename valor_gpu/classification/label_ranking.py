@@ -16,7 +16,7 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
 from valor_gpu.inputs.values import Values
-from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.ops.score_histogram.op import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.label_ranking import label_rankings
 from valor_gpu.result import Result, Signature

@@ -10,7 +10,7 @@ from valor_gpu.classification.class_counts import check_seen
 from valor_gpu.classification.examples import END, NOTHING
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.targets import MAX_WEIGHT
+from valor_gpu.ops.targets.op import MAX_WEIGHT
 from valor_gpu.state import State, check_elements, check_sums, joined, summed
 
 

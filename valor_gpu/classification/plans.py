@@ -14,7 +14,7 @@ from valor_gpu import native
 from valor_gpu.classification import cuda_plans
 from valor_gpu.classification.forms import LIGHTEST, SEEN, batch_words, has_columns, has_labels, has_scores, seen_types
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.activation import activated
+from valor_gpu.ops.activation.op import activated
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.plans import Field, Form, Plan, Step, native_plan
 from valor_gpu.reduce.reliability import bin_edges

@@ -17,7 +17,7 @@ from valor_gpu.classification.score_metric import Histogram, ScoreMetric, ScoreR
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.ranks import auroc_and_ap
+from valor_gpu.ops.ranks.op import auroc_and_ap
 from valor_gpu.reduce import histogram_metrics as binned
 from valor_gpu.reduce.partial_area import PartialArea, partial_roc_auc
 from valor_gpu.reduce.ranking import AP_NEEDS, ROC_NEEDS, no_ranking

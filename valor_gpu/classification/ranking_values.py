@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.classification.score_metric import Ranked
 from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.exports.leaves import numbers_of
-from valor_gpu.ops.ranks import rank_curves
+from valor_gpu.ops.ranks.op import rank_curves
 from valor_gpu.reduce.partial_area import partial_roc_auc
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from valor_gpu.classification.curves import PrecisionRecallCurve
 from valor_gpu.classification.score_metric import Histogram, Ranked, ScoreMetric, ScoreRecords, pool
 from valor_gpu.errors import InputError
-from valor_gpu.ops.resampled_ranks import resampled_ranks
+from valor_gpu.ops.ranks.resampled import resampled_ranks
 from valor_gpu.reduce.ranking import SEPARATED
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.placed_areas import PlacedAreas, ScoredRows

@@ -32,8 +32,8 @@ from valor_gpu.ops.error_codes import (
     value_kind,
     value_row,
 )
-from valor_gpu.ops.labels import top_classes
-from valor_gpu.ops.score_histogram import histogram_of
+from valor_gpu.ops.labels.op import top_classes
+from valor_gpu.ops.score_histogram.op import histogram_of
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.result import Signature, grid_choice
 from valor_gpu.state import ROUNDING, State, check_elements, check_rows, check_sums, joined, least, summed
@@ -88,7 +88,7 @@ class Histogram(State):
     """Counts of scores between thresholds.
 
     Attributes:
-        counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.score_histogram.score_histogram`.
+        counts: float64 ``[2, C, T + 1]``, of :func:`valor_gpu.ops.score_histogram.op.score_histogram`.
         seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
         lightest: float64 ``[]``, the smallest weight above 0, 1 without weights.
     """
@@ -304,7 +304,7 @@ class ScoreMetric(TaskMetric[Any]):
 
 
 class Ranked(NamedTuple):
-    """Arguments of :func:`~valor_gpu.ops.ranks.auroc_and_ap` and its kin: ``scores [N, C]``, ``target [N]`` or
+    """Arguments of :func:`~valor_gpu.ops.ranks.op.auroc_and_ap` and its kin: ``scores [N, C]``, ``target [N]`` or
     ``[N, C]``, and ``weight [N]`` or None.
     """
 

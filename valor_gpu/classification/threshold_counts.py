@@ -20,9 +20,9 @@ from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.classification.threshold_grid import threshold_grid
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task
-from valor_gpu.ops.labels import first_in_cells
-from valor_gpu.ops.score_histogram import score_histogram
-from valor_gpu.ops.targets import read_target
+from valor_gpu.ops.labels.op import first_in_cells
+from valor_gpu.ops.score_histogram.op import score_histogram
+from valor_gpu.ops.targets.op import read_target
 from valor_gpu.reduce import ratios
 from valor_gpu.reduce.histogram_metrics import CountsAtThresholds, threshold_counts
 from valor_gpu.reduce.ratios import Outcomes

@@ -14,7 +14,7 @@ from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Cell, Positions, Selection
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate_types import Ordered, RecordShape
+from valor_gpu.ops.accumulate.types import Ordered, RecordShape
 
 Array = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from valor_gpu.coco.side_objects import objects_of_side
 from valor_gpu.coco.taken_part import new_labels
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import single_numbers
-from valor_gpu.ops.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
+from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
     from valor_gpu.analysis.tide_result import DetectionErrors

@@ -14,8 +14,8 @@ from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_rule
 from valor_gpu.coco.one_cell import ZERO_SHOWN
 from valor_gpu.coco.params import Params
-from valor_gpu.ops._accumulate_cpu import setting_bits
-from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
+from valor_gpu.ops.accumulate.cpu import setting_bits
+from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, WANT_MATCHES
 
 Cell = dict[str, Any]
 

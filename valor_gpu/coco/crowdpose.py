@@ -24,7 +24,7 @@ from valor_gpu.coco.selection import select
 from valor_gpu.coco.taken_part import Part
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, read_ground_truth
-from valor_gpu.ops.match_batch import ID_ZERO, MatchBatch
+from valor_gpu.ops.assign.match_batch import ID_ZERO, MatchBatch
 
 AREA_OF_BOX = 0.53
 """The area of a person over the area of its box, where areas are not annotated."""

@@ -13,16 +13,16 @@ from numpy.typing import NDArray
 
 from valor_gpu import native
 from valor_gpu.checks import check_device
-from valor_gpu.ops._accumulate_cpu import count_ground_truths, order_records, precision_recall
-from valor_gpu.ops._assign_cpu import NUMPY, assign
-from valor_gpu.ops._boxes_cpu import box_iou
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Curves, Ordered, RecordShape
-from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.ops.accumulate.cpu import count_ground_truths, order_records, precision_recall
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Curves, Ordered, RecordShape
+from valor_gpu.ops.assign.cpu import NUMPY, assign
+from valor_gpu.ops.assign.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.ops.boxes.cpu import box_iou
 from valor_gpu.provenance import host_provenance
 
 if TYPE_CHECKING:
-    from valor_gpu.ops._keypoints_cpu import Keypoints
-    from valor_gpu.ops.runs import Runs
+    from valor_gpu.ops.keypoints.cpu import Keypoints
+    from valor_gpu.ops.runs.op import Runs
     from valor_gpu.reduce.matched_tables import Truths
     from valor_gpu.stats.draws import Draws
 
@@ -48,7 +48,7 @@ class Engine(Protocol):
         self, detections: Any, starts: NDArray[np.int64], lengths: NDArray[np.int64], labels: NDArray[np.int64],
         limits: int,
     ) -> Ordered:  # fmt: skip
-        """The order of detection rows by class and score, see :func:`valor_gpu.ops._accumulate_cpu.order_records`."""
+        """The order of detection rows by class and score, see :func:`valor_gpu.ops.accumulate.cpu.order_records`."""
         ...
 
     def count_ground_truths(self, ground_truths: Any, labels: NDArray[np.int64], areas: int) -> NDArray[np.int64]:
@@ -59,25 +59,25 @@ class Engine(Protocol):
         self, detections: Any, ordered: Ordered, positives: NDArray[np.int64], recalls: NDArray[np.float64],
         shape: RecordShape, full: bool,
     ) -> Curves:  # fmt: skip
-        """Precision, recall and scores, see :func:`valor_gpu.ops._accumulate_cpu.precision_recall`."""
+        """Precision, recall and scores, see :func:`valor_gpu.ops.accumulate.cpu.precision_recall`."""
         ...
 
     def run_pairs(
         self, batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
     ) -> MatchBatch:
-        """``batch`` with the pairs of masks, see :func:`valor_gpu.ops._run_pairs_cpu.run_pairs`."""
+        """``batch`` with the pairs of masks, see :func:`valor_gpu.ops.run_pairs.cpu.run_pairs`."""
         ...
 
     def keypoint_pairs(self, batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
-        """``batch`` with the pairs of keypoints, see :func:`valor_gpu.ops._keypoints_cpu.keypoint_pairs`."""
+        """``batch`` with the pairs of keypoints, see :func:`valor_gpu.ops.keypoints.cpu.keypoint_pairs`."""
         ...
 
     def box_pairs(self, batch: MatchBatch, lowest: float) -> MatchBatch:
-        """``batch`` with the pairs of upright boxes, see :func:`valor_gpu.ops._box_pairs_cpu.box_pairs`."""
+        """``batch`` with the pairs of upright boxes, see :func:`valor_gpu.ops.box_pairs.cpu.box_pairs`."""
         ...
 
     def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
-        """``batch`` with the pairs of rotated boxes, and an error code; see :mod:`valor_gpu.ops._rotated_cpu`."""
+        """``batch`` with the pairs of rotated boxes, and an error code; see :mod:`valor_gpu.ops.rotated.cpu`."""
         ...
 
     def box_iou(
@@ -92,7 +92,7 @@ class Engine(Protocol):
     ) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
         """What gives the numbers of replicates, and the ground truths that count.
 
-        See :func:`valor_gpu.ops.resampled_means.resampled_records` for the arguments.
+        See :func:`valor_gpu.ops.resampled_means.op.resampled_records` for the arguments.
         """
         ...
 
@@ -124,29 +124,29 @@ class NumpyEngine:
         batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
     ) -> MatchBatch:
         """See :class:`Engine`."""
-        from valor_gpu.ops._run_pairs_cpu import run_pairs
+        from valor_gpu.ops.run_pairs.cpu import run_pairs
 
         return run_pairs(batch, masks, gt_masks, lowest, boundaries=boundaries, hashed=False)
 
     @staticmethod
     def keypoint_pairs(batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
         """See :class:`Engine`."""
-        from valor_gpu.ops._keypoints_cpu import keypoint_pairs
+        from valor_gpu.ops.keypoints.cpu import keypoint_pairs
 
         return keypoint_pairs(batch, *keypoints, lowest, hashed=False)
 
     @staticmethod
     def box_pairs(batch: MatchBatch, lowest: float) -> MatchBatch:
         """See :class:`Engine`."""
-        from valor_gpu.ops._box_pairs_cpu import box_pairs
+        from valor_gpu.ops.box_pairs.cpu import box_pairs
 
         return box_pairs(batch, lowest)
 
     @staticmethod
     def rotated_pairs(batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
         """See :class:`Engine`."""
-        from valor_gpu.ops._pairs_cpu import stored
-        from valor_gpu.ops._rotated_cpu import run
+        from valor_gpu.ops.pairs.cpu import stored
+        from valor_gpu.ops.rotated.cpu import run
 
         found = run(batch, lowest, False, NUMPY)
         return stored(batch, found), found.error

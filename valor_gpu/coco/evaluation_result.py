@@ -184,7 +184,7 @@ def category_ids(ground_truth: Any, params: Any) -> dict[str, Id]:
 
 def _summary(arrays: Mapping[str, Any], part: Part) -> CocoSummary:
     """Precision at the last limit is enough, and mostly at hand where all of it has not been built."""
-    from valor_gpu.ops.accumulate_types import Curves
+    from valor_gpu.ops.accumulate.types import Curves
     from valor_gpu.reduce.coco_summary import CocoSummary
 
     p, last = part.params, arrays.last_precision if isinstance(arrays, EvalDict) else None

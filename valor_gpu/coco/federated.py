@@ -20,7 +20,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.inputs.text_ids import TextIds, codes_of, shown_ids
-from valor_gpu.ops.match_batch import UNMATCHED_IGNORED
+from valor_gpu.ops.assign.match_batch import UNMATCHED_IGNORED
 
 _IMAGE_FIELDS = ("neg_category_ids", "not_exhaustive_category_ids")
 

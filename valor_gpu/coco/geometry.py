@@ -14,7 +14,7 @@ from valor_gpu.coco.engine import Engine, engine_on
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
-from valor_gpu.ops.match_batch import MatchBatch, Pairs
+from valor_gpu.ops.assign.match_batch import MatchBatch, Pairs
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 Object = dict[str, Any]

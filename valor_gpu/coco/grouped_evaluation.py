@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.coco.resampled_evaluation import Chosen, images_table
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
 from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
 
 if TYPE_CHECKING:

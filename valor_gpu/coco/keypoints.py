@@ -17,7 +17,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import present_fields
 from valor_gpu.inputs._coco_values import read_keypoints
 from valor_gpu.inputs.coco import columns_from_dataset
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.assign.match_batch import MatchBatch
 
 
 class KeypointGeometry(Geometry):
@@ -35,7 +35,7 @@ class KeypointGeometry(Geometry):
 
     def batch(self, layout: Layout, common: MatchBatch, lowest: float, engine: Engine) -> MatchBatch:
         """See :class:`Geometry`."""
-        from valor_gpu.ops._keypoints_cpu import Keypoints
+        from valor_gpu.ops.keypoints.cpu import Keypoints
 
         ground_truths = layout.ground_truths
         points = [self.points(layout, side) for side in (layout.detections, ground_truths)]
@@ -48,7 +48,7 @@ class KeypointGeometry(Geometry):
 
     def sigmas(self) -> list[float]:
         """The tolerances, K numbers; raises :class:`InputError` unless they are above 0."""
-        from valor_gpu.ops._keypoints_cpu import check_sigmas
+        from valor_gpu.ops.keypoints.cpu import check_sigmas
 
         name, given = "params.kpt_oks_sigmas", self.params.kpt_oks_sigmas
         try:
@@ -84,7 +84,7 @@ class KeypointGeometry(Geometry):
 
     def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
         """See :class:`Geometry`."""
-        from valor_gpu.ops._keypoints_cpu import keypoint_similarity
+        from valor_gpu.ops.keypoints.cpu import keypoint_similarity
 
         sigmas = self.sigmas()
         sides = [columns_from_dataset({"annotations": list(side)}).annotations for side in (detections, ground_truths)]

@@ -22,7 +22,7 @@ from valor_gpu.coco.params import Params
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.inputs.text_ids import TextIds, shown_ids
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.assign.match_batch import MatchBatch
 
 _NO_LIMIT = 2**31 - 1  # of a cell: the limit of an image has been applied
 

@@ -17,7 +17,7 @@ from valor_gpu.coco.ids import members
 from valor_gpu.coco.resampled_evaluation import Chosen, plain_ids
 from valor_gpu.coco.selection import Selection
 from valor_gpu.inputs.coco_ids import aligned
-from valor_gpu.ops.accumulate_types import Curves, Pick
+from valor_gpu.ops.accumulate.types import Curves, Pick
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons, summary_picks
 from valor_gpu.reduce.resampled_detection import ResampledDetection
 from valor_gpu.result import Result, Signature, grid_choice

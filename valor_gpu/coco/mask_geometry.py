@@ -15,8 +15,8 @@ from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.inputs._coco_values import ImageSizes, ObjectValues
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
 from valor_gpu.inputs.coco_masks import Room, measure_masks, read_masks
-from valor_gpu.ops.match_batch import COLUMNS, DETECTIONS, GROUND_TRUTHS, MatchBatch, Pairs
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.assign.match_batch import COLUMNS, DETECTIONS, GROUND_TRUTHS, MatchBatch, Pairs
+from valor_gpu.ops.runs.op import Runs
 
 Boundaries = tuple[Runs, Runs] | None
 
@@ -63,7 +63,7 @@ class MaskGeometry(Geometry):
 
     def ious(self, detections: Sequence[Object], ground_truths: Sequence[Object], cocos: tuple[Any, Any]) -> Any:
         """See :class:`Geometry`."""
-        from valor_gpu.ops._runs_cpu import iou
+        from valor_gpu.ops.runs.cpu import iou
 
         masks = [_masks_of_objects(side, coco) for side, coco in zip((detections, ground_truths), cocos)]
         crowd = np.array([bool(gt["iscrowd"]) for gt in ground_truths])
@@ -86,7 +86,7 @@ class BoundaryGeometry(MaskGeometry):
     """
 
     def _boundaries(self, masks: Sequence[Runs]) -> Boundaries:
-        from valor_gpu.ops._boundary_cpu import boundary_runs
+        from valor_gpu.ops.boundary.cpu import boundary_runs
 
         ratio = self.params.boundary_dilation_ratio
         return boundary_runs(masks[0], ratio), boundary_runs(masks[1], ratio)

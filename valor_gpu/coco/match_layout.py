@@ -24,8 +24,8 @@ from valor_gpu.inputs._coco_records import BIT, shown
 from valor_gpu.inputs.coco import Annotations, Dataset
 from valor_gpu.inputs.coco_ids import aligned, row_ids
 from valor_gpu.inputs.text_ids import TextIds
-from valor_gpu.ops.accumulate_types import RecordShape
-from valor_gpu.ops.match_batch import (
+from valor_gpu.ops.accumulate.types import RecordShape
+from valor_gpu.ops.assign.match_batch import (
     CHECK_SCORES,
     CROWD,
     FREE,
@@ -227,7 +227,7 @@ def _check_present(
 
 
 def gt_flags(side: Side, strict: bool, geometry: Geometry) -> NDArray[np.uint8]:
-    """uint8 ``[G]``: sums of the flags of :mod:`valor_gpu.ops.match_batch`."""
+    """uint8 ``[G]``: sums of the flags of :mod:`valor_gpu.ops.assign.match_batch`."""
     crowd = side.take("iscrowd").astype(np.uint8) * np.uint8(CROWD)
     more = (side.take("id") == 0, ID_ZERO) if strict else (side.take("ignore"), IGNORED)
     flags: NDArray[np.uint8] = crowd | more[0].astype(np.uint8) * np.uint8(more[1])

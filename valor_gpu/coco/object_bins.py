@@ -15,8 +15,8 @@ from valor_gpu.coco.layout import Side
 from valor_gpu.coco.match_layout import batch_of, gt_areas, gt_flags, match_rule
 from valor_gpu.coco.resampled_evaluation import Chosen
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate_types import RecordShape
-from valor_gpu.ops.match_batch import CROWD, IGNORED
+from valor_gpu.ops.accumulate.types import RecordShape
+from valor_gpu.ops.assign.match_batch import CROWD, IGNORED
 
 if TYPE_CHECKING:
     from valor_gpu.coco.analysis import Taken

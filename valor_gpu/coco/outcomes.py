@@ -17,8 +17,8 @@ from valor_gpu.coco.match_layout import gt_areas, gt_flags, match_layout, match_
 from valor_gpu.coco.params import Params
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.text_ids import Id, plain_text
-from valor_gpu.ops._accumulate_cpu import setting_bits
-from valor_gpu.ops.match_batch import CROWD, IGNORED, WANT_MATCHES
+from valor_gpu.ops.accumulate.cpu import setting_bits
+from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, WANT_MATCHES
 
 if TYPE_CHECKING:
     from valor_gpu.coco.dataset import COCO

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._coco_sigmas import COCO_SIGMAS
+from valor_gpu.ops.keypoints.coco_sigmas import COCO_SIGMAS
 
 
 class Line(NamedTuple):

@@ -17,8 +17,8 @@ from valor_gpu.coco.match_layout import EvaluationRecords
 from valor_gpu.coco.selection import Selection
 from valor_gpu.coco.taken_part import part_of
 from valor_gpu.errors import InputError
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import summary_picks
 from valor_gpu.reduce.matched_tables import MatchedTables, ReplicatedTable
 from valor_gpu.reduce.resampled_detection import ResampledDetection

@@ -15,9 +15,9 @@ from valor_gpu.coco.layout import Layout, Side
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco import Annotations, columns_from_dataset
 from valor_gpu.inputs.coco_rotated import read_rotated, rotated_areas
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES
+from valor_gpu.ops.assign.match_batch import CROWD, MatchBatch
 from valor_gpu.ops.error_codes import GROUND_TRUTH_BOX_ERRORS, NO_ERROR, unpack_box
-from valor_gpu.ops.match_batch import CROWD, MatchBatch
+from valor_gpu.ops.rotated.cpu import CORNERS, DEGREES
 
 
 class RotatedGeometry(Geometry):

@@ -11,14 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.ops import accumulate as steps
-from valor_gpu.ops._keypoints_cpu import Keypoints
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Curves, Ordered, RecordShape
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.boxes import box_iou
+from valor_gpu.ops.accumulate import op as steps
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Curves, Ordered, RecordShape
+from valor_gpu.ops.assign.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.boxes.op import box_iou
 from valor_gpu.ops.error_codes import describe_box, raise_error
-from valor_gpu.ops.match_batch import COLUMNS, MatchBatch, Matched, MatchRule
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.keypoints.cpu import Keypoints
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.provenance import op_provenance
 from valor_gpu.ragged import Ragged
 from valor_gpu.reduce.matched_tables import Truths
@@ -44,7 +44,7 @@ class TorchEngine:
         self, batch: MatchBatch, masks: Runs, gt_masks: Runs, lowest: float, boundaries: tuple[Runs, Runs] | None
     ) -> MatchBatch:
         """Pairs of masks, found on the device."""
-        from valor_gpu.ops.run_pairs import run_pairs
+        from valor_gpu.ops.run_pairs.op import run_pairs
 
         around = None if boundaries is None else (self._runs(boundaries[0]), self._runs(boundaries[1]))
         made = run_pairs(self._batch(batch), self._runs(masks), self._runs(gt_masks), lowest, boundaries=around)
@@ -52,7 +52,7 @@ class TorchEngine:
 
     def keypoint_pairs(self, batch: MatchBatch, keypoints: Keypoints, lowest: float) -> MatchBatch:
         """Pairs of keypoints, found on the device."""
-        from valor_gpu.ops.keypoints import find_keypoint_pairs
+        from valor_gpu.ops.keypoints.op import find_keypoint_pairs
 
         points, gt_points, boxes, areas = map(self._there, keypoints[:4])
         given = Keypoints(points, gt_points, boxes, areas, keypoints.sigmas)
@@ -60,7 +60,7 @@ class TorchEngine:
 
     def box_pairs(self, batch: MatchBatch, lowest: float) -> MatchBatch:
         """Pairs of upright boxes, found on the device."""
-        from valor_gpu.ops.box_pairs import box_pairs
+        from valor_gpu.ops.box_pairs.op import box_pairs
 
         found, error = box_pairs(self._batch(batch), MatchRule.make([lowest], [(0.0, np.inf)], [1]))
         raise_error(error, describe_box)
@@ -68,7 +68,7 @@ class TorchEngine:
 
     def rotated_pairs(self, batch: MatchBatch, lowest: float) -> tuple[MatchBatch, int]:
         """Pairs of rotated boxes, found on the device, and an error code."""
-        from valor_gpu.ops.rotated import find_rotated_pairs
+        from valor_gpu.ops.rotated.op import find_rotated_pairs
 
         return find_rotated_pairs(self._batch(batch), lowest)
 

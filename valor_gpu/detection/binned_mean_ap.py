@@ -24,11 +24,11 @@ from valor_gpu.detection.geometry import (
 )
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
-from valor_gpu.ops.accumulate_types import Curves
+from valor_gpu.ops.accumulate.record_rows import detection_labels, ground_truth_bit, ground_truth_labels
+from valor_gpu.ops.accumulate.types import Curves
+from valor_gpu.ops.assign.match_batch import CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, PADDING_BUCKET, USER_INPUT, Matched, MatchRule
-from valor_gpu.ops.outcome_counts import COUNTED, HITS, MAX_BITS, MAX_OCTAVES, Addition, bin_count
-from valor_gpu.ops.record_rows import detection_labels, ground_truth_bit, ground_truth_labels
+from valor_gpu.ops.outcome_counts.op import COUNTED, HITS, MAX_BITS, MAX_OCTAVES, Addition, bin_count
 from valor_gpu.reduce.binned_curves import binned_curves
 from valor_gpu.reduce.coco_summary import CocoSummary, absent_reasons
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
@@ -58,7 +58,7 @@ class BinnedOutcomes(State):
     """Outcomes of detections by class, bin of the score and setting ``area * T + threshold``.
 
     Attributes:
-        counts: int64 ``[C, B, 2, S]``, of :func:`valor_gpu.ops.outcome_counts.count_outcomes`.
+        counts: int64 ``[C, B, 2, S]``, of :func:`valor_gpu.ops.outcome_counts.op.count_outcomes`.
         recalled: int64 ``[C, M, S]``, true positives by max-detection limit.
         positives: int64 ``[C, A]`` ground truths that count.
         seen: int64 ``[7]``: images, ground truths, ignored ones, detections, those beyond the last limit, ground

@@ -18,11 +18,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.values import as_values
 from valor_gpu.metric import Metric
-from valor_gpu.ops.box_similarity import similarity_of_pairs
-from valor_gpu.ops.boxes import box_iou, to_xywh
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops._device_tables import to_device
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.boxes.op import box_iou, to_xywh
+from valor_gpu.ops.boxes.similarity import similarity_of_pairs
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, pack_box, raise_or_defer
-from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.ragged import Ragged
 from valor_gpu.result import Result, Signature

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.ops.match_batch import PADDING_BUCKET
+from valor_gpu.ops.assign.match_batch import PADDING_BUCKET
 
 AREA_RANGES = {"all": (0.0, 1e10), "small": (0.0, 1024.0), "medium": (1024.0, 9216.0), "large": (9216.0, 1e10)}
 """COCO's area ranges in square pixels, both ends included: an area of 1024 is small and medium."""

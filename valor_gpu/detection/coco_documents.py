@@ -15,10 +15,10 @@ from valor_gpu.detection.extended import ExtendedRecords, JointRecords
 from valor_gpu.detection.kept_inputs import KEPT_TYPES, KeptInputs, KeptMasks
 from valor_gpu.detection.record_checks import real_rows
 from valor_gpu.errors import InputError
-from valor_gpu.ops import _runs_cpu
-from valor_gpu.ops.boxes import to_xywh
-from valor_gpu.ops.match_batch import PADDING_BUCKET
-from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
+from valor_gpu.ops.accumulate.record_rows import detection_labels, detection_scores, ground_truth_labels
+from valor_gpu.ops.assign.match_batch import PADDING_BUCKET
+from valor_gpu.ops.boxes.op import to_xywh
+from valor_gpu.ops.runs import cpu as _runs_cpu
 
 Item = dict[str, Any]
 Floats = NDArray[np.float64]

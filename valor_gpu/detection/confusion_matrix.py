@@ -13,7 +13,7 @@ from valor_gpu.checks import check_int, check_type
 from valor_gpu.detection.ranked_metric import DetectionMetric, grids, reached_by, read_iou_thresholds, read_thresholds
 from valor_gpu.detection.rankings import Evaluated, classes_of, evaluated
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps, confuse_overlaps
+from valor_gpu.ops.overlaps.op import Overlaps, confuse_overlaps
 from valor_gpu.reduce.confusion_plot import plot_detection_confusion
 from valor_gpu.reduce.overlap_confusion import PAIR_KINDS, confusion_counts, paired_rows
 from valor_gpu.result import Result

@@ -19,9 +19,9 @@ from valor_gpu.detection.overlap_state import check_pairs, spread
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._launch import check_not_capturing
-from valor_gpu.ops.dtypes import to_device
-from valor_gpu.ops.match_batch import AGNOSTIC, MAX_ROWS, MatchBatch, MatchRule, Pairs
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, MAX_ROWS, MatchBatch, MatchRule, Pairs
 from valor_gpu.state import State, check_elements, check_rows, joined
 
 _BACKGROUND = 0.1

@@ -11,8 +11,8 @@ from torch import Tensor
 from valor_gpu.detection.geometry import Boxes
 from valor_gpu.detection.record_checks import RecordChoices, check_boxes, check_detections, real_rows
 from valor_gpu.detection.records import DetectionRecords
-from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
-from valor_gpu.ops.record_rows import detection_labels, detection_scores, ground_truth_labels
+from valor_gpu.ops.accumulate.record_rows import detection_labels, detection_scores, ground_truth_labels
+from valor_gpu.ops.assign.match_batch import PADDING_BUCKET, MatchBatch, Matched, MatchRule
 from valor_gpu.state import check_elements, check_rows, joined
 
 Cell = tuple[int, int]

@@ -17,19 +17,19 @@ from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.device_boxes import device_boxes
 from valor_gpu.inputs.keypoints import area_error, keypoint_batch
 from valor_gpu.inputs.rotated_boxes import rotated_batch
-from valor_gpu.ops import _assign_cuda
-from valor_gpu.ops._keypoints_cpu import COCO_SIGMAS, Keypoints, check_sigmas
 from valor_gpu.ops._launch import capturing, on_host
 from valor_gpu.ops._library import disabled
-from valor_gpu.ops._rotated_cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.box_pairs import box_pairs
-from valor_gpu.ops.boxes import box_iou, to_xywh
+from valor_gpu.ops.assign import cuda as _assign_cuda
+from valor_gpu.ops.assign.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.box_pairs.op import box_pairs
+from valor_gpu.ops.boxes.op import box_iou, to_xywh
 from valor_gpu.ops.error_codes import describe_box, raise_or_defer
-from valor_gpu.ops.keypoints import keypoint_pairs, keypoint_similarity
-from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.ops.keypoints.cpu import COCO_SIGMAS, Keypoints, check_sigmas
+from valor_gpu.ops.keypoints.op import keypoint_pairs, keypoint_similarity
 from valor_gpu.ops.native_types import BOX_FORMATS
-from valor_gpu.ops.rotated import checked_format, in_degrees, pairwise_iou, rotated_pairs
+from valor_gpu.ops.rotated.cpu import CHECKED_CORNERS, CORNERS, DEGREES, ROTATED_FORMATS
+from valor_gpu.ops.rotated.op import checked_format, in_degrees, pairwise_iou, rotated_pairs
 
 IOU_TYPES = ("bbox", "segm", "boundary", "rotated", "polygon", "keypoints")
 TOGETHER = ("bbox", "segm", "boundary")

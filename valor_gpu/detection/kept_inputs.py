@@ -22,10 +22,10 @@ from valor_gpu.detection.geometry import device_tables
 from valor_gpu.inputs.box_columns import AREA, FLAG
 from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops._launch import capturing
-from valor_gpu.ops._runs_cpu import encode_strings
-from valor_gpu.ops.assign import PlainBoxes, assign_plain
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.assign.op import PlainBoxes, assign_plain
+from valor_gpu.ops.runs.cpu import encode_strings
+from valor_gpu.ops.runs.op import Runs
 
 _ATTRIBUTE = "_valor_gpu_inputs"
 _BOXES, _LABELS = itemgetter("boxes"), itemgetter("labels")

@@ -12,14 +12,14 @@ from torch import Tensor
 
 from valor_gpu.inputs.boxes import read_batch
 from valor_gpu.inputs.instance_masks import InstanceMasks, instance_masks
-from valor_gpu.ops import _runs_cpu
-from valor_gpu.ops._boundary_cpu import boundary_runs
-from valor_gpu.ops.assign import assign
-from valor_gpu.ops.boundary import mask_boundary
-from valor_gpu.ops.masks import dense_pairs
-from valor_gpu.ops.match_batch import AGNOSTIC, MatchBatch, Matched, MatchRule
-from valor_gpu.ops.run_pairs import deferred_run_pairs
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.assign.op import assign
+from valor_gpu.ops.boundary.cpu import boundary_runs
+from valor_gpu.ops.boundary.op import mask_boundary
+from valor_gpu.ops.masks.op import dense_pairs
+from valor_gpu.ops.run_pairs.op import deferred_run_pairs
+from valor_gpu.ops.runs import cpu as _runs_cpu
+from valor_gpu.ops.runs.op import Runs
 
 Sides = tuple[InstanceMasks, InstanceMasks]
 

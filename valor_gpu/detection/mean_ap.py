@@ -43,8 +43,8 @@ from valor_gpu.detection.mean_ap_dict import torchmetrics_dict
 from valor_gpu.detection.record_checks import RecordChoices
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.metric import Metric
-from valor_gpu.ops.accumulate_types import Accumulated, RecordShape
-from valor_gpu.ops.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, MatchBatch, Matched, MatchRule
+from valor_gpu.ops.accumulate.types import Accumulated, RecordShape
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, CHECK_SCORES, HASHED, USER_INPUT, MatchBatch, Matched, MatchRule
 from valor_gpu.plans import Planner, Step
 from valor_gpu.result import Result
 from valor_gpu.stats.intervals import Bootstrap

@@ -21,8 +21,8 @@ from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.mean_ap_numbers import grouped_result_numbers, number_parts, resampled_images
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.errors import InputError
-from valor_gpu.ops.image_order import choose_images
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
+from valor_gpu.ops.assign.image_order import choose_images
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
 from valor_gpu.result_data import ResultData
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from torch import Tensor
 from valor_gpu._frozen import frozen
 from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.records import DetectionRecords
-from valor_gpu.ops._coco_sigmas import COCO_SIGMAS
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Accumulated, RecordShape
 from valor_gpu.ops.error_codes import describe_box
+from valor_gpu.ops.keypoints.coco_sigmas import COCO_SIGMAS
 from valor_gpu.provenance import differences
 from valor_gpu.reduce.coco_summary import CocoSummary, summary_picks
 from valor_gpu.result import grid_choice

@@ -16,8 +16,8 @@ from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
 from valor_gpu.exports.signature import Signature
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import absent_reasons, summary_picks
 from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
 from valor_gpu.reduce.matched_tables import MatchedTables, ReplicatedTable, Truths, on_host

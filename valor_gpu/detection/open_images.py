@@ -20,13 +20,13 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.open_images import GIVEN, Expansion, describe_error, open_images_batch
 from valor_gpu.metric import Metric
-from valor_gpu.ops._accumulate_cpu import setting_bits
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Accumulated, RecordShape
-from valor_gpu.ops.assign import assign
+from valor_gpu.ops.accumulate.cpu import setting_bits
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Accumulated, RecordShape
+from valor_gpu.ops.assign.image_order import choose_images
+from valor_gpu.ops.assign.match_batch import CHECK_SCORES, GROUP_OF, HASHED, MatchRule
+from valor_gpu.ops.assign.op import assign
 from valor_gpu.ops.error_codes import NO_ERROR, raise_or_defer
-from valor_gpu.ops.image_order import choose_images
-from valor_gpu.ops.match_batch import CHECK_SCORES, GROUP_OF, HASHED, MatchRule
 from valor_gpu.ops.native_types import BOX_FORMATS
 from valor_gpu.reduce.all_points import all_points_average_precision, mean_of_classes
 from valor_gpu.reduce.coco_summary import absent_reasons
@@ -312,7 +312,7 @@ class _Reduced:
 
 
 def _bits(rows: Tensor, setting: int, field: int, settings: int) -> Tensor:
-    """Bool ``[N]``; see :func:`valor_gpu.ops._accumulate_cpu.setting_bits`."""
+    """Bool ``[N]``; see :func:`valor_gpu.ops.accumulate.cpu.setting_bits`."""
     bits: Any = setting_bits(cast(Any, rows), setting, field, settings)
     return cast(Tensor, bits)
 

@@ -13,8 +13,8 @@ from valor_gpu.analysis.images import Ints
 from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
 from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputError
-from valor_gpu.ops._accumulate_cpu import setting_bits
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
+from valor_gpu.ops.accumulate.cpu import setting_bits
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
 
 if TYPE_CHECKING:
     from valor_gpu.result import Result

@@ -20,7 +20,7 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import leaves, single_numbers
 from valor_gpu.exports.texts import is_array, is_scalar
-from valor_gpu.ops.overlaps import Overlaps, Ranked, rank_overlaps
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked, rank_overlaps
 from valor_gpu.reduce.overlap_counts import true_positives
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class OverlapAnalysis(DetectionAnalysis):
         overlaps: rows and pairs of the images that count.
         image_ids: of the images, in order.
         classes: label, as overlaps have it, to the name of the class, in the order of the answers.
-        matching: ``valor`` or ``doc``, see :func:`valor_gpu.ops.overlaps.rank_overlaps`.
+        matching: ``valor`` or ``doc``, see :func:`valor_gpu.ops.overlaps.op.rank_overlaps`.
         result_of: returns the result of some of the images, int64 positions; None: not defined.
         positive_only: detections of no positive score are left out, and no false positives.
         objects: see ``boxes`` of :class:`valor_gpu.analysis.rows.Rows`.

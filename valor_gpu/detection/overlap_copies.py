@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.detection.overlap_state import OverlapRecords
-from valor_gpu.ops.image_order import raise_conflict, warn_of_other_copies
+from valor_gpu.ops.assign.image_order import raise_conflict, warn_of_other_copies
 
 _MULTIPLIERS = (-7046029254386353131, -4417276706812531889, 1609587929392839161)
 """Odd numbers with bits all over, of Steele's splitmix64 and xxHash: 64 bits in two's complement."""

@@ -17,7 +17,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.detection.geometry import OVERLAP_TYPES, GeometryChoices, Overlapping, choose_geometries
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.metric import Metric
-from valor_gpu.ops.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
+from valor_gpu.ops.assign.match_batch import AGNOSTIC, GROUP_OF, MAX_ROWS, MatchRule
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -13,10 +13,10 @@ from torch import Tensor
 
 from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops._device_tables import to_device
+from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, pack_box, raise_error
-from valor_gpu.ops.match_batch import MatchBatch
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.row_digests import multiset_hash, row_hashes
 from valor_gpu.state import State, array_of, check_elements, check_rows, joined
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from valor_gpu.detection.masks import assign_stored
 from valor_gpu.inputs.polygon_rows import polygon_batch
-from valor_gpu.ops.match_batch import MatchBatch, Matched, MatchRule
-from valor_gpu.ops.polygon_areas import Sides, polygon_iou, polygon_pairs
+from valor_gpu.ops.assign.match_batch import MatchBatch, Matched, MatchRule
+from valor_gpu.ops.polygon_areas.op import Sides, polygon_iou, polygon_pairs
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from valor_gpu.detection.overlap_metric import OverlapMetric
 from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.detection.rankings import Evaluated, Ranking, classes_of, evaluated, once
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import MATCHINGS, rank_overlaps
+from valor_gpu.ops.overlaps.op import MATCHINGS, rank_overlaps
 from valor_gpu.result import Result, Signature, grid_choice
 from valor_gpu.stats.intervals import Bootstrap
 from valor_gpu.stats.resample import Resampled, refusing

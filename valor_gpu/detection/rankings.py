@@ -10,7 +10,7 @@ from torch import Tensor
 
 from valor_gpu.detection.overlap_copies import images_that_count
 from valor_gpu.detection.overlap_state import OverlapRecords
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 
 _T = TypeVar("_T")
 

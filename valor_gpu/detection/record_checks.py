@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.match_batch import PADDING_BUCKET, MatchRule
-from valor_gpu.ops.record_rows import detection_scores, ground_truth_bit
+from valor_gpu.ops.accumulate.record_rows import detection_scores, ground_truth_bit
+from valor_gpu.ops.assign.match_batch import PADDING_BUCKET, MatchRule
 from valor_gpu.state import check_elements
 
 _HAS_ID, _DETECTIONS, _GROUND_TRUTHS, _NEGATIVE, _REACH = 1, 4, 5, slice(6, 7), slice(7, 8)

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from valor_gpu.detection.record_checks import RecordChoices, check_detections, check_ground_truths, check_images
 from valor_gpu.digests import DataHashes
-from valor_gpu.ops.accumulate_types import Totals
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS, Matched, MatchRule
+from valor_gpu.ops.accumulate.types import Totals
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
 from valor_gpu.row_digests import multiset_hash
 from valor_gpu.state import State, array_of, joined

@@ -16,7 +16,7 @@ from valor_gpu.detection.overlap_state import OverlapRecords
 from valor_gpu.detection.rankings import Evaluated, Ranking, classes_of
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.reduce.swapped_detection import rank_scores
 from valor_gpu.stats.draws import Draws
@@ -174,7 +174,7 @@ def repeat_images(ranking: Ranking, times: Tensor) -> Ranking:
         times: int64 ``[I]``, how often each image stands there.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> scores, best = torch.tensor([0.5, 0.25]).double(), torch.tensor([0.75]).double()
         >>> overlaps = Overlaps(torch.tensor([[1, 1], [1, 0]]), torch.tensor([7, 7]), scores,
         ...                     torch.tensor([7]), torch.tensor([1, 0]), torch.tensor([0]), best)

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.detection.repeated_images import flat_numbers, rows_of_groups
-from valor_gpu.ops.image_order import choose_images
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
-from valor_gpu.ops.record_rows import ground_truth_bit, ground_truth_labels
+from valor_gpu.ops.accumulate.record_rows import ground_truth_bit, ground_truth_labels
+from valor_gpu.ops.assign.image_order import choose_images
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.resampled_detection import CLASS_FAMILY, cluster_codes
 from valor_gpu.reduce.swapped_detection import BUCKET, interleaved, ranked_rows
 from valor_gpu.reduce.table_units import KeptImages, table_units

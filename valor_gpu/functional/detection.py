@@ -17,7 +17,7 @@ from valor_gpu.functional.segmentation import modified_panoptic_quality as modif
 from valor_gpu.functional.segmentation import panoptic_quality as panoptic_quality
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import box_iou
-from valor_gpu.ops.box_similarity import similarity_of_pairs
+from valor_gpu.ops.boxes.similarity import similarity_of_pairs
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 if TYPE_CHECKING:

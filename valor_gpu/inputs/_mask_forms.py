@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.rle_dicts import from_dicts
-from valor_gpu.ops import _polygons_cpu as polygons
-from valor_gpu.ops.runs import Runs, check_sizes
+from valor_gpu.ops.polygons import cpu as polygons
+from valor_gpu.ops.runs.op import Runs, check_sizes
 
 RLE, POLYGONS = "run lengths", "polygons"
 

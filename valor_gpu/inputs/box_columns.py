@@ -13,9 +13,9 @@ from torch import Tensor
 from valor_gpu.checks import check_dense, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import as_values
-from valor_gpu.ops.boxes import to_xywh
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.boxes.op import to_xywh
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
-from valor_gpu.ops.match_batch import MatchBatch
 from valor_gpu.ops.native_types import BOX_FORMATS
 
 Item = Mapping[str, Any]

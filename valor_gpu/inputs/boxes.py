@@ -27,8 +27,8 @@ from valor_gpu.inputs.box_columns import (
 from valor_gpu.inputs.padded_boxes import from_padded
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops._launch import check_not_capturing
+from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.match_batch import MatchBatch
 
 _INT64 = torch.iinfo(torch.int64)
 _SHAPE = attrgetter("shape")

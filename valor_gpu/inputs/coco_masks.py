@@ -17,8 +17,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._coco_records import BOXES, shown
 from valor_gpu.inputs._coco_values import Rows
 from valor_gpu.inputs.coco import Annotations
-from valor_gpu.ops._polygons_cpu import MOST_CROSSINGS
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.polygons.cpu import MOST_CROSSINGS
+from valor_gpu.ops.runs.op import Runs
 
 _FIELDS = ("data", "size", "places", "sizes", "boxes", "count", "lengths", "mask_sizes", "areas", "bounds")
 MaskWords = type("MaskWords", (ctypes.Structure,), {"_fields_": [(name, ctypes.c_int64) for name in _FIELDS]})
@@ -143,7 +143,7 @@ def _raise(annotations: Annotations, row: int, problem: int) -> None:
             " below 2**31, to be drawn"
         )
     if problem == _WRONG_STRING and isinstance(value, dict):
-        from valor_gpu.ops._runs_cpu import explain_string
+        from valor_gpu.ops.runs.cpu import explain_string
 
         counts = value["counts"]
         text = counts if isinstance(counts, bytes) else _BEYOND_ASCII.sub("\0", str(counts)).encode()

@@ -19,9 +19,9 @@ from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.mask_outlines import hulls_of, outlines_of
 from valor_gpu.inputs.masks import Masks
 from valor_gpu.inputs.outlines import Outlines
-from valor_gpu.ops import _runs_cpu as codec
-from valor_gpu.ops._polygons_cpu import rasterise
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.polygons.cpu import rasterise
+from valor_gpu.ops.runs import cpu as codec
+from valor_gpu.ops.runs.op import Runs
 
 RASTER_RULES = ("outline", "hull")
 """Rules of :func:`raster_to_polygon`."""

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from valor_gpu.inputs.box_columns import AREA, FLAG, REQUIRED
-from valor_gpu.ops._assign_cuda import PlainWords
+from valor_gpu.ops.assign.cuda import PlainWords
+from valor_gpu.ops.assign.match_batch import BATCH_FIELDS, COLUMNS, SEGMENT_FIELDS
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
-from valor_gpu.ops.match_batch import BATCH_FIELDS, COLUMNS, SEGMENT_FIELDS
 
 _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"])
 _NAMES = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")

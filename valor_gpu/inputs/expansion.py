@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.inputs.hierarchy import ClassHierarchy
+from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._launch import capturing
-from valor_gpu.ops.dtypes import to_device
 from valor_gpu.ops.error_codes import NO_ERROR, pack_box
 
 

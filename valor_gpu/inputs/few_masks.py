@@ -1,7 +1,7 @@
 """A few masks in one native call: dicts, polygons, boxes and pixels to numbers and to dicts. No torch.
 
 Every function gives None where masks are not plain, not good or not few: :mod:`valor_gpu.inputs.rle_dicts` and
-:mod:`valor_gpu.ops._runs_cpu` take them then, on threads, and say what is wrong with which. Numbers come in a
+:mod:`valor_gpu.ops.runs.cpu` take them then, on threads, and say what is wrong with which. Numbers come in a
 ``bytearray`` of which an array is made, since to find the address of an array takes longer than to read a mask.
 """
 

@@ -16,9 +16,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs._mask_forms import has_polygons, runs_of, sizes_of
 from valor_gpu.inputs.masks import Masks
 from valor_gpu.inputs.values import as_values
-from valor_gpu.ops._runs_cpu import from_masks
-from valor_gpu.ops.match_batch import MatchBatch
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.runs.cpu import from_masks
+from valor_gpu.ops.runs.op import Runs
 
 _DTYPES = (torch.bool, torch.uint8)
 Sizes = list[tuple[int, int] | None]

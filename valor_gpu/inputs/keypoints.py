@@ -12,11 +12,12 @@ from torch import Tensor
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.box_columns import UPRIGHT, box_column, read_column
 from valor_gpu.inputs.boxes import read_batch
-from valor_gpu.ops._keypoints_cpu import Keypoints
-from valor_gpu.ops.boxes import to_xywh
-from valor_gpu.ops.dtypes import FLOAT_TYPES, to_device
+from valor_gpu.ops._device_tables import to_device
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.boxes.op import to_xywh
+from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NEGATIVE_SIZE, NO_ERROR, NOT_FINITE, pack_box
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.keypoints.cpu import Keypoints
 
 
 def keypoint_batch(preds: Any, target: Any, sigmas: Sequence[float], box_format: str) -> tuple[MatchBatch, Keypoints]:

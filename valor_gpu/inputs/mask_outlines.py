@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.inputs.outlines import Integers, Outlines, ends_of
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs.op import Runs
 
 Flags = NDArray[np.bool_]
 

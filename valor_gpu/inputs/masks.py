@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs._mask_forms import runs_of, sizes_of
-from valor_gpu.ops import _runs_cpu as codec
-from valor_gpu.ops._polygons_cpu import RULES
-from valor_gpu.ops.runs import Runs, check_sizes
+from valor_gpu.ops.polygons.cpu import RULES
+from valor_gpu.ops.runs import cpu as codec
+from valor_gpu.ops.runs.op import Runs, check_sizes
 
 WORD_BITS = 64
 
@@ -252,7 +252,7 @@ class Masks:
         def make() -> Any:
             dense = self.dense()
             if _is_tensor(dense):
-                from valor_gpu.ops.masks import pack_masks
+                from valor_gpu.ops.masks.op import pack_masks
 
                 return pack_masks(dense).words
             words, areas = _pack(dense)
@@ -269,7 +269,7 @@ class Masks:
                 return codec.areas(self._made["runs"])
             dense = self.dense()
             if _is_tensor(dense):
-                from valor_gpu.ops.masks import pack_masks
+                from valor_gpu.ops.masks.op import pack_masks
 
                 self._made["words"], areas = pack_masks(dense)
                 return _numpy(areas)

@@ -18,9 +18,10 @@ from valor_gpu.inputs.boxes import detection_batch
 from valor_gpu.inputs.expansion import HierarchyTables, Rows, contains, wide
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.values import as_values
-from valor_gpu.ops.dtypes import INT_TYPES, to_device
+from valor_gpu.ops._device_tables import to_device
+from valor_gpu.ops.assign.match_batch import CROWD, GROUP, MatchBatch
+from valor_gpu.ops.dtypes import INT_TYPES
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box
-from valor_gpu.ops.match_batch import CROWD, GROUP, MatchBatch
 
 _BOX, _SCORE, _LABEL, _GT_BOX, _GT_LABEL, _FLAG = 1, 2, 3, 4, 5, 7
 _UNKNOWN_LABEL, _UNKNOWN_GT_LABEL, _WIDE_POSITIVE, _WIDE_NEGATIVE = range(24, 28)

@@ -21,8 +21,8 @@ from valor_gpu.inputs.box_columns import (
 from valor_gpu.inputs.values import as_values
 from valor_gpu.ops import _device_tables
 from valor_gpu.ops._launch import check_not_capturing
+from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.dtypes import INT_TYPES
-from valor_gpu.ops.match_batch import MatchBatch
 
 
 def from_padded(preds: Item, target: Item, layout: BoxLayout, flag: str) -> MatchBatch:

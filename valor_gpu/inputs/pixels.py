@@ -16,9 +16,9 @@ from valor_gpu.inputs.pixel_hints import LABELS, MASK_VALUES, NO_IGNORE, ONE_CHA
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import TARGET, value_kind, value_place, value_row
-from valor_gpu.ops.labels import TRUE
-from valor_gpu.ops.one_hot import count_one_hot, one_hot_error
-from valor_gpu.ops.pixel_counts import (
+from valor_gpu.ops.labels.op import TRUE
+from valor_gpu.ops.one_hot.op import count_one_hot, one_hot_error
+from valor_gpu.ops.pixel_counts.op import (
     PIXEL_TYPES,
     count_logit_pairs,
     count_logits,

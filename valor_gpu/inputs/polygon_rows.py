@@ -8,8 +8,8 @@ from typing import Any
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.boxes import read_batch
-from valor_gpu.ops.match_batch import MatchBatch
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.polygon_sets.op import PolygonSet
 
 
 def polygon_batch(preds: Any, target: Any) -> tuple[MatchBatch, tuple[PolygonSet, PolygonSet]]:

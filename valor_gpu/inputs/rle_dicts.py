@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.ops import _runs_cpu as codec
-from valor_gpu.ops.runs import MAX_PIXELS, Runs
+from valor_gpu.ops.runs import cpu as codec
+from valor_gpu.ops.runs.op import MAX_PIXELS, Runs
 
 Rle = dict[str, Any]
 _TEXTS = (str, bytes, bytearray, memoryview)

@@ -8,8 +8,8 @@ import torch
 
 from valor_gpu.inputs.box_columns import BoxLayout
 from valor_gpu.inputs.boxes import read_batch
-from valor_gpu.ops._rotated_cpu import CORNERS, DEGREES, columns_of
-from valor_gpu.ops.match_batch import MatchBatch
+from valor_gpu.ops.assign.match_batch import MatchBatch
+from valor_gpu.ops.rotated.cpu import CORNERS, DEGREES, columns_of
 
 _OWN = {8: {"xyxyxyxy": CORNERS}, 5: {"cxcywhr": DEGREES}}
 
@@ -23,7 +23,7 @@ def rotated_batch(preds: Any, target: Any, code: int) -> MatchBatch:
     Args:
         preds: the detections.
         target: the ground truths.
-        code: the quad format of plain tensors, see :func:`valor_gpu.ops.rotated.checked_format`.
+        code: the quad format of plain tensors, see :func:`valor_gpu.ops.rotated.op.checked_format`.
 
     Raises:
         InputError: naming the image and key, what is needed and what came.

@@ -12,7 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_dense, check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
-from valor_gpu.ops.activation import ACTIVATIONS, decided, decision, probabilities
+from valor_gpu.ops.activation.op import ACTIVATIONS, decided, decision, probabilities
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 _NO_CLASS = torch.iinfo(torch.int64).min  # what a target becomes that is no whole number: out of range everywhere
@@ -120,7 +120,7 @@ class ScoreBatch:
         return self.activated(self.scores)
 
     def decided(self) -> tuple[Tensor, Tensor]:
-        """:meth:`probabilities`, and what ``auto`` decided, see :func:`valor_gpu.ops.activation.decision`.
+        """:meth:`probabilities`, and what ``auto`` decided, see :func:`valor_gpu.ops.activation.op.decision`.
 
         Raises:
             InputError: ``preds`` are hard labels.

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.inputs.box_columns import AREA, FLAG, REQUIRED
-from valor_gpu.ops.assign import PlainBoxes
+from valor_gpu.ops.assign.op import PlainBoxes
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
 _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"])

@@ -1,6 +1,7 @@
 """Kernels: each op has one reference in plain torch, and faster kernels that the torch dispatcher picks by device.
 
-Public are the names of ``__all__``. The other functions of the modules below are internal: their arguments and results
+Each op has a folder: ``op.py`` checks arguments and calls it, ``reference.py`` defines it, ``cpu.py`` and ``cuda.py``
+call its kernels. Public are the names of ``__all__``. Other functions are internal: their arguments and results
 change with the kernels. :func:`backends` lists every op.
 """
 
@@ -12,15 +13,15 @@ from valor_gpu._lazy import lazy_names
 
 if TYPE_CHECKING:
     from valor_gpu.ops._library import Op
-    from valor_gpu.ops.boundary import mask_boundary
-    from valor_gpu.ops.boxes import box_iou
-    from valor_gpu.ops.keypoints import keypoint_similarity
-    from valor_gpu.ops.masks import PackedMasks, pack_masks
-    from valor_gpu.ops.polygon_areas import polygon_iou
-    from valor_gpu.ops.polygon_sets import PolygonSet
-    from valor_gpu.ops.polygons import rasterise
-    from valor_gpu.ops.rotated import rotated_box_iou
-    from valor_gpu.ops.runs import Runs
+    from valor_gpu.ops.boundary.op import mask_boundary
+    from valor_gpu.ops.boxes.op import box_iou
+    from valor_gpu.ops.keypoints.op import keypoint_similarity
+    from valor_gpu.ops.masks.op import PackedMasks, pack_masks
+    from valor_gpu.ops.polygon_areas.op import polygon_iou
+    from valor_gpu.ops.polygon_sets.op import PolygonSet
+    from valor_gpu.ops.polygons.op import rasterise
+    from valor_gpu.ops.rotated.op import rotated_box_iou
+    from valor_gpu.ops.runs.op import Runs
 
 __all__ = [
     "PackedMasks",
@@ -37,16 +38,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "PackedMasks": "valor_gpu.ops.masks",
-    "PolygonSet": "valor_gpu.ops.polygon_sets",
-    "Runs": "valor_gpu.ops.runs",
-    "box_iou": "valor_gpu.ops.boxes",
-    "keypoint_similarity": "valor_gpu.ops.keypoints",
-    "mask_boundary": "valor_gpu.ops.boundary",
-    "pack_masks": "valor_gpu.ops.masks",
-    "polygon_iou": "valor_gpu.ops.polygon_areas",
-    "rasterise": "valor_gpu.ops.polygons",
-    "rotated_box_iou": "valor_gpu.ops.rotated",
+    "PackedMasks": "valor_gpu.ops.masks.op",
+    "PolygonSet": "valor_gpu.ops.polygon_sets.op",
+    "Runs": "valor_gpu.ops.runs.op",
+    "box_iou": "valor_gpu.ops.boxes.op",
+    "keypoint_similarity": "valor_gpu.ops.keypoints.op",
+    "mask_boundary": "valor_gpu.ops.boundary.op",
+    "pack_masks": "valor_gpu.ops.masks.op",
+    "polygon_iou": "valor_gpu.ops.polygon_areas.op",
+    "rasterise": "valor_gpu.ops.polygons.op",
+    "rotated_box_iou": "valor_gpu.ops.rotated.op",
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
@@ -62,9 +63,9 @@ def backends() -> list[Op]:
     import importlib
     import pkgutil
 
-    for module in pkgutil.iter_modules(__path__):
-        if not module.ispkg and not module.name.startswith("_"):
-            importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        if module.name.endswith(".op"):
+            importlib.import_module(module.name)
     from valor_gpu.ops import _library
 
     return _library.backends()

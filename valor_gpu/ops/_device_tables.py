@@ -1,6 +1,6 @@
 """Tables of the host on a CUDA device: constants are kept there, others travel in kernel parameters.
 
-Nothing here pins memory, so that a CUDA graph can capture an op that calls it.
+Only :func:`to_device` pins memory, and not during the capture of a CUDA graph.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.errors import InputError
 from valor_gpu.ops._launch import capturing, launching
-from valor_gpu.ops.dtypes import to_device
 
 ROOM = 64
 """So many constant tables are kept; the one that was not used for longest goes first, unless a graph reads it."""
@@ -31,6 +30,21 @@ MOST_BY_KERNELS = 10_000
 _tables: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
 _in_graphs: dict[tuple[Any, ...], Tensor] = {}  # whose addresses CUDA graphs hold: kept as long as the process
 _lock = threading.Lock()
+
+
+def to_device(table: Tensor, device: torch.device) -> Tensor:
+    """Copies a CPU tensor to a CUDA device through pinned memory, so that the host does not wait.
+
+    During the capture of a CUDA graph the values become part of the graph: pinned memory would be used again by others.
+    A tensor that lies on a CUDA device already stays there if it is this one, and else is copied by the devices.
+    """
+    if device.type == "cpu":  # a kernel under csrc/sim
+        return table
+    if not table.is_cpu:
+        return table.to(device, non_blocking=True)
+    if capturing():
+        return in_graph(table, device)
+    return table.pin_memory().to(device, non_blocking=True)
 
 
 def constant(values: NDArray[Any], device: torch.device) -> Tensor:

@@ -2,7 +2,7 @@
 
 Inside a bin the order of detections is not known. Precision at a recall sample only grows when a true positive comes
 before a false one, so the two extreme orders bound it: all true positives of each bin first, or last. These are also
-the orders of ``valor_gpu.ops.accumulate_types.TIE_ORDERS`` for scores rounded to their bins.
+the orders of ``valor_gpu.ops.accumulate.types.TIE_ORDERS`` for scores rounded to their bins.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.ops.accumulate_types import Curves
-from valor_gpu.ops.outcome_counts import COUNTED, HITS
+from valor_gpu.ops.accumulate.types import Curves
+from valor_gpu.ops.outcome_counts.op import COUNTED, HITS
 from valor_gpu.reduce.averages import ABSENT
 
 _SPACING = float(np.spacing(1.0))  # pycocotools adds it to each denominator
@@ -31,7 +31,7 @@ def binned_curves(counts: Tensor, recalled: Tensor, positives: Tensor, recalls: 
     """Bounds of the precision at each recall sample, and final recall.
 
     Args:
-        counts: int64 ``[K, B, 2, S]``, as :func:`valor_gpu.ops.outcome_counts.count_outcomes` gives it.
+        counts: int64 ``[K, B, 2, S]``, as :func:`valor_gpu.ops.outcome_counts.op.count_outcomes` gives it.
         recalled: int64 ``[K, M, S]``.
         positives: int64 ``[K, A]`` ground truths that count; S is A x T, setting ``a * T + t``.
         recalls: float64 ``[R]`` recall samples, any order.

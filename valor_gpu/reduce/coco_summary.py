@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.ops._accumulate_cpu import present_means
-from valor_gpu.ops.accumulate_types import Curves, Pick
+from valor_gpu.ops.accumulate.cpu import present_means
+from valor_gpu.ops.accumulate.types import Curves, Pick
 from valor_gpu.reduce.averages import ABSENT, mean_present_rows
 
 _NO_GROUND_TRUTH = "no ground truth counts for it"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen, replaced
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -85,7 +85,8 @@ def grouped_numbers(
 
     Args:
         tables: of all images.
-        groups: ascending positions of the images of each group, see :func:`valor_gpu.ops.grouped_means.grouped_means`.
+        groups: ascending positions of the images of each group, see
+            :func:`valor_gpu.ops.grouped_means.op.grouped_means`.
         choices: what to accumulate; its own picks are not read.
         picks: means by name.
         class_names: names of the classes, in the order of the labels; empty for those of the labels themselves.
@@ -112,12 +113,12 @@ def _grouped_means(
 ) -> tuple[Any, Any, Any]:
     rows = tables.detections, tables.ground_truths, tables.images
     if all(isinstance(table, np.ndarray) for table in rows):
-        from valor_gpu.ops._grouped_means_cpu import grouped_means
+        from valor_gpu.ops.grouped_means.cpu import grouped_means
 
         return grouped_means(*rows, groups, choices, class_picks)
     import torch
 
-    from valor_gpu.ops import grouped_means as op
+    from valor_gpu.ops.grouped_means import op
 
     detections, ground_truths, images = (
         torch.from_numpy(table) if isinstance(table, np.ndarray) else table for table in rows

@@ -1,7 +1,7 @@
 """Numbers from histograms of scores between thresholds: of tensors on any device, or without torch of arrays; float64.
 
 A histogram is ``[2, ..., T + 1]``: row 0 the positives, row 1 all; bucket b holds what reaches exactly b of T ascending
-thresholds, as :func:`valor_gpu.ops.score_histogram.score_histogram` leaves it. Counts or sums of weights.
+thresholds, as :func:`valor_gpu.ops.score_histogram.op.score_histogram` leaves it. Counts or sums of weights.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.ops.accumulate_types import AccumulateChoices, Pick
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
 from valor_gpu.stats.resample import LOST_CLASSES, holders
 
 Floats = NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Pairs that :func:`valor_gpu.ops.overlaps.confuse_overlaps` took, counted by label or listed; torch, on any device."""
+"""Pairs that :func:`valor_gpu.ops.overlaps.op.confuse_overlaps` took, counted by label or listed; any device."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.reduce.overlap_counts import cells_of, count_cells
 from valor_gpu.reduce.overlap_examples import places_of_rows
 
@@ -34,7 +34,7 @@ def confusion_counts(overlaps: Overlaps, partners: Tensor, classes: Tensor, scor
 
     Args:
         overlaps: the pairs.
-        partners: int64 ``[T, D]``, of :func:`valor_gpu.ops.overlaps.confuse_overlaps`.
+        partners: int64 ``[T, D]``, of :func:`valor_gpu.ops.overlaps.op.confuse_overlaps`.
         classes: int64 ``[C]`` ascending; rows of other labels are counted nowhere, and must not be paired with any.
         scores: float64 ``[S]``, score thresholds; a score that equals one reaches it.
 
@@ -86,7 +86,7 @@ def taken_pairs(overlaps: Overlaps, partners: Tensor, score: Tensor | float) -> 
 
     Args:
         overlaps: the pairs.
-        partners: int64 ``[D]``, of one threshold of :func:`valor_gpu.ops.overlaps.confuse_overlaps`.
+        partners: int64 ``[D]``, of one threshold of :func:`valor_gpu.ops.overlaps.op.confuse_overlaps`.
         score: threshold; a score that equals it reaches it.
     """
     counted, paired = overlaps.scores >= score, partners >= 0
@@ -101,7 +101,7 @@ def paired_rows(overlaps: Overlaps, partners: Tensor, scores: Tensor, names: Ten
 
     Args:
         overlaps: the pairs.
-        partners: int64 ``[T, D]``, of :func:`valor_gpu.ops.overlaps.confuse_overlaps`.
+        partners: int64 ``[T, D]``, of :func:`valor_gpu.ops.overlaps.op.confuse_overlaps`.
         scores: float64 ``[S]``, score thresholds; a score that equals one reaches it.
         names: int64 ``[I]``, how each datum is called.
 

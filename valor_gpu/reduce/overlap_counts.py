@@ -14,7 +14,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_shape
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 
 TRUE_POSITIVE, HALLUCINATION, MISCLASSIFICATION, DUPLICATE = range(4)
 """Kinds of detections, see :func:`detection_kinds`."""
@@ -221,7 +221,7 @@ def count_outcomes(
         InputError: ``groups`` does not fit.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 7]), torch.tensor([0.9, 0.8]).double(),
         ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
         ...                     torch.tensor([0.75, 0.75]).double())

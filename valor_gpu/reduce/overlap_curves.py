@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 from valor_gpu.reduce.overlap_counts import cells_of, count_cells, true_positives
 from valor_gpu.reduce.ratios import quotient
 
@@ -97,7 +97,7 @@ def average_precision(
         InputError: ``order`` is unknown or ``groups`` does not fit.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 7]), torch.tensor([0.9, 0.8]).double(),
         ...                     torch.tensor([7]), torch.tensor([0, 1]), torch.tensor([0]),
         ...                     torch.tensor([0.75]).double())
@@ -139,7 +139,7 @@ def curve_101(
         InputError: ``order`` is unknown.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[1], [2]]), torch.tensor([7]), torch.tensor([0.5]).double(),
         ...                     torch.tensor([7, 7]), torch.tensor([1]), torch.tensor([0]),
         ...                     torch.tensor([0.75]).double())
@@ -195,7 +195,7 @@ def average_recall(
         InputError: ``groups`` does not fit.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[1], [2]]), torch.tensor([7]), torch.tensor([0.5]).double(),
         ...                     torch.tensor([7, 7]), torch.tensor([1]), torch.tensor([0]),
         ...                     torch.tensor([0.75]).double())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 from valor_gpu.reduce.overlap_kinds import exact_kinds
 
 
@@ -44,7 +44,7 @@ def first_examples(overlaps: Overlaps, ranked: Ranked, classes: Tensor, choice: 
         ground truths for ``fn/...``.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 8]), torch.tensor([0.9, 0.8]).double(),
         ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
         ...                     torch.tensor([0.6, 0.8], dtype=torch.float64))

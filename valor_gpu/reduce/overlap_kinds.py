@@ -13,8 +13,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.labels import first_in_cells
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.labels.op import first_in_cells
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 from valor_gpu.reduce.overlap_counts import (
     DUPLICATE,
     HALLUCINATION,
@@ -115,7 +115,7 @@ def exact_kinds(overlaps: Overlaps, ranked: Ranked, threshold: float, duplicates
         duplicates: tell second detections of an object from hallucinations.
 
     Example:
-        >>> from valor_gpu.ops.overlaps import rank_overlaps
+        >>> from valor_gpu.ops.overlaps.op import rank_overlaps
         >>> overlaps = Overlaps(torch.tensor([[2], [1]]), torch.tensor([7, 8]), torch.tensor([0.9, 0.8]).double(),
         ...                     torch.tensor([7]), torch.tensor([1, 1]), torch.tensor([0, 0]),
         ...                     torch.tensor([0.6, 0.8], dtype=torch.float64))

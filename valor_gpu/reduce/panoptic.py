@@ -1,6 +1,6 @@
 """Panoptic quality from counts of segments: int64 tables in, float64 out. No torch import.
 
-Tables are ``[..., 8, C]``, as :func:`valor_gpu.ops.panoptic.count_panoptic` gives them.
+Tables are ``[..., 8, C]``, as :func:`valor_gpu.ops.panoptic.op.count_panoptic` gives them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._panoptic_cpu import FALSE_NEGATIVES, FALSE_POSITIVES, IOU_SUM, PREDICTED, ROWS, TRUE, TRUE_POSITIVES
+from valor_gpu.ops.panoptic.cpu import FALSE_NEGATIVES, FALSE_POSITIVES, IOU_SUM, PREDICTED, ROWS, TRUE, TRUE_POSITIVES
 
 NO_SEGMENT = "no segment counts for it, true or predicted"
 NO_MATCH = "no segment of it matches; means take it as 0"

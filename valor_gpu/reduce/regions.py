@@ -1,7 +1,7 @@
 """Ratios of the pixels of regions, and averages over classes and images: int64 counts in, float64 out. No torch import.
 
 Counts are ``[..., 3, C]``; the rows are true positives, predicted and true pixels of each class, as
-:func:`valor_gpu.ops.pixel_counts.count_pixels` gives them.
+:func:`valor_gpu.ops.pixel_counts.op.count_pixels` gives them.
 """
 
 from __future__ import annotations

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.accumulate_types import AccumulateChoices
-from valor_gpu.ops.resampled_means import ResampledRecords, resampled_means, resampled_records
-from valor_gpu.ops.resampling import weights
+from valor_gpu.ops.accumulate.types import AccumulateChoices
+from valor_gpu.ops.resampled_means.op import ResampledRecords, resampled_means, resampled_records
+from valor_gpu.ops.resampling.op import weights
 from valor_gpu.reduce.matched_tables import Truths
 from valor_gpu.stats.draws import Draws
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops.match_batch import IMAGE_COLUMNS
+from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.stats.row_hashes import row_hashes
 from valor_gpu.stats.units import Units
 

@@ -13,7 +13,7 @@ from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.markup import Column, folded_table, joined, name_of, section, table, tag
 from valor_gpu.pages.texts import Html, visible
 from valor_gpu.report.titles import title
-from valor_gpu.result import Result
+from valor_gpu.result import Result, ResultData
 from valor_gpu.stats.intervals import Interval
 
 MOST_CLASSES = 20

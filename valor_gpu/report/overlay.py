@@ -213,7 +213,7 @@ def _skeleton(category: dict[str, Any], count: int) -> list[tuple[int, int]]:
 
 def _masks(annotations: Any, rows: list[int]) -> list[Pixels]:
     from valor_gpu.inputs.coco_masks import read_masks
-    from valor_gpu.ops._runs_cpu import to_masks
+    from valor_gpu.ops.runs.cpu import to_masks
 
     runs = read_masks(annotations, np.array(rows, np.int64))
     return [to_masks(runs.take([i]))[0].astype(bool) for i in range(len(rows))]

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_choice, check_number
 from valor_gpu.errors import InputError
-from valor_gpu.ops.surface import NEAR, SurfaceDistances
+from valor_gpu.ops.surface.op import NEAR, SurfaceDistances
 from valor_gpu.segmentation.surface_base import Floats, ImageScores, SurfaceMetric, pixels_of
 from valor_gpu.state import check_elements
 

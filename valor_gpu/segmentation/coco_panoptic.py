@@ -25,7 +25,8 @@ from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.exports.texts import value_text
 from valor_gpu.inputs.panoptic_files import Annotation, PanopticFile, Picture, read_ids
-from valor_gpu.ops._panoptic_cpu import CROWD, EXCUSES, FALSE_NEGATIVES, ROWS, TRUE, Segments, count_image
+from valor_gpu.ops.panoptic.cpu import CROWD, EXCUSES, FALSE_NEGATIVES, ROWS, TRUE, count_image
+from valor_gpu.ops.panoptic.numpy_definition import Segments
 from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.reduce.panoptic import (
     category_scores,

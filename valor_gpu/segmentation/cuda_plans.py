@@ -15,8 +15,8 @@ from valor_gpu import native
 from valor_gpu.inputs.pixels import PixelBatch, mask_of
 from valor_gpu.ops._launch import launching
 from valor_gpu.ops._library import disabled
-from valor_gpu.ops._pixel_counts_cpu import table_shape
-from valor_gpu.ops.pixel_counts import pack_sums
+from valor_gpu.ops.pixel_counts.cpu import table_shape
+from valor_gpu.ops.pixel_counts.op import pack_sums
 from valor_gpu.plans import Field, Plan, Step
 from valor_gpu.segmentation.plans import addresses_of, task_of
 

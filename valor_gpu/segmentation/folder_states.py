@@ -8,7 +8,7 @@ import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.exports.leaves import leaves
-from valor_gpu.ops._panoptic_cpu import ROWS
+from valor_gpu.ops.panoptic.cpu import ROWS
 from valor_gpu.reduce.panoptic import panoptic_values
 from valor_gpu.result import Result
 from valor_gpu.segmentation.label_map_folders import Task, Totals

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.computed import gives_own_memory
-from valor_gpu.ops.surface import LARGEST, SurfaceDistances
+from valor_gpu.ops.surface.op import LARGEST, SurfaceDistances
 from valor_gpu.segmentation.surface_base import (
     DistanceMetric,
     Spacing,

@@ -26,8 +26,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import sha256_of
 from valor_gpu.inputs.label_map_files import LabelMapReader
 from valor_gpu.inputs.label_map_pairs import Pair
-from valor_gpu.ops._pixel_counts_cpu import check_choices, count_logits, count_pixels
 from valor_gpu.ops.native_types import NUMPY_FLOAT_TYPES
+from valor_gpu.ops.pixel_counts.cpu import check_choices, count_logits, count_pixels
 from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.regions import absent, region_value, undefined
@@ -206,8 +206,8 @@ def _count_native(preds: NDArray[Any], target: NDArray[Any], task: Task, names: 
 def _count_torch(preds: NDArray[Any], target: NDArray[Any], task: Task, names: tuple[str, str]) -> NDArray[np.int64]:
     import torch
 
-    from valor_gpu.ops import pixel_counts as ops
     from valor_gpu.ops.error_codes import raise_error
+    from valor_gpu.ops.pixel_counts import op as ops
 
     found, true = (torch.from_numpy(np.require(array, requirements="W")) for array in (preds, target))
     if found.is_floating_point():

@@ -19,7 +19,8 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
-from valor_gpu.ops._panoptic_cpu import (
+from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.ops.panoptic.cpu import (
     FALSE_NEGATIVES,
     FALSE_POSITIVES,
     IOU_SUM,
@@ -29,8 +30,7 @@ from valor_gpu.ops._panoptic_cpu import (
     TRUE_POSITIVES,
     check_categories,
 )
-from valor_gpu.ops.error_codes import raise_or_defer
-from valor_gpu.ops.panoptic import count_panoptic, panoptic_error
+from valor_gpu.ops.panoptic.op import count_panoptic, panoptic_error
 from valor_gpu.reduce.panoptic import (
     Scores,
     category_scores,
@@ -64,7 +64,7 @@ class SegmentCounts(State):
     """Counts of matched and unmatched segments; integers alone, so that any split and order gives the same bits.
 
     Attributes:
-        counts: int64 ``[8, C]``, of :func:`valor_gpu.ops.panoptic.count_panoptic`.
+        counts: int64 ``[8, C]``, of :func:`valor_gpu.ops.panoptic.op.count_panoptic`.
         images: int64 ``[]``.
     """
 

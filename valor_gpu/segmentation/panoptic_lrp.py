@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.analysis.base import Analysis
 from valor_gpu.errors import InputError
-from valor_gpu.ops._panoptic_cpu import FALSE_NEGATIVES, FALSE_POSITIVES, TRUE, TRUE_POSITIVES
+from valor_gpu.ops.panoptic.cpu import FALSE_NEGATIVES, FALSE_POSITIVES, TRUE, TRUE_POSITIVES
 from valor_gpu.reduce.panoptic import NO_SEGMENT, iou_sums, panoptic_groups
 from valor_gpu.result import Result, Signature
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights, no_images

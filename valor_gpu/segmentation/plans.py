@@ -15,11 +15,11 @@ from torch import Tensor
 from valor_gpu import native, plans
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.ops._launch import capturing
-from valor_gpu.ops._pixel_counts_cpu import MAX_PIXELS, table_shape
 from valor_gpu.ops.error_codes import NO_ERROR
-from valor_gpu.ops.labels import TRUE
-from valor_gpu.ops.one_hot import one_hot_words
-from valor_gpu.ops.pixel_counts import pixel_words
+from valor_gpu.ops.labels.op import TRUE
+from valor_gpu.ops.one_hot.op import one_hot_words
+from valor_gpu.ops.pixel_counts.cpu import MAX_PIXELS, table_shape
+from valor_gpu.ops.pixel_counts.op import pixel_words
 from valor_gpu.plans import Plan, Planner, Step
 
 P = TypeVar("P")

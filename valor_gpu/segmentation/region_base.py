@@ -19,10 +19,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import INPUT_FORMATS, PixelBatch, PixelTask, describe_later, pixel_batch
 from valor_gpu.inputs.values import Values
 from valor_gpu.metric import Metric
-from valor_gpu.ops._device_tables import upload
-from valor_gpu.ops._pixel_counts_cpu import MAX_CLASSES
-from valor_gpu.ops.dtypes import to_device
+from valor_gpu.ops._device_tables import to_device, upload
 from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.ops.pixel_counts.cpu import MAX_CLASSES
 from valor_gpu.plans import Plan, Planner, Step, switched_on
 from valor_gpu.reduce.ignored import ignored_doubt
 from valor_gpu.reduce.region_tables import MAX_CLASSES as TABLE_CLASSES

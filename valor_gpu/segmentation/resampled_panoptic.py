@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._panoptic_cpu import FALSE_NEGATIVES, FALSE_POSITIVES, TRUE, TRUE_POSITIVES
+from valor_gpu.ops.panoptic.cpu import FALSE_NEGATIVES, FALSE_POSITIVES, TRUE, TRUE_POSITIVES
 from valor_gpu.reduce.panoptic import NUMBERS, category_scores, iou_sums, mean_scores, panoptic_groups
 from valor_gpu.segmentation.resampled_images import ResampledImages, Weights
 

@@ -18,7 +18,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.pixels import PixelBatch
 from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import raise_or_defer
-from valor_gpu.ops.surface import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
+from valor_gpu.ops.surface.op import MAX_PIXELS, METRICS, SurfaceDistances, check_spacing, surface_distances
 from valor_gpu.plans import switched_on
 from valor_gpu.result import Result
 from valor_gpu.segmentation.image_analysis import image_result
@@ -70,7 +70,7 @@ class SurfaceMetric(PixelMetric[ImageScores]):
             each.
         ignore_index: pixels with this target are of no class on either side, as if the image ended there.
         config: further choices that ``update`` depends on.
-        options: keyword arguments of :func:`~valor_gpu.ops.surface.surface_distances`.
+        options: keyword arguments of :func:`~valor_gpu.ops.surface.op.surface_distances`.
         average: ``macro``: the mean of the classes' means over images; ``micro``: over all images and classes at
             once; ``none`` or None: every class.
     """

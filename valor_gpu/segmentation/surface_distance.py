@@ -8,7 +8,7 @@ from torch import Tensor
 
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_number, check_type
-from valor_gpu.ops.surface import LARGEST, PERCENTILE, SUM, SurfaceDistances
+from valor_gpu.ops.surface.op import LARGEST, PERCENTILE, SUM, SurfaceDistances
 from valor_gpu.segmentation.hausdorff import HausdorffDistance
 from valor_gpu.segmentation.surface_base import (
     DistanceMetric,

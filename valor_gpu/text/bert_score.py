@@ -19,7 +19,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import raise_error
-from valor_gpu.ops.greedy_cosines import describe_vector, greedy_cosines
+from valor_gpu.ops.greedy_cosines.op import describe_vector, greedy_cosines
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
 from valor_gpu.stats.row_samples import RowSample

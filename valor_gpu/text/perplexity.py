@@ -14,9 +14,9 @@ from valor_gpu.checks import check_int, check_number
 from valor_gpu.default_device import device_free
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
-from valor_gpu.ops._token_losses_reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
 from valor_gpu.ops.error_codes import raise_error, raise_or_defer
-from valor_gpu.ops.token_losses import describe_token, sum_token_losses, total_loss
+from valor_gpu.ops.token_losses.op import describe_token, sum_token_losses, total_loss
+from valor_gpu.ops.token_losses.reference import FRACTION_UNIT, LEAST_IMPOSSIBLE
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, summed
 from valor_gpu.stats.resample import refusing
@@ -39,7 +39,7 @@ class TokenSums(State):
     """Sums over tokens, whole numbers: no split or order of the tokens changes a bit.
 
     Attributes:
-        sums: int64 ``[4]``, see :class:`valor_gpu.ops.token_losses.TokenLosses`.
+        sums: int64 ``[4]``, see :class:`valor_gpu.ops.token_losses.op.TokenLosses`.
         seen: int64 ``[]``, tokens with the ignored ones.
     """
 

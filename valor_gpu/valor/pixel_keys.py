@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.ops._mask_counts_cpu import GROUP_BYTES, count_mask_sets
-from valor_gpu.ops._mask_counts_reference import MaskCounts, MaskSet
+from valor_gpu.ops.mask_counts.cpu import GROUP_BYTES, count_mask_sets
+from valor_gpu.ops.mask_counts.reference import MaskCounts, MaskSet
 from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.mask_columns import Masks
 

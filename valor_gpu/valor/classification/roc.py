@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
-from valor_gpu.ops import _scores_cpu
+from valor_gpu.ops.score_histogram import cpu as _scores_cpu
 from valor_gpu.valor.classification.keys import Integers, KeyRows
 
 _CHUNK_BYTES = 1 << 26  # of dense scores at a time; the op works on as much again
@@ -74,7 +74,7 @@ def _areas(scores: Floats, target: Integers) -> Floats:
         return areas
     import torch
 
-    from valor_gpu.ops.ranks import auroc_and_ap
+    from valor_gpu.ops.ranks.op import auroc_and_ap
 
     found: Floats = auroc_and_ap(torch.from_numpy(scores), torch.from_numpy(target)).values[0].numpy()
     return found

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.geometry import GeometryChoices, choose_geometries, match_all, read_all
-from valor_gpu.ops._runs_cpu import to_masks
-from valor_gpu.ops.accumulate import accumulate
-from valor_gpu.ops.accumulate_types import AccumulateChoices, RecordShape
+from valor_gpu.ops.accumulate.op import accumulate
+from valor_gpu.ops.accumulate.types import AccumulateChoices, RecordShape
+from valor_gpu.ops.assign.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
 from valor_gpu.ops.error_codes import describe_box
-from valor_gpu.ops.match_batch import CHECK_SCORES, HASHED, USER_INPUT, MatchRule
+from valor_gpu.ops.runs.cpu import to_masks
 from valor_gpu.valor.columns import Rows
 from valor_gpu.valor.detection.conversion import common_type, convert_side
 from valor_gpu.valor.detection.examples import polygons_of

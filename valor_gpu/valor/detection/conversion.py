@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.conversions import boxes_of, polygons_of
 from valor_gpu.inputs.outlines import Integers, Outlines
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.detection.shapes import DETAIL, Shapes, describe_annotation
 from valor_gpu.valor.enums import AnnotationType

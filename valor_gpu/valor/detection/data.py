@@ -11,7 +11,7 @@ import torch
 
 from valor_gpu.checks import check_device
 from valor_gpu.errors import InputError
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.valor.columns import Columns, Rows, join_columns, read_columns
 from valor_gpu.valor.detection.pairs import find_overlaps
 from valor_gpu.valor.detection.request import DetectionRequest

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.ops.overlaps import Overlaps, Ranked, confuse_overlaps, rank_overlaps
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked, confuse_overlaps, rank_overlaps
 from valor_gpu.reduce.overlap_counts import count_outcomes
 from valor_gpu.reduce.overlap_curves import average_precision, average_recall, curve_101
 from valor_gpu.reduce.overlap_kinds import Kind, exact_kinds

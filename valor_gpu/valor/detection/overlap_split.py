@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 
 
 def split_overlaps(

@@ -17,16 +17,16 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_device
 from valor_gpu.inputs.conversions import RASTER_RULES
 from valor_gpu.inputs.outlines import Integers
-from valor_gpu.ops._rotated_cpu import CORNERS
-from valor_gpu.ops.box_pairs import box_pairs
-from valor_gpu.ops.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule
+from valor_gpu.ops.box_pairs.op import box_pairs
 from valor_gpu.ops.native_types import BOX_FORMATS
-from valor_gpu.ops.overlaps import Overlaps
-from valor_gpu.ops.polygon_areas import polygon_pairs
-from valor_gpu.ops.polygon_sets import PolygonSet
-from valor_gpu.ops.rotated import rotated_pairs
-from valor_gpu.ops.run_pairs import run_pairs
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.overlaps.op import Overlaps
+from valor_gpu.ops.polygon_areas.op import polygon_pairs
+from valor_gpu.ops.polygon_sets.op import PolygonSet
+from valor_gpu.ops.rotated.cpu import CORNERS
+from valor_gpu.ops.rotated.op import rotated_pairs
+from valor_gpu.ops.run_pairs.op import run_pairs
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.columns import Columns
 from valor_gpu.valor.detection.conversion import with_one_geometry
 from valor_gpu.valor.detection.sides import POLYGON, RASTER, TURNED, UPRIGHT, Flags, PairSide

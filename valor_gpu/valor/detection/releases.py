@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from valor_gpu.ops.overlaps import Overlaps, Ranked
+from valor_gpu.ops.overlaps.op import Overlaps, Ranked
 from valor_gpu.reduce.overlap_counts import found_scores, largest_scores, same_labels, true_positives
 from valor_gpu.reduce.overlap_kinds import Kind, exact_kinds, of_detections, of_missed
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu.valor.columns import Columns, Rows
 
 if TYPE_CHECKING:
-    from valor_gpu.ops.overlaps import Overlaps
+    from valor_gpu.ops.overlaps.op import Overlaps
     from valor_gpu.valor.detection.shapes import Shapes
 
 Places = NDArray[np.int64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.outlines import Outlines, ends_of
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.enums import AnnotationType
 from valor_gpu.valor.geometry import MultiPolygon, Polygon
 from valor_gpu.valor.mask_columns import MaskReader
@@ -180,7 +180,7 @@ class ShapeLists:
         return rows, outlines
 
     def _runs(self, describe: _Describe, row: int, uids: Sequence[str], masks: MaskReader) -> Runs:
-        from valor_gpu.ops._runs_cpu import from_masks
+        from valor_gpu.ops.runs.cpu import from_masks
 
         return from_masks(masks.read(describe(row).partition(" of datum ")[0], uids[row], self.rasters[row])[None])
 

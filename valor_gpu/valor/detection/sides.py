@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.conversions import rasters_of
 from valor_gpu.inputs.outlines import Floats, Integers, Outlines
-from valor_gpu.ops._polygons_cpu import MAX_COORDINATE
-from valor_gpu.ops.polygon_sets import PolygonSet
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.polygon_sets.op import PolygonSet
+from valor_gpu.ops.polygons.cpu import MAX_COORDINATE
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.columns import Columns, Rows
 from valor_gpu.valor.detection.shapes import Shapes, describe_annotation
 

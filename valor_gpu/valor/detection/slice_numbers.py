@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.ops.overlaps import Overlaps
+from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.valor.detection.numbers import Counts, DetectionNumbers, Floats
 from valor_gpu.valor.detection.overlap_split import split_overlaps
 from valor_gpu.valor.detection.request import DetectionRequest

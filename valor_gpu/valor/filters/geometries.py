@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.outlines import Outlines
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.filters.planar import PlaneShapes
 from valor_gpu.valor.filters.relations import (
     mask_areas,
@@ -166,7 +166,7 @@ def _outlines(outlines: Outlines) -> PlaneShapes:
 
 
 def _of_masks(rows: Rows) -> Geometries:
-    from valor_gpu.ops._runs_cpu import from_masks
+    from valor_gpu.ops.runs.cpu import from_masks
 
     masks = Runs.join([from_masks(mask[None]) for mask in rows.masks])
     return Geometries(len(masks), _NONE, PlaneShapes.of([]), np.arange(len(masks)), masks)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.inputs.outlines import ends_of
-from valor_gpu.ops.polygon_sets import PolygonSet
+from valor_gpu.ops.polygon_sets.op import PolygonSet
 from valor_gpu.valor.filters.slabs import Plane, covers
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.errors import InputError
-from valor_gpu.ops.runs import Runs
+from valor_gpu.ops.runs.op import Runs
 from valor_gpu.valor.filters.planar import PlaneShapes, relate
 from valor_gpu.valor.filters.slabs import Plane
 from valor_gpu.valor.filters.values import Geometry

@@ -1,0 +1,1 @@
+"""Accumulation of matched records: their order, precision and recall, means over classes."""

@@ -1,0 +1,1 @@
+"""Whether scores are logits, and their sigmoid or softmax."""

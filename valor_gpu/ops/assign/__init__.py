@@ -1,0 +1,1 @@
+"""Matching of detections to ground truths: the batch of images, its order, the op."""

@@ -1,0 +1,1 @@
+"""Boundaries of dense masks."""

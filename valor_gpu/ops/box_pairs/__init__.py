@@ -1,0 +1,1 @@
+"""Pairs of axis-parallel boxes for matching."""

@@ -1,0 +1,1 @@
+"""Intersection over union of axis-parallel boxes."""

@@ -1,0 +1,1 @@
+"""Greedy cosine similarities of token embeddings."""

@@ -1,0 +1,1 @@
+"""Numbers of many groups of images at once."""

@@ -1,0 +1,1 @@
+"""Object keypoint similarity, and its pairs for matching."""

@@ -1,0 +1,1 @@
+"""Counts of labels, of pairs of labels and of top classes."""

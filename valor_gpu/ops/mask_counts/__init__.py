@@ -1,0 +1,1 @@
+"""Pixels of labelled masks of two sides, over NumPy arrays."""

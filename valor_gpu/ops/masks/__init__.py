@@ -1,0 +1,6 @@
+"""Dense masks: packed to bits, and their pairs for matching."""
+
+from valor_gpu._lazy import lazy_names
+
+# Pickles name the class by this package.
+__getattr__, __dir__ = lazy_names(__name__, {"PackedMasks": f"{__name__}.op"})

@@ -1,0 +1,1 @@
+"""Detections against ground truths by overlap, without matching one to one."""

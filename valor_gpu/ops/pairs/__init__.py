@@ -1,0 +1,1 @@
+"""Pairs of a batch by any similarity: searched, stored, checked; shared by the geometries."""

@@ -1,0 +1,1 @@
+"""Pixel counts of label maps."""

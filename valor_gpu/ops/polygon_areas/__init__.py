@@ -1,0 +1,1 @@
+"""Intersection over union of polygons, and their pairs for matching."""

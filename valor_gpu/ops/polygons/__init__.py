@@ -1,0 +1,1 @@
+"""Polygons drawn as masks."""

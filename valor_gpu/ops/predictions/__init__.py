@@ -1,0 +1,1 @@
+"""Predicted classes and confusion counts from scores."""

@@ -1,0 +1,1 @@
+"""ROC AUC, average precision and curves from ranked scores."""

@@ -1,0 +1,1 @@
+"""Intersection over union of rotated boxes, and their pairs for matching."""

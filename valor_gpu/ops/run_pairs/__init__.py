@@ -1,0 +1,1 @@
+"""Pairs of run-length encoded masks for matching."""

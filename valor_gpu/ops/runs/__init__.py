@@ -1,0 +1,6 @@
+"""Run-length encoded masks."""
+
+from valor_gpu._lazy import lazy_names
+
+# Pickles name the class by this package.
+__getattr__, __dir__ = lazy_names(__name__, {"Runs": f"{__name__}.op"})

@@ -1,0 +1,1 @@
+"""Histograms of scores at thresholds."""

@@ -1,0 +1,1 @@
+"""Targets of classification as kernels read them."""

@@ -1,0 +1,1 @@
+"""Sums of the losses of tokens."""
