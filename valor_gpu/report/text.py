@@ -92,7 +92,7 @@ def number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def bounded(result: Result, name: str, key: str | None = None) -> str:
+def bounded(result: ResultData, name: str, key: str | None = None) -> str:
     """A number of a result, with the ends of its interval or why it has none, where intervals were asked for.
 
     Args:
