@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from valor_gpu.result import Result
     from valor_gpu.result_data import ResultData
 
 
