@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import re
@@ -169,6 +170,16 @@ def test_packages_list_their_names_and_refuse_others(name: str) -> None:
     assert not [public for public in dir(package) if public.startswith("_") and not public.startswith("__")]
     with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'no_such_name'"):
         _ = package.no_such_name
+
+
+@pytest.mark.parametrize("name", ["valor_gpu.detection", "valor_gpu.stats"])
+def test_stubs_give_type_checkers_the_names_of_a_package(name: str) -> None:
+    package = importlib.import_module(name)
+    stub = ast.parse(Path(str(package.__file__)).with_suffix(".pyi").read_text())
+    homes = {part.name: node.module for node in stub.body if isinstance(node, ast.ImportFrom) for part in node.names}
+    assert sorted(homes) == sorted(package.__all__)
+    for public, home in homes.items():
+        assert vars(importlib.import_module(str(home)))[public] is getattr(package, public)
 
 
 def test_errors_are_those_of_python_too() -> None:

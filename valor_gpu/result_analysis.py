@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from valor_gpu.analysis.points_result import OperatingPoints
     from valor_gpu.analysis.tide_result import DetectionErrors
     from valor_gpu.exports.column_table import ColumnTable
-    from valor_gpu.result import Result
+    from valor_gpu.result_data import ResultData
     from valor_gpu.stats.intervals import Bootstrap
 
 _UNKNOWN = (
@@ -91,7 +91,7 @@ class Analysed(Sliced):
         found: DetectionErrors = self._asked("errors", iou_type).errors(iou, background, protocol)
         return found
 
-    def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> Result:
+    def olrp(self, iou: float = 0.5, iou_type: str | None = None) -> ResultData:
         """Returns the optimal localisation recall precision error and its parts, of every class and their means.
 
         Of the detections of a class whose score reaches a threshold, TP are true positives at ``iou``, FP false
@@ -135,7 +135,7 @@ class Analysed(Sliced):
             >>> round(olrp.values["olrp"], 4), olrp.values["score_threshold_per_class"]["dog"]
             (0.5015, 0.236)
         """
-        found: Result = self._asked("olrp", iou_type).olrp(iou)
+        found: ResultData = self._asked("olrp", iou_type).olrp(iou)
         return found
 
     def operating_points(

@@ -20,7 +20,8 @@ from tests.analysis.test_image_table import val2014
 from tests.coco.comparison import OURS, Objects, boxes_of, dataset_of, quietly, random_objects
 from tests.coco.test_keypoints import keypoint_runs
 from tests.fuzz import seeds
-from valor_gpu.analysis.match_table import Listed, MatchTable
+from valor_gpu.analysis.match_table import MatchTable
+from valor_gpu.analysis.rows import Listed
 from valor_gpu.coco import COCO
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError

@@ -21,6 +21,7 @@ from valor_gpu.analysis.points_result import between
 from valor_gpu.analysis.rows import Matching
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 from valor_gpu.stats import Bootstrap
 from valor_gpu.stats.draws import Draws
 
@@ -102,13 +103,13 @@ def expected_point(found: Any, positives: int, purpose: dict[str, Any], reported
     return {name: point[name] for name in names}
 
 
-def point_of(result: Result, name: str | None) -> dict[str, float]:
+def point_of(result: ResultData, name: str | None) -> dict[str, float]:
     """The numbers of a class, None: of all classes."""
     per_class = {key.removesuffix("_per_class"): value for key, value in result.values.items() if "_per_class" in key}
     return {key: result.values[key] if name is None else value[name] for key, value in per_class.items()}
 
 
-def assert_points(result: Result, matching: Matching, purpose: dict[str, Any]) -> None:
+def assert_points(result: ResultData, matching: Matching, purpose: dict[str, Any]) -> None:
     for label, name in [(None, None), *enumerate(matching.rows.classes)]:
         expected = expected_point(judged(matching, label), positives_of(matching, label), purpose)
         assert point_of(result, name) == pytest.approx(expected, abs=1e-14, nan_ok=True), (name, purpose)
@@ -327,7 +328,7 @@ def test_numbers_between_scores(low: float, high: float, number: float) -> None:
 def test_a_pickle_and_a_file_hold_the_numbers() -> None:
     points = ours(dataset(scored_scene(1))).result().operating_points()
     again = pickle.loads(pickle.dumps(points))
-    assert type(again) is Result and again.to_dict()["values"] == points.to_dict()["values"]
+    assert type(again) is ResultData and again.to_dict()["values"] == points.to_dict()["values"]
 
 
 def test_pictures() -> None:

@@ -34,6 +34,14 @@ def test_other_ground_truths_of_an_image_are_an_error(ask: Any) -> None:
         compare(ask(evaluated(truth).result()), ask(evaluated(other).result()), replicates=20, permutations=0)
 
 
+@pytest.mark.parametrize("ask", [lambda result: result.olrp(), lambda result: result.operating_points()])
+def test_answers_of_a_result_have_no_slices(ask: Any) -> None:
+    answer = ask(evaluated(json.loads((_DATA / "instances_val2014_100.json").read_text())).result())
+    metric = answer.signature["metric"]
+    with pytest.raises(InputError, match=f"^by must be None for results of {metric}, which know no images$"):
+        compare(answer, answer, replicates=20, by="crowding")
+
+
 def federated(images: list[dict[str, Any]], path: Path) -> LVISEval:
     box = {"category_id": 1, "bbox": [0, 0, 9, 9]}
     truth = {

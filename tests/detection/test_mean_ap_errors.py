@@ -215,9 +215,7 @@ def test_rows_of_padding_which_states_of_cuda_hold_are_left_out() -> None:
     for iou in (0.2, 0.5):
         assert found.matching(iou).partners.tolist() == expected.matching(iou).partners.tolist()
     part = np.array([0, 3, 4])
-    assert pairs_of(found.result_of(part)._asked("errors", None)) == pairs_of(
-        expected.result_of(part)._asked("errors", None)
-    )
+    assert pairs_of(found.part(part)) == pairs_of(expected.part(part))
     assert dict(numbers_of(found.result_of(part).values)) == pytest.approx(
         dict(numbers_of(expected.result_of(part).values)), abs=0, nan_ok=True
     )
@@ -260,7 +258,7 @@ def test_some_images_have_the_result_of_a_metric_that_saw_no_others(ids: bool, t
         assert dict(numbers_of(part.values)).keys() == dict(numbers_of(fresh.values)).keys()
         for name, value in leaves(fresh.values):
             np.testing.assert_array_equal(dict(leaves(part.values))[name], value, err_msg=name)
-        one, other = part._asked("errors", None), fresh._asked("errors", None)
+        one, other = found.part(images), fresh._asked("errors", None)
         assert one.matching(0.5).hits.tolist() == other.matching(0.5).hits.tolist()
         if errors:
             assert pairs_of(one) == pairs_of(other)

@@ -9,7 +9,7 @@ import torch
 
 from tests.contract_boxes import boxes_batch
 from valor_gpu.detection import DetectionCounts
-from valor_gpu.detection.ranked_metric import Evaluated, evaluated
+from valor_gpu.detection.rankings import Evaluated, evaluated
 from valor_gpu.errors import InputError
 
 

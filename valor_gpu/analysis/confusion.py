@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from valor_gpu._frozen import frozen
-from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.matched import MatchedDetections
 from valor_gpu.analysis.matching import match_rows
 from valor_gpu.analysis.rows import Ints
 from valor_gpu.checks import check_number
@@ -35,7 +35,7 @@ class ClassConfusion:
     score: float
 
 
-def class_confusion(analysis: DetectionAnalysis, iou: float = 0.5, score: float = 0.0) -> ClassConfusion:
+def class_confusion(analysis: MatchedDetections, iou: float = 0.5, score: float = 0.0) -> ClassConfusion:
     """Counts which classes are detected as which, what is detected where nothing is, and what is missed.
 
     Detections are matched by the rule of COCO as if all classes were one, by descending score in each image, so that a

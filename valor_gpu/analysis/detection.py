@@ -2,176 +2,51 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from valor_gpu.analysis.base import Analysis
-from valor_gpu.analysis.matching import match_rows
-from valor_gpu.analysis.object_slices import check_bins
-from valor_gpu.analysis.rows import Matching, Pairs, Rows
-from valor_gpu.checks import check_number
-from valor_gpu.errors import InputError
+from valor_gpu.analysis.matched import MatchedDetections
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.tide_curves import State
-    from valor_gpu.result import Result
+    from valor_gpu.analysis.match_table import MatchTable
+    from valor_gpu.analysis.points_result import OperatingPoints
+    from valor_gpu.analysis.tide_result import DetectionErrors
+    from valor_gpu.exports.column_table import ColumnTable
+    from valor_gpu.result_data import ResultData
 
 
-class DetectionAnalysis(Analysis, ABC):
-    """Answers of a detection result; subclasses say where rows and pairs come from.
-
-    Attributes:
-        choices: of the signature of the result: metric, iou_type, limits, and so on.
-        recall_thresholds: float64 ``[R]`` at which precision is read.
-        iou_thresholds: of the numbers of the result.
-    """
-
-    choices: Mapping[str, Any]
-    recall_thresholds: NDArray[np.float64]
-    iou_thresholds: Sequence[float] = ()
-
-    @abstractmethod
-    def make_rows(self) -> Rows:
-        """Returns detections and ground truths."""
-
-    @abstractmethod
-    def make_pairs(self) -> Pairs:
-        """Returns the pairs that overlap; raises :class:`InputError`, naming the argument, where none were kept."""
-
-    @cached_property
-    def rows(self) -> Rows:
-        """Detections and ground truths."""
-        return self.make_rows()
-
-    @cached_property
-    def pairs(self) -> Pairs:
-        """Pairs that overlap."""
-        return self.make_pairs()
-
-    def pairs_from(self, lowest: float) -> Pairs:
-        """Returns all pairs whose IoU reaches ``lowest``, and perhaps others; ``pairs`` are these from then on.
-
-        Raises:
-            InputError: no pairs of so low an IoU are known.
-        """
-        if lowest < self.pairs.lowest:
-            vars(self)["pairs"] = self.find_pairs(lowest)
-        return self.pairs
-
-    def find_pairs(self, lowest: float) -> Pairs:
-        """Returns the pairs from a lower IoU on than those at hand; an error unless a subclass can find them."""
-        raise InputError(
-            f"iou and background must be at least {self.pairs.lowest:g}, from which on the state keeps pairs, but got"
-            f" {lowest:g}"
-        )
-
-    @cached_property
-    def _matchings(self) -> dict[float, Matching]:
-        return {}
-
-    def threshold_of(self, iou: float) -> float:
-        """Returns the threshold of the result that a number stands for, though rounding tells them apart.
-
-        0.9 stands for the 0.8999999999999999 of ``numpy.linspace(0.5, 0.95, 10)``. A number near none is itself.
-        """
-        known = self.iou_thresholds
-        return iou if iou in known else next((each for each in known if math.isclose(each, iou, rel_tol=1e-9)), iou)
-
-    def matching(self, iou: float = 0.5) -> Matching:
-        """Returns the outcomes at one IoU threshold, see :meth:`threshold_of`, made once for each.
-
-        Raises:
-            InputError: ``iou`` is not above 0 and at most 1, or below what pairs are known of.
-        """
-        check_number("iou", iou, 0, 1)
-        iou = self.threshold_of(iou)
-        known = self._matchings.get(iou)
-        if known is None:
-            if not iou:
-                raise InputError(f"iou must be above 0 and at most 1 but got {iou}")
-            known = self._matchings[iou] = match_rows(self.rows, self.pairs_from(iou), iou)
-        return known
-
-    def average_precision(self, state: State) -> tuple[float, NDArray[np.float64]]:
-        """Returns the mean over classes and float64 ``[K]`` of detections that are matched; by COCOeval's rule."""
-        from valor_gpu.analysis.tide_curves import Rule
-
-        return state.average_precision(Rule(self.recall_thresholds, float(np.spacing(1)), False))
-
-    def numbers_of_objects(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
-        """Computes the numbers of the objects of each bin, by the names that the result has for all areas.
-
-        As COCO's area ranges do: ground truths outside of a bin are ignored, and so are detections outside of it that
-        match nothing. Counts of classes are of the rows in the bin.
-
-        Args:
-            attribute: ``size``, in square pixels, or ``aspect_ratio``, width over height.
-            bins: pairs (low, high) at or above 0, both ends included; the ``corrected`` convention of ``COCOeval``
-                gives a value between two bins to the second alone.
-
-        Raises:
-            InputError: another attribute or bins, or what the evaluation keeps does not say.
-        """
-        return self.object_numbers(attribute, check_bins(attribute, bins))
-
-    def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
-        """Computes :meth:`numbers_of_objects` of checked bins; an error unless a subclass does."""
-        raise InputError(f"slices of objects by {attribute} are not defined for results of {self.metric}")
+class DetectionAnalysis(MatchedDetections, Analysis):
+    """Answers of a detection result; subclasses say where rows and pairs come from."""
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
-    ) -> Result:
+    ) -> DetectionErrors:
         """See :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 
-        found: Result = detection_errors(self, iou, background, protocol)
-        return found
+        return detection_errors(self, iou, background, protocol)
 
-    def olrp(self, iou: float = 0.5) -> Result:
+    def olrp(self, iou: float = 0.5) -> ResultData:
         """See :meth:`valor_gpu.result.Result.olrp`."""
         from valor_gpu.analysis.olrp import optimal_lrp
 
-        found: Result = optimal_lrp(self, iou)
-        return found
+        return optimal_lrp(self, iou)
 
-    def operating_points(self, **choices: Any) -> Result:
+    def operating_points(self, **choices: Any) -> OperatingPoints:
         """See :meth:`valor_gpu.result.Result.operating_points`."""
         from valor_gpu.analysis.operating_points import operating_points
 
-        found: Result = operating_points(self, **choices)
-        return found
+        return operating_points(self, **choices)
 
-    def image_table(self, **choices: Any) -> Any:
+    def image_table(self, **choices: Any) -> ColumnTable:
         """See :meth:`valor_gpu.result.Result.images`."""
         from valor_gpu.analysis.image_table import image_table
 
         return image_table(self, **choices)
 
-    def match_table(self, **choices: Any) -> Any:
+    def match_table(self, **choices: Any) -> MatchTable:
         """See :meth:`valor_gpu.result.Result.matches`."""
         from valor_gpu.analysis.match_table import match_table
 
         return match_table(self, **choices)
-
-    def arrival(self) -> Sequence[int]:
-        """See :class:`Analysis`; positions are in the order that breaks ties."""
-        return self.rows.image_ids
-
-    def file_names(self) -> Sequence[str] | None:
-        """See :class:`Analysis`."""
-        fields = self.rows.image_fields
-        names = [] if fields is None else [fields(image).get("file_name") for image in range(self.images)]
-        return [str(name) for name in names] if names and None not in names else None
-
-    def reason_of(self, name: str, empty: bool) -> str:
-        """See :class:`Analysis`."""
-        from valor_gpu.reduce.coco_summary import absent_reasons
-
-        first = math.nan if empty else 0.0
-        return absent_reasons({"map": first, name: math.nan}).get(name, "no ground truth counts for it")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from valor_gpu.analysis.base import Analysis
+from valor_gpu.analysis.images import ImageNumbers
 from valor_gpu.analysis.rows import Rows
 from valor_gpu.errors import InputError
 
@@ -22,7 +22,7 @@ LARGEST = 1e10
 BUILT_IN = (*IMAGE_COLUMNS, *OBJECT_COLUMNS)
 
 
-def known_column(analysis: Analysis, name: str) -> Sequence[Any]:
+def known_column(analysis: ImageNumbers, name: str) -> Sequence[Any]:
     """Returns a column of :data:`IMAGE_COLUMNS`, the value of each image.
 
     Raises:
@@ -39,7 +39,7 @@ def known_column(analysis: Analysis, name: str) -> Sequence[Any]:
     return [_size(analysis, rows, image) for image in range(analysis.images)]
 
 
-def _size(analysis: Analysis, rows: Rows, image: int) -> float:
+def _size(analysis: ImageNumbers, rows: Rows, image: int) -> float:
     fields = {} if rows.image_fields is None else rows.image_fields(image)
     sides = fields.get("width"), fields.get("height")
     if not all(isinstance(side, (int, float)) for side in sides):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from valor_gpu.analysis.base import Analysis
+from valor_gpu.analysis.images import ImageNumbers
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._table import whole_text
 
@@ -29,7 +29,7 @@ def id_text(value: Any) -> str:
     return whole_text(str(value).strip())
 
 
-def names_of_images(analysis: Analysis, column: str) -> list[Names]:
+def names_of_images(analysis: ImageNumbers, column: str) -> list[Names]:
     """Returns the ways to name the images in a column, the usual one first.
 
     Args:

@@ -13,13 +13,13 @@ from valor_gpu.checks import check_number
 from valor_gpu.exports.column_table import ColumnTable
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
+    from valor_gpu.analysis.matched import MatchedDetections
 
 _WITHOUT_EFFECT = ("iou_thresholds", "rec_thresholds", "average", "version")
 """Choices of the numbers that change no outcome at one threshold."""
 
 
-def image_table(analysis: DetectionAnalysis, iou: float = 0.5, score: float | None = None) -> ColumnTable:
+def image_table(analysis: MatchedDetections, iou: float = 0.5, score: float | None = None) -> ColumnTable:
     """Returns the table of :meth:`valor_gpu.result.Result.images` of a detection result."""
     matching, rows = analysis.matching(iou), analysis.rows
     used = scored(rows, score)
@@ -50,7 +50,7 @@ def image_table(analysis: DetectionAnalysis, iou: float = 0.5, score: float | No
     return ColumnTable(columns, choices_of(analysis, iou=iou, score=score))
 
 
-def choices_of(analysis: DetectionAnalysis, **own: Any) -> dict[str, Any]:
+def choices_of(analysis: MatchedDetections, **own: Any) -> dict[str, Any]:
     """Returns the choices behind a table of outcomes: its own, and those of the metric that bear on it."""
     kept = {name: choice for name, choice in analysis.choices.items() if name not in _WITHOUT_EFFECT}
     return {**kept, **own}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from valor_gpu.analysis.rows import OUTCOMES, Listed
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import json_value
-
-if TYPE_CHECKING:
-    from valor_gpu.analysis.match_table import Listed
 
 _ATTRIBUTES = ("outcome", "kind", "iou", "detection_id", "ground_truth_id", "ground_truth_class")
 _SHAPES = ("bbox", "segmentation", "keypoints", "num_keypoints", "area")
@@ -31,8 +29,6 @@ def coco_text(listed: Listed, columns: Mapping[str, Any], metric: str, outcomes:
     Raises:
         InputError: an outcome is unknown, or the metric keeps no shapes.
     """
-    from valor_gpu.analysis.match_table import OUTCOMES
-
     if isinstance(outcomes, str) or not isinstance(outcomes, Sequence):
         raise InputTypeError(f"outcomes must be a list or tuple of texts but got {outcomes!r}")
     for outcome in outcomes:

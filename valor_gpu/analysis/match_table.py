@@ -4,72 +4,36 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu._frozen import frozen
 from valor_gpu.analysis.image_table import choices_of, ids_of, ignored_of, image_ids_of, scored
-from valor_gpu.analysis.rows import Bools, Floats, Ints, Matching, Rows
+from valor_gpu.analysis.match_export import coco_text
+from valor_gpu.analysis.matched import MatchedDetections
+from valor_gpu.analysis.rows import (
+    FN,
+    FP,
+    IGNORED_DETECTION,
+    OUTCOMES,
+    TP,
+    Bools,
+    Floats,
+    Ints,
+    Listed,
+    Matching,
+    Rows,
+    at,
+)
 from valor_gpu.analysis.tide_kinds import CLASSIFICATION, DETECTION_KINDS, LOCALIZATION, ErrorKinds, kinds_of
 from valor_gpu.checks import check_number
 from valor_gpu.exports.column_table import ColumnTable
+from valor_gpu.exports.files import write_text
 
-if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
-
-OUTCOMES = ("true positive", "false positive", "false negative", "ignored")
-"""Values of the column ``outcome``."""
-
-TP, FP, FN, IGNORED = range(4)
 _MISSED = len(DETECTION_KINDS)
 _KINDS = (*DETECTION_KINDS, "missed", None)
 """Values of the column ``kind``; the last, place -1, is that of what is no error."""
-
-
-@frozen
-class Listed:
-    """Rows of a table of matches.
-
-    Attributes:
-        rows: detections and ground truths.
-        detections: int64 ``[N]``: the detection, -1 for none.
-        ground_truths: int64 ``[N]``: the ground truth on the other side, or the missed one; -1 for none.
-        outcomes: int8 ``[N]``, places in ``OUTCOMES``.
-        kinds: int8 ``[N]``, places in ``_KINDS``.
-        ious: float64 ``[N]``: IoU of both, NaN without one of them.
-    """
-
-    rows: Rows
-    detections: Ints
-    ground_truths: Ints
-    outcomes: NDArray[np.int8]
-    kinds: NDArray[np.int8]
-    ious: Floats
-
-    def take(self, places: Any) -> Listed:
-        """Returns the rows at these places."""
-        parts = (self.detections, self.ground_truths, self.outcomes, self.kinds, self.ious)
-        return Listed(self.rows, *(part[places] for part in parts))
-
-    @property
-    def missed(self) -> Bools:
-        """Bool ``[N]``: rows of missed ground truths."""
-        return np.asarray(self.outcomes == FN)
-
-    @property
-    def images(self) -> Ints:
-        """int64 ``[N]``: the position of the image of each row."""
-        return self._either(self.rows.images, self.rows.gt_images)
-
-    @property
-    def labels(self) -> Ints:
-        """int64 ``[N]``: the class of the detection, or of the missed ground truth."""
-        return self._either(self.rows.labels, self.rows.gt_labels)
-
-    def _either(self, own: Ints, other: Ints) -> Ints:
-        return np.where(self.missed, _at(other, self.ground_truths), _at(own, self.detections))
 
 
 class MatchTable(ColumnTable):
@@ -120,14 +84,11 @@ class MatchTable(ColumnTable):
                 :class:`valor_gpu.detection.MeanAveragePrecision`: ask the result of a COCOeval.
             OSError: the file cannot be written; an older one stays as it is.
         """
-        from valor_gpu.analysis.match_export import coco_text
-        from valor_gpu.exports.files import write_text
-
         write_text(path, coco_text(self._listed, self.columns, self._metric, outcomes))
 
 
 def match_table(
-    analysis: DetectionAnalysis, iou: float = 0.5, score: float | None = None, background: float = 0.1
+    analysis: MatchedDetections, iou: float = 0.5, score: float | None = None, background: float = 0.1
 ) -> MatchTable:
     """Returns the table of :meth:`valor_gpu.result.Result.matches` of a detection result."""
     used = scored(analysis.rows, score)
@@ -154,7 +115,11 @@ def _listed(matching: Matching, errors: ErrorKinds, used: Bools) -> Listed:
     rows = matching.rows
     assert matching.partners is not None and matching.ious is not None
     codes = np.full(len(used), -1, np.int8)
-    for outcome, chosen in ((TP, matching.hits), (FP, matching.false_positives), (IGNORED, ignored_of(matching))):
+    for outcome, chosen in (
+        (TP, matching.hits),
+        (FP, matching.false_positives),
+        (IGNORED_DETECTION, ignored_of(matching)),
+    ):
         codes[chosen & used] = outcome
     detections = np.flatnonzero(codes >= 0)
     codes = codes[detections]
@@ -171,10 +136,10 @@ def _listed(matching: Matching, errors: ErrorKinds, used: Bools) -> Listed:
         np.concatenate((detections, causes)),
         np.concatenate((others, missed)),
         np.concatenate((codes, np.full(len(missed), FN, np.int8))),
-        np.concatenate((errors.kinds[detections], np.where(explained, _at(errors.kinds, causes), _MISSED))).astype(
+        np.concatenate((errors.kinds[detections], np.where(explained, at(errors.kinds, causes), _MISSED))).astype(
             np.int8
         ),
-        np.concatenate((ious, np.where(explained, _at(errors.ious, causes), np.nan))),
+        np.concatenate((ious, np.where(explained, at(errors.ious, causes), np.nan))),
     )
 
 
@@ -191,7 +156,7 @@ def _causes(rows: Rows, errors: ErrorKinds, used: Bools) -> Ints:
 def _in_order(listed: Listed) -> Listed:
     """The rows image after image; detections by descending score, then missed ground truths."""
     missed = listed.missed
-    scores = np.where(missed, 0.0, _at(listed.rows.scores, listed.detections))
+    scores = np.where(missed, 0.0, at(listed.rows.scores, listed.detections))
     return listed.take(np.lexsort((-scores, missed, listed.images)))
 
 
@@ -204,10 +169,10 @@ def _columns(listed: Listed) -> dict[str, Any]:
         "outcome": np.array(OUTCOMES, object)[listed.outcomes],
         "kind": np.array(_KINDS, object)[listed.kinds],
         "class": names[listed.labels],
-        "score": np.where(missed, np.nan, _at(rows.scores, detections)),
+        "score": np.where(missed, np.nan, at(rows.scores, detections)),
         "detection_id": _ids(rows.detection_ids, rows.lengths[0], rows.images, detections),
         "ground_truth_id": _ids(rows.ground_truth_ids, rows.lengths[1], rows.gt_images, ground_truths),
-        "ground_truth_class": names[np.where(ground_truths < 0, -1, _at(rows.gt_labels, ground_truths))],
+        "ground_truth_class": names[np.where(ground_truths < 0, -1, at(rows.gt_labels, ground_truths))],
         "iou": listed.ious,
         **_boxes(listed),
     }
@@ -221,7 +186,7 @@ def _boxes(listed: Listed) -> dict[str, Floats]:
     own, other = corners("detections"), corners("ground_truths")
     if np.isnan(own).all() and np.isnan(other).all():  # keypoints without boxes
         return {}
-    found = np.where(listed.missed[:, None], _at(other, listed.ground_truths), _at(own, listed.detections))
+    found = np.where(listed.missed[:, None], at(other, listed.ground_truths), at(own, listed.detections))
     return dict(zip(("x", "y", "width", "height"), np.ascontiguousarray(found.T)))
 
 
@@ -230,15 +195,8 @@ def _ids(known: Any, lengths: Ints, images: Ints, places: Ints) -> Any:
     if known is None:
         known = np.arange(len(images)) - (lengths.cumsum() - lengths)[images]
     ids = known if isinstance(known, np.ndarray) and known.dtype.kind in "iu" else ids_of(list(known))
-    found = _at(ids, places)
+    found = at(ids, places)
     if ids.dtype == object:
         found[places < 0] = None  # a copy, which taking made
         return found
     return np.ma.MaskedArray(found, places < 0) if (places < 0).any() else found
-
-
-def _at(column: NDArray[Any], places: Ints) -> NDArray[Any]:
-    """Values at places, of which those below 0 get any value."""
-    if not len(column):
-        return np.zeros((len(places), *column.shape[1:]), column.dtype)
-    return np.asarray(column[np.maximum(places, 0)])

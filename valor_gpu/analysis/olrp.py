@@ -18,10 +18,11 @@ from valor_gpu.analysis.score_rankings import Ranking, ResampledRankings, Weight
 from valor_gpu.analysis.thresholds import at
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result, Signature
+from valor_gpu.exports.signature import Signature
+from valor_gpu.result_data import ResultData
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
+    from valor_gpu.analysis.matched import MatchedDetections
 
 NUMBERS = ("olrp", "olrp_localization", "olrp_false_positive", "olrp_false_negative")
 THRESHOLDS = "score_threshold_per_class"
@@ -31,7 +32,7 @@ _WITHOUT_HIT = (1.0, np.nan, np.nan, 1.0, np.nan)
 _CHOICES = ("iou_type", "protocol", "convention", "max_detection_thresholds", "average")
 
 
-def optimal_lrp(analysis: DetectionAnalysis, iou: float) -> Result:
+def optimal_lrp(analysis: MatchedDetections, iou: float) -> ResultData:
     """Computes optimal LRP errors; see :meth:`valor_gpu.result.Result.olrp`."""
     check_number("iou", iou, 0, 1)
     iou = float(iou)
@@ -56,10 +57,10 @@ def optimal_lrp(analysis: DetectionAnalysis, iou: float) -> Result:
         "detections": int((matching.hits | matching.false_positives).sum()),
         "classes_without_ground_truth": int((matching.positives == 0).sum()),
     }
-    return Result(values, Signature(signature), counts, _reasons(table, classes), state=state)
+    return ResultData(values, Signature(signature), counts, _reasons(table, classes), state=state)
 
 
-def chosen(analysis: DetectionAnalysis) -> dict[str, Any]:
+def chosen(analysis: MatchedDetections) -> dict[str, Any]:
     """Returns the choices of the evaluation that decide which detections are matched to which ground truths."""
     return {name: analysis.choices[name] for name in _CHOICES if name in analysis.choices}
 

@@ -18,11 +18,12 @@ from valor_gpu.analysis.score_rankings import Kept, Ranking, ResampledRankings, 
 from valor_gpu.analysis.thresholds import NOTHING, Purpose
 from valor_gpu.checks import check_int, check_number
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result, Signature
+from valor_gpu.exports.signature import Signature
+from valor_gpu.result_data import ResultData
 from valor_gpu.stats.draws import SPLITS, philox
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
+    from valor_gpu.analysis.matched import MatchedDetections
     from valor_gpu.stats.intervals import Bootstrap
 
 THRESHOLD = "score_threshold"
@@ -31,7 +32,7 @@ _REPORTED = " of the images that are reported"
 
 
 def operating_points(
-    analysis: DetectionAnalysis,
+    analysis: MatchedDetections,
     beta: float | None = None,
     precision: float | None = None,
     recall: float | None = None,
@@ -66,7 +67,7 @@ def operating_points(
         ResampledRankings, matching, analysis.image_ids, partial(_replicates, chooser, pooled, rankings, rows.classes),
         [f"{name}_per_class" for name in whole.numbers], len(pooled.scores),
     )  # fmt: skip
-    result = Result(values, signature, _counts(matching, part, found), reasons, state=state)
+    result = ResultData(values, signature, _counts(matching, part, found), reasons, state=state)
     points = OperatingPoints(result, purpose.f_name, pooled, dict(zip(rows.classes, rankings)))
     return points if intervals is None else points.with_intervals(intervals)
 

@@ -15,13 +15,13 @@ from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, legend, line_sty
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.result import Result
+    from valor_gpu.result_data import ResultData
 
 _NAMES = ("precision", "recall")
 
 
 def plot_points(
-    points: Result,
+    points: ResultData,
     f_name: str,
     pooled: Ranking,
     rankings: Mapping[str, Ranking],
@@ -83,11 +83,11 @@ def _lines(ranking: Ranking, f_name: str) -> tuple[Floats, dict[str, Floats]]:
     return scores[last], {"precision": tp / kept, "recall": recall, f_name: f}
 
 
-def _value(points: Result, name: str, of: str | None) -> float:
+def _value(points: ResultData, name: str, of: str | None) -> float:
     return float(points.values[name] if of is None else points.values[f"{name}_per_class"][of])
 
 
-def _headline(points: Result, f_name: str, label: str | None, classes: Sequence[str] | None) -> str:
+def _headline(points: ResultData, f_name: str, label: str | None, classes: Sequence[str] | None) -> str:
     if classes:
         return f"{f_name.upper()} over scores of {count(len(classes), 'class')}".replace("classs", "classes")
     threshold, there = (_value(points, name, label) for name in ("score_threshold", f_name))
@@ -97,7 +97,7 @@ def _headline(points: Result, f_name: str, label: str | None, classes: Sequence[
     return f"Precision, recall and {f_name.upper()} of {of}, {f_name.upper()} {there:.3f} at {threshold:g}"
 
 
-def _details(points: Result) -> list[str]:
+def _details(points: ResultData) -> list[str]:
     purpose = {"precision": "precision of at least {}", "recall": "recall of at least {}", "cost": "least cost {}"}
     name = next((each for each in purpose if each in points.signature), "")
     aim = purpose[name].format(points.signature[name]) if name else "largest F"

@@ -12,8 +12,7 @@ from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
 from valor_gpu.exports.intervals import bounds_text, exists, interval_lines
 from valor_gpu.exports.table_text import table_text
-from valor_gpu.result import Result, require_matplotlib
-from valor_gpu.stats.intervals import Bootstrap
+from valor_gpu.result_data import ResultData, require_matplotlib
 
 _COMMON = "score_threshold"
 _DIGITS = 17
@@ -47,10 +46,11 @@ instances = instances[torch.tensor([score > thresholds[names[label]] for label, 
 FORMS = ("ultralytics", "detectron2", "yaml")
 
 
-class OperatingPoints(Result):
+class OperatingPoints(ResultData):
     """Thresholds, and precision, recall and F there, of every class and of all classes at one threshold.
 
-    To pickle it gives a plain :class:`valor_gpu.result.Result`, without :meth:`lines` and :meth:`plot`.
+    Intervals are those of the choice too: each replicate chooses its thresholds anew.
+    To pickle it gives a plain :class:`valor_gpu.result_data.ResultData`, without :meth:`lines` and :meth:`plot`.
 
     Args:
         result: the numbers.
@@ -59,17 +59,8 @@ class OperatingPoints(Result):
         rankings: that of each class by its name.
     """
 
-    def __init__(self, result: Result, f_name: str, pooled: Ranking, rankings: Mapping[str, Ranking]) -> None:
+    def __init__(self, result: ResultData, f_name: str, pooled: Ranking, rankings: Mapping[str, Ranking]) -> None:
         vars(self).update(vars(result), _f_name=f_name, _pooled=pooled, _rankings=rankings)
-
-    def with_intervals(self, intervals: int | str | Bootstrap = 1000) -> OperatingPoints:
-        """Returns these points with an interval beside every number; thresholds are chosen anew in every replicate.
-
-        Args:
-            intervals: replicates of the bootstrap over images, or all of its choices.
-        """
-        own = vars(self)
-        return OperatingPoints(super().with_intervals(intervals), own["_f_name"], own["_pooled"], own["_rankings"])
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draws precision, recall and F over score thresholds, and the chosen one; returns the axes.

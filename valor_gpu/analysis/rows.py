@@ -138,3 +138,63 @@ class Matching:
         """int64 ``[K]``: ground truths that count, by class."""
         rows = self.rows
         return np.bincount(rows.gt_labels[rows.gt_counts], minlength=len(rows.classes))
+
+
+# ------------------------------------------------------------------------------------------------------ match tables
+
+OUTCOMES = ("true positive", "false positive", "false negative", "ignored")
+"""Values of the column ``outcome`` of a table of matches."""
+
+TP, FP, FN, IGNORED_DETECTION = range(4)
+"""Places in ``OUTCOMES``."""
+
+
+@frozen
+class Listed:
+    """Rows of a table of matches.
+
+    Attributes:
+        rows: detections and ground truths.
+        detections: int64 ``[N]``: the detection, -1 for none.
+        ground_truths: int64 ``[N]``: the ground truth on the other side, or the missed one; -1 for none.
+        outcomes: int8 ``[N]``, places in ``OUTCOMES``.
+        kinds: int8 ``[N]``, places in the kinds of errors, -1 for none.
+        ious: float64 ``[N]``: IoU of both, NaN without one of them.
+    """
+
+    rows: Rows
+    detections: Ints
+    ground_truths: Ints
+    outcomes: NDArray[np.int8]
+    kinds: NDArray[np.int8]
+    ious: Floats
+
+    def take(self, places: Any) -> Listed:
+        """Returns the rows at these places."""
+        parts = (self.detections, self.ground_truths, self.outcomes, self.kinds, self.ious)
+        return Listed(self.rows, *(part[places] for part in parts))
+
+    @property
+    def missed(self) -> Bools:
+        """Bool ``[N]``: rows of missed ground truths."""
+        return np.asarray(self.outcomes == FN)
+
+    @property
+    def images(self) -> Ints:
+        """int64 ``[N]``: the position of the image of each row."""
+        return self._either(self.rows.images, self.rows.gt_images)
+
+    @property
+    def labels(self) -> Ints:
+        """int64 ``[N]``: the class of the detection, or of the missed ground truth."""
+        return self._either(self.rows.labels, self.rows.gt_labels)
+
+    def _either(self, own: Ints, other: Ints) -> Ints:
+        return np.where(self.missed, at(other, self.ground_truths), at(own, self.detections))
+
+
+def at(column: NDArray[Any], places: Ints) -> NDArray[Any]:
+    """Returns values at places, of which those below 0 get any value."""
+    if not len(column):
+        return np.zeros((len(places), *column.shape[1:]), column.dtype)
+    return np.asarray(column[np.maximum(places, 0)])

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.image_names import agreeing_names, id_text, names_of_images
+from valor_gpu.analysis.images import ImageNumbers
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs.value_tables import Columns, plain_value
@@ -50,7 +50,7 @@ class Dealt:
 # ------------------------------------------------------------------------------------------------------ joining a table
 
 
-def joined_columns(analysis: Analysis, columns: Columns, names: Sequence[str]) -> Columns:
+def joined_columns(analysis: ImageNumbers, columns: Columns, names: Sequence[str]) -> Columns:
     """Returns columns of a table, with the value of each image in the order of their positions.
 
     Args:
@@ -72,7 +72,7 @@ def joined_columns(analysis: Analysis, columns: Columns, names: Sequence[str]) -
     return {name: [columns[name][place] for place in places] for name in names}
 
 
-def _places_of_images(analysis: Analysis, columns: Columns) -> Sequence[int]:
+def _places_of_images(analysis: ImageNumbers, columns: Columns) -> Sequence[int]:
     """The row of each image."""
     column = next((name for name in ID_COLUMNS if name in columns), None)
     if analysis.image_ids is None and column != "image_id":

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import replaced
-from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.image_columns import BUILT_IN, IMAGE_COLUMNS, LARGEST, OBJECT_COLUMNS, known_column
 from valor_gpu.analysis.image_names import id_text
+from valor_gpu.analysis.images import ImageNumbers
 from valor_gpu.analysis.rows import Rows
 from valor_gpu.analysis.slice_columns import (
     Dealt,
@@ -97,7 +97,7 @@ def _cell(row: Mapping[str, Any], name: str) -> str:
 
 
 def slices(
-    analysis: Analysis,
+    analysis: ImageNumbers,
     table: Any,
     columns: Sequence[Column],
     bins: Mapping[str, Sequence[Any]] | None = None,
@@ -139,7 +139,7 @@ def _of_objects(names: Sequence[str], read: Columns | None) -> bool:
 
 
 def _image_slices(
-    analysis: Analysis,
+    analysis: ImageNumbers,
     read: Columns | None,
     wanted: Sequence[tuple[str, ...]],
     edges: Mapping[str, Any],
@@ -190,7 +190,7 @@ def _names_of(crossing: Any) -> tuple[str, ...]:
 
 
 def dealt_columns(
-    analysis: Analysis, table: Any, wanted: Sequence[tuple[str, ...]], edges: Mapping[str, Any]
+    analysis: ImageNumbers, table: Any, wanted: Sequence[tuple[str, ...]], edges: Mapping[str, Any]
 ) -> list[Dealt]:
     """Deals the images out by each column and each crossing.
 
@@ -272,7 +272,7 @@ def wanted_numbers(known: Sequence[str], numbers: Sequence[str] | None) -> list[
     return names
 
 
-def counts_of(analysis: Analysis, groups: Sequence[Ints]) -> dict[str, list[int]]:
+def counts_of(analysis: ImageNumbers, groups: Sequence[Ints]) -> dict[str, list[int]]:
     """Returns how many images each group has, and of detection how many ground truths that count."""
     counts = {"images": [len(group) for group in groups]}
     rows = getattr(analysis, "rows", None)
@@ -283,7 +283,7 @@ def counts_of(analysis: Analysis, groups: Sequence[Ints]) -> dict[str, list[int]
 
 
 def _number_columns(
-    analysis: Analysis, found: GroupNumbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
+    analysis: ImageNumbers, found: GroupNumbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
 ) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     empty = np.isnan(found.table[:, 0]).tolist() if names else []
@@ -303,12 +303,12 @@ def _number_columns(
     return columns
 
 
-def _signature_of(analysis: Analysis) -> dict[str, Any]:
+def _signature_of(analysis: ImageNumbers) -> dict[str, Any]:
     return dict(getattr(analysis, "choices", {"metric": analysis.metric}))
 
 
 def object_slices(
-    analysis: Analysis,
+    analysis: ImageNumbers,
     attribute: str,
     bins: Mapping[str, Sequence[Any]],
     intervals: int | Bootstrap | None,
@@ -349,7 +349,7 @@ def _interval_choices(intervals: int | Bootstrap) -> dict[str, Any]:
     return {"replicates": chosen.replicates, "confidence": chosen.confidence, "seed": chosen.seed}
 
 
-def _intervals(analysis: Analysis, group: Ints, intervals: int | Bootstrap) -> Mapping[str, Interval]:
+def _intervals(analysis: ImageNumbers, group: Ints, intervals: int | Bootstrap) -> Mapping[str, Interval]:
     """Intervals of the numbers of a slice, from its images alone."""
     chosen = Bootstrap.of(intervals)
     if chosen.clusters is not None:
@@ -357,7 +357,7 @@ def _intervals(analysis: Analysis, group: Ints, intervals: int | Bootstrap) -> M
     return analysis.result_of(group).with_intervals(chosen).intervals
 
 
-def clusters_of(analysis: Analysis, clusters: Any, group: Ints) -> Any:
+def clusters_of(analysis: ImageNumbers, clusters: Any, group: Ints) -> Any:
     """Returns the clusters of some images, in the form in which they came.
 
     Args:

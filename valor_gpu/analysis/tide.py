@@ -19,7 +19,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.exports.signature import Signature
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
+    from valor_gpu.analysis.matched import MatchedDetections
 
 PROTOCOLS = ("coco", "tidecv")
 
@@ -29,7 +29,7 @@ _EMPTIED = "nothing of the class is left in the mean once its errors are mended"
 
 
 def detection_errors(
-    analysis: DetectionAnalysis,
+    analysis: MatchedDetections,
     iou: float | Sequence[float] = 0.5,
     background: float | Sequence[float] = 0.1,
     protocol: str = "coco",
@@ -79,7 +79,7 @@ def _threshold_pairs(iou: float | Sequence[float], background: float | Sequence[
 
 
 def _one(
-    analysis: DetectionAnalysis, iou: float, background: float, protocol: str
+    analysis: MatchedDetections, iou: float, background: float, protocol: str
 ) -> tuple[dict[str, Any], dict[str, int], dict[str, str]]:
     """Values, counts and reasons at one pair of thresholds."""
     if protocol == "tidecv":
@@ -98,7 +98,7 @@ def _one(
     return values, counts, reasons
 
 
-def _judged(analysis: DetectionAnalysis, iou: float, background: float) -> Judged:
+def _judged(analysis: MatchedDetections, iou: float, background: float) -> Judged:
     """Errors by the rules of the result itself."""
     errors = kinds_of(analysis, iou, background)
     matching = analysis.matching(iou)

@@ -13,7 +13,7 @@ from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
-    from valor_gpu.analysis.detection import DetectionAnalysis
+    from valor_gpu.analysis.matched import MatchedDetections
 
 DETECTION_KINDS = ("classification", "localization", "both", "duplicate", "background")
 """Names of the kinds of false positives, by their code."""
@@ -43,7 +43,7 @@ class ErrorKinds:
     missed: Bools
 
 
-def kinds_of(analysis: DetectionAnalysis, iou: float = 0.5, background: float = 0.1) -> ErrorKinds:
+def kinds_of(analysis: MatchedDetections, iou: float = 0.5, background: float = 0.1) -> ErrorKinds:
     """Returns the kind of each false positive and the missed ground truths of the protocol ``coco``.
 
     The first rule that holds decides, with the best IoU among the ground truths that count:
@@ -69,7 +69,7 @@ def kinds_of(analysis: DetectionAnalysis, iou: float = 0.5, background: float = 
     return told_apart(analysis.rows, analysis.pairs, matching.false_positives, matching.found, iou, background, False)
 
 
-def check_thresholds(analysis: DetectionAnalysis, iou: float, background: float) -> None:
+def check_thresholds(analysis: MatchedDetections, iou: float, background: float) -> None:
     """Raises :class:`InputError` unless errors at these thresholds are known; has their pairs found."""
     check_number("iou", iou, 0, 1)
     check_number("background", background, 0, 1)

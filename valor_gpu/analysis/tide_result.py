@@ -11,12 +11,12 @@ from valor_gpu.errors import InputError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.exports.html import result_html
 from valor_gpu.exports.signature import Signature
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 _SHOWN_COUNTS = ("images", "ground_truths", "hits", "ignored")
 
 
-class DetectionErrors(Result):
+class DetectionErrors(ResultData):
     """Gains of mending each kind of error, at one pair of thresholds or at several.
 
     ``values`` has ``ap``, ``gains`` by kind, ``ap_per_class``, ``gains_per_class`` and ``counts_per_class`` by kind and

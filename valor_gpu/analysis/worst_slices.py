@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
-from valor_gpu.analysis.base import Analysis
 from valor_gpu.analysis.image_columns import BUILT_IN
+from valor_gpu.analysis.images import ImageNumbers
 from valor_gpu.analysis.slice_columns import Dealt, check_bins, crossed
 from valor_gpu.analysis.slices import clusters_of, dealt_columns, tabled, wanted_numbers
 from valor_gpu.checks import check_int, check_number, check_type
@@ -95,7 +95,7 @@ class Numbers:
         search: of which number, and which sign it has.
     """
 
-    def __init__(self, analysis: Analysis, search: Search) -> None:
+    def __init__(self, analysis: ImageNumbers, search: Search) -> None:
         self._analysis, self._sign = analysis, 1.0 if search.higher_is_better else -1.0
         known = tabled(analysis.numbers_of([np.arange(analysis.images)])).names
         wanted = wanted_numbers(known, None if search.number is None else [search.number])
@@ -118,7 +118,7 @@ class Numbers:
 
 
 def worst_slices(
-    analysis: Analysis,
+    analysis: ImageNumbers,
     table: Any,
     columns: Sequence[str],
     bins: Mapping[str, Sequence[Any]] | None = None,
@@ -150,7 +150,7 @@ def worst_slices(
     return _table(rows, numbers, search, {} if clusters is None else {"clusters": int(codes.max(initial=-1)) + 1})
 
 
-def _codes(analysis: Analysis, clusters: Any) -> Ints:
+def _codes(analysis: ImageNumbers, clusters: Any) -> Ints:
     """The cluster of each image; without clusters each image is one."""
     if clusters is None:
         return np.arange(analysis.images)

@@ -28,6 +28,7 @@ from valor_gpu.exports.leaves import single_numbers
 from valor_gpu.ops.assign.match_batch import CROWD, IGNORED, UNMATCHED_IGNORED
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.tide_result import DetectionErrors
     from valor_gpu.result import Result
 
 LOWEST = 0.1
@@ -124,7 +125,7 @@ class EvaluationAnalysis(DetectionAnalysis):
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
-    ) -> Result:
+    ) -> DetectionErrors:
         """See :meth:`valor_gpu.result.Result.errors`."""
         if self._taken.params.iouType.startswith("keypoints"):
             raise InputError(_NO_TIDE)

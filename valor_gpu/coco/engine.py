@@ -23,7 +23,7 @@ from valor_gpu.provenance import host_provenance
 if TYPE_CHECKING:
     from valor_gpu.ops.keypoints.cpu import Keypoints
     from valor_gpu.ops.runs.op import Runs
-    from valor_gpu.reduce.resampled_detection import Truths
+    from valor_gpu.reduce.matched_tables import Truths
     from valor_gpu.stats.draws import Draws
 
 

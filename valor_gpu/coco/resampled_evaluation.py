@@ -25,7 +25,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
 from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
 from valor_gpu.reduce.coco_summary import summary_picks
-from valor_gpu.reduce.resampled_detection import MatchedTables, ReplicatedTable, ResampledDetection
+from valor_gpu.reduce.matched_tables import MatchedTables, ReplicatedTable
+from valor_gpu.reduce.resampled_detection import ResampledDetection
 from valor_gpu.stats.resample import Resampled, refusing
 from valor_gpu.stats.units import Units, units_with_ids
 

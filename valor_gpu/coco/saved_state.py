@@ -19,7 +19,8 @@ from valor_gpu.coco.state_analysis import StateAnalysis, numbers_of_state
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate.types import CURVE_ARRAYS, Pick, RecordShape
 from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
-from valor_gpu.reduce.resampled_detection import ResampledDetection, on_host
+from valor_gpu.reduce.matched_tables import on_host
+from valor_gpu.reduce.resampled_detection import ResampledDetection
 from valor_gpu.result import Result
 from valor_gpu.state_file import StateFile, distinct_ids, document_of, replaced, state_bytes
 

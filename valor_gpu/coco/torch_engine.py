@@ -21,7 +21,7 @@ from valor_gpu.ops.keypoints.cpu import Keypoints
 from valor_gpu.ops.runs.op import Runs
 from valor_gpu.provenance import op_provenance
 from valor_gpu.ragged import Ragged
-from valor_gpu.reduce.resampled_detection import Truths
+from valor_gpu.reduce.matched_tables import Truths
 from valor_gpu.reduce.resampled_tables import ordered_table, weights_on
 from valor_gpu.stats.draws import Draws
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.comparison.choices import Choices
-from valor_gpu.comparison.comparison_result import MODELS, ComparisonResult
+from valor_gpu.comparison.comparison_data import MODELS
+from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.families import Numbers, Path
 from valor_gpu.comparison.sides import Side
 from valor_gpu.exports.signature import Signature

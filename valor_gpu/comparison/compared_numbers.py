@@ -1,4 +1,4 @@
-"""What texts, tables and pages show of a ComparisonResult: its numbers in words, and which of them differ."""
+"""What texts, tables and pages show of a comparison: its numbers in words, and which of them differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from valor_gpu._frozen import frozen
 from valor_gpu.pages.comparison_table import NOT_SHOWN, ComparedNumber
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison.comparison_data import ComparisonData
 
 _DECIMALS = (3, 6)
 """Fewest and most decimals."""
@@ -94,7 +94,7 @@ class Compared:
         return tuple(family for family in self.families if family.plural == "classes" or family.name == name)
 
 
-def compared(result: ComparisonResult, over_pairs: bool = False) -> Compared:
+def compared(result: ComparisonData, over_pairs: bool = False) -> Compared:
     """Returns the numbers of a comparison as tables show them.
 
     Args:
@@ -120,23 +120,23 @@ def compared(result: ComparisonResult, over_pairs: bool = False) -> Compared:
     )
 
 
-def confidence_of(result: ComparisonResult) -> float:
+def confidence_of(result: ComparisonData) -> float:
     """The confidence of the intervals."""
     return float(result.signature.get("confidence") or 0.95)
 
 
-def model_names(result: ComparisonResult) -> tuple[str, str]:
+def model_names(result: ComparisonData) -> tuple[str, str]:
     """The names of the models, for headings."""
     first, second = result.signature.get("names") or ("first", "second")
     return str(first), str(second)
 
 
-def notes_of(result: ComparisonResult) -> list[str]:
+def notes_of(result: ComparisonData) -> list[str]:
     """Notes on what may differ between the sides."""
     return [str(note) for note in result.signature.get("notes") or ()]
 
 
-def hypotheses_of(result: ComparisonResult) -> dict[str, list[str]]:
+def hypotheses_of(result: ComparisonData) -> dict[str, list[str]]:
     """Each test with its null hypothesis, and the numbers that it is of; of classes the number stands once."""
     found: dict[str, list[str]] = {}
     for name, test in (result.signature.get("tests") or {}).items():

@@ -13,18 +13,18 @@ from valor_gpu.pages.markup import joined, tag
 from valor_gpu.pages.texts import Html
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison.comparison_data import ComparisonData
 
 MOST_CLASSES = 20
 """Classes that are seen before the others are unfolded; of those that are not tested none, unless all are."""
 
 
-def comparison_element(result: ComparisonResult) -> str:
+def comparison_element(result: ComparisonData) -> str:
     """Returns a comparison as one element for notebooks, with its style; there is no script."""
     return notebook_element(_parts(result, compared(result)))
 
 
-def comparisons_element(results: Mapping[str, ComparisonResult]) -> str:
+def comparisons_element(results: Mapping[str, ComparisonData]) -> str:
     """Returns comparisons of several models as one element: the answer of each, which opens."""
     folded = [
         tag("details", tag("summary", f"{name}: {first_line(found)}"), _parts(result, found))
@@ -34,7 +34,7 @@ def comparisons_element(results: Mapping[str, ComparisonResult]) -> str:
     return notebook_element(joined(folded))
 
 
-def _parts(result: ComparisonResult, found: Compared) -> Html:
+def _parts(result: ComparisonData, found: Compared) -> Html:
     families = [
         tag("details", tag("summary", f"{family.name}: {family.summary}"), family_table(family, result))
         for family in found.families
@@ -44,14 +44,14 @@ def _parts(result: ComparisonResult, found: Compared) -> Html:
     return joined([tag("p", tag("b", first_line(found))), number_table(found, result), *families, *notes])
 
 
-def number_table(found: Compared, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
+def number_table(found: Compared, result: ComparisonData, names: tuple[str, str] | None = None) -> Html:
     """The numbers of the whole; ``names`` of the models, where a page has its own."""
     named = names or model_names(result)
     label = f"Numbers of {' and '.join(named)}"
     return comparison_table(found.numbers, label, names=named, confidence=confidence_of(result))
 
 
-def family_table(family: Family, result: ComparisonResult, names: tuple[str, str] | None = None) -> Html:
+def family_table(family: Family, result: ComparisonData, names: tuple[str, str] | None = None) -> Html:
     """The numbers of classes or slices, those that differ first."""
     named = names or model_names(result)
     return comparison_table(
@@ -66,7 +66,7 @@ def family_table(family: Family, result: ComparisonResult, names: tuple[str, str
     )
 
 
-def hypothesis_paragraphs(result: ComparisonResult, found: Compared) -> Iterator[Html]:
+def hypothesis_paragraphs(result: ComparisonData, found: Compared) -> Iterator[Html]:
     """Yields what was drawn, and each test with its null hypothesis."""
     for line in (", ".join(drawn(result)), *hypothesis_lines(result, found)):
         yield tag("p", line, class_="small dim")

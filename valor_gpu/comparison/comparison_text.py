@@ -21,7 +21,7 @@ from valor_gpu.pages.texts import visible
 from valor_gpu.stats.paired_states import PERMUTATION_NULL
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.comparison_result import ComparisonResult
+    from valor_gpu.comparison.comparison_data import ComparisonData
 
 _NAMED, _NUMBERS = 5, 14
 """Classes and numbers that the text names; tables have all."""
@@ -29,12 +29,12 @@ _NAMES = {"delong": "DeLong", "mcnemar": "McNemar", "mcnemar_clusters": "McNemar
 """Tests with the names of people."""
 
 
-def answer(result: ComparisonResult) -> str:
+def answer(result: ComparisonData) -> str:
     """Returns the answer on one line: the first difference, its interval and p-value, and how many classes differ."""
     return first_line(compared(result))
 
 
-def comparison_text(result: ComparisonResult) -> str:
+def comparison_text(result: ComparisonData) -> str:
     """Returns the text of a comparison."""
     found = compared(result)
     lines = [first_line(found)]
@@ -47,7 +47,7 @@ def comparison_text(result: ComparisonResult) -> str:
     return "\n".join([*lines, *ending(result, found)])
 
 
-def comparisons_text(results: Mapping[str, ComparisonResult]) -> str:
+def comparisons_text(results: Mapping[str, ComparisonData]) -> str:
     """Returns the text of several comparisons: a line for each, and what was drawn and tested.
 
     P-values are those that are adjusted over all pairs.
@@ -61,7 +61,7 @@ def comparisons_text(results: Mapping[str, ComparisonResult]) -> str:
     return "\n".join(lines)
 
 
-def ending(result: ComparisonResult, found: Compared) -> Iterator[str]:
+def ending(result: ComparisonData, found: Compared) -> Iterator[str]:
     """Yields the last lines: what the data could show, what was drawn, what the tests are of, and notes."""
     first = found.headline
     if first is not None and not math.isnan(first.detectable):
@@ -82,14 +82,14 @@ def _reason_lines(found: Compared) -> Iterator[str]:
     yield from (f"no interval of {_listed(names)}: {visible(reason)}" for reason, names in named.items())
 
 
-def _basis(result: ComparisonResult, found: Compared) -> Iterator[str]:
+def _basis(result: ComparisonData, found: Compared) -> Iterator[str]:
     """What was drawn, what the tests are of, and notes."""
     yield ", ".join(drawn(result))
     yield from hypothesis_lines(result, found)
     yield from (f"note: {visible(note)}" for note in notes_of(result))
 
 
-def power_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
+def power_lines(result: ComparisonData, found: Compared) -> Iterator[str]:
     """Yields what was asked about power: how much data a difference takes, and the power for the one that was seen."""
     first = found.headline
     if first is None:
@@ -104,14 +104,14 @@ def power_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
         yield f"power for the difference that was seen: {observed:.2f}"
 
 
-def _adjustment(result: ComparisonResult) -> str:
+def _adjustment(result: ComparisonData) -> str:
     words = {"max_t": "maxT", "holm": "Holm", "benjamini_hochberg": "Benjamini-Hochberg"}
     words["benjamini_yekutieli"] = "Benjamini-Yekutieli"
     chosen = str(result.signature.get("adjust") or "")
     return words.get(chosen, chosen)
 
 
-def drawn(result: ComparisonResult) -> Iterator[str]:
+def drawn(result: ComparisonData) -> Iterator[str]:
     """Yields what was drawn, and how often."""
     signature = result.signature
     yield from (_counted(visible(name.replace("_", " ")), count) for name, count in result.counts.items() if count)
@@ -128,7 +128,7 @@ def _counted(plural: str, count: int) -> str:
     return f"{count:,} {plural[:-1] if count == 1 and plural.endswith('s') else plural}"
 
 
-def hypothesis_lines(result: ComparisonResult, found: Compared) -> Iterator[str]:
+def hypothesis_lines(result: ComparisonData, found: Compared) -> Iterator[str]:
     """Yields each test with the hypothesis that it tests."""
     tests = hypotheses_of(result)
     for test, named in tests.items():
@@ -198,7 +198,7 @@ def first_line(found: Compared) -> str:
     return difference_text(found.headline) + ("" if family is None else f"; {family.summary}")
 
 
-def _family_line(family: Family, result: ComparisonResult) -> str:
+def _family_line(family: Family, result: ComparisonData) -> str:
     different, untested = family.different, len(family.rows) - len(family.tested)
     parts = [family.summary if family.tested else f"{len(family.rows):,} {family.plural}, none of them tested"]
     if different:
@@ -223,7 +223,7 @@ def _shared_reason(family: Family) -> str:
     return f": {most}" if len(set(reasons)) == 1 else f": mostly {most}"
 
 
-def _table(rows: Sequence[ComparedNumber], result: ComparisonResult, p_name: str = "p") -> list[str]:
+def _table(rows: Sequence[ComparedNumber], result: ComparisonData, p_name: str = "p") -> list[str]:
     """Aligned columns; those that nothing fills are left out."""
     columns: dict[str, list[str]] = {"": [visible(row.name) for row in rows]}
     for name, attribute in zip(model_names(result), ("first", "second")):

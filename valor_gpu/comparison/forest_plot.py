@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu._frozen import replaced
@@ -15,12 +15,11 @@ from valor_gpu.errors import InputError
 from valor_gpu.pages.comparison_table import ComparedNumber
 
 if TYPE_CHECKING:
-    from valor_gpu.comparison.comparison_result import ComparisonResult
-    from valor_gpu.comparison.comparisons import Comparisons
+    from valor_gpu.comparison.comparison_data import ComparisonData
 
 
 def forest_plot(
-    result: ComparisonResult,
+    result: ComparisonData,
     ax: Any = None,
     *,
     of: str | None = None,
@@ -53,7 +52,7 @@ def forest_plot(
 
 
 def forest_plot_of_pairs(
-    results: Comparisons,
+    results: Mapping[str, ComparisonData],
     ax: Any = None,
     *,
     of: str | None = None,

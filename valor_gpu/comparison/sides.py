@@ -12,7 +12,7 @@ from valor_gpu.comparison.state_files import load_run, load_state_file
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.exports.signature import Signature
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 from valor_gpu.stats.resample import Resampled
 from valor_gpu.store.runs import Run
 from valor_gpu.store.saved import VISION
@@ -33,7 +33,7 @@ class Side:
     """
 
     name: str
-    result: Result
+    result: ResultData
     state: Resampled
     notes: tuple[str, ...] = ()
     shared: Mapping[str, float] = field(default_factory=dict)
@@ -59,8 +59,8 @@ def side_of(given: Any, name: str) -> Side:
     """Returns the side that an argument of :func:`compare` stands for.
 
     Args:
-        given: a :class:`Result` that this process made; a metric or an evaluation, whose ``result()`` is taken; the
-            path of a state file; or a run of a store.
+        given: a :class:`~valor_gpu.result.Result` that this process made, or an answer of it such as ``olrp()``; a
+            metric or an evaluation, whose ``result()`` is taken; the path of a state file; or a run of a store.
         name: of the argument, for messages and texts.
 
     Raises:
@@ -74,7 +74,7 @@ def side_of(given: Any, name: str) -> Side:
     if isinstance(given, (str, os.PathLike)) or (isinstance(given, Run) and given.config.get("kind") in VISION):
         loaded = load_run(given) if isinstance(given, Run) else load_state_file(given)
         given, notes = loaded.result, loaded.notes
-    result = given if isinstance(given, Result) else _result_of(given, name)
+    result = given if isinstance(given, ResultData) else _result_of(given, name)
     state = vars(result)["_state"]
     if state is None:
         raise InputError(
@@ -110,11 +110,11 @@ def shared_sides(first: Side, second: Side) -> tuple[Side, Side]:
     return found[0], found[1]
 
 
-def _result_of(given: Any, name: str) -> Result:
+def _result_of(given: Any, name: str) -> ResultData:
     result = getattr(given, "result", None)
     if not callable(result):
         raise InputTypeError(f"{name} must be a result, a metric or a state file but is {type(given).__name__}")
     found = result()
-    if not isinstance(found, Result):
+    if not isinstance(found, ResultData):
         raise InputTypeError(f"{name} must give a Result but its result() is {type(found).__name__}")
     return found

@@ -1,28 +1,10 @@
 """Metrics of object detection."""
 
+# Type checkers read __init__.pyi: PanopticQuality is of another room.
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from valor_gpu._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from valor_gpu.detection.average_precision import AP, APAveragedOverIOUs, mAP, mAPAveragedOverIOUs
-    from valor_gpu.detection.average_recall import AR, mAR
-    from valor_gpu.detection.binned_mean_ap import BinnedMeanAveragePrecision
-    from valor_gpu.detection.box_distances import (
-        CompleteIntersectionOverUnion,
-        DistanceIntersectionOverUnion,
-        GeneralizedIntersectionOverUnion,
-    )
-    from valor_gpu.detection.box_overlaps import IntersectionOverUnion
-    from valor_gpu.detection.coco_files import coco_targets
-    from valor_gpu.detection.confusion_matrix import DetectionConfusionMatrix, DetectionExamples
-    from valor_gpu.detection.mean_ap import MeanAveragePrecision
-    from valor_gpu.detection.open_images import OpenImagesAveragePrecision
-    from valor_gpu.detection.outcome_metrics import DetectionCounts, DetectionF1, DetectionPrecision, DetectionRecall
-    from valor_gpu.detection.score_curves import DetectionDetailedPrecisionRecallCurve, DetectionPrecisionRecallCurve
-    from valor_gpu.segmentation.panoptic import ModifiedPanopticQuality, PanopticQuality
 
 __all__ = [
     "AP",

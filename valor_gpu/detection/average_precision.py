@@ -15,14 +15,13 @@ from valor_gpu.detection.ranked_metric import (
     IOU_THRESHOLDS,
     NO_GROUND_TRUTHS,
     RankedMetric,
-    Ranking,
     by_label,
     grids,
     missing_labels,
-    once,
     read_iou_thresholds,
     threshold_names,
 )
+from valor_gpu.detection.rankings import Ranking, once
 from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds
 from valor_gpu.reduce.overlap_curves import average_precision, curve_101
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall

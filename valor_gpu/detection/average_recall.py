@@ -14,15 +14,14 @@ from valor_gpu.detection.ranked_metric import (
     IOU_THRESHOLDS,
     NO_GROUND_TRUTHS,
     RankedMetric,
-    Ranking,
     by_label,
     grids,
     missing_labels,
-    once,
     reached_by,
     read_iou_thresholds,
     read_thresholds,
 )
+from valor_gpu.detection.rankings import Ranking, once
 from valor_gpu.errors import InputError
 from valor_gpu.reduce.label_bars_plot import plot_label_bars
 from valor_gpu.reduce.label_means import mean_of_labels, mean_of_thresholds

@@ -10,16 +10,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.checks import check_int, check_type
-from valor_gpu.detection.ranked_metric import (
-    DetectionMetric,
-    Evaluated,
-    classes_of,
-    evaluated,
-    grids,
-    reached_by,
-    read_iou_thresholds,
-    read_thresholds,
-)
+from valor_gpu.detection.ranked_metric import DetectionMetric, grids, reached_by, read_iou_thresholds, read_thresholds
+from valor_gpu.detection.rankings import Evaluated, classes_of, evaluated
 from valor_gpu.errors import InputError
 from valor_gpu.ops.overlaps.op import Overlaps, confuse_overlaps
 from valor_gpu.reduce.confusion_plot import plot_detection_confusion

@@ -312,8 +312,10 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
     def compute(self) -> dict[str, Tensor]:
         """Returns torchmetrics' dict: float32 ``map``, ``map_50``, ..., ``mar_100``, ...; -1 where nothing counts."""
         values: dict[str, Tensor] = {}
+        choices, error = self._choices(), self.error if self.error.is_cuda else None
+        wanted = self.class_metrics, self.extended_summary, self._boxes
         for prefix, records in self._parts(self.state()):
-            found = torchmetrics_dict(self, records)
+            found = torchmetrics_dict(choices, records, error, *wanted)
             values.update({name if name == "classes" else prefix + name: value for name, value in found.items()})
         return values
 

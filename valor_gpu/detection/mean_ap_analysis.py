@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.images import Ints
 from valor_gpu.analysis.rows import CROWD, IGNORED, Matching, Pairs, Rows
 from valor_gpu.checks import check_number
 from valor_gpu.detection.choices import AREA_RANGES
 from valor_gpu.detection.error_records import PairColumns, part_of_images
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
+from valor_gpu.detection.mean_ap_numbers import grouped_result_numbers, number_parts, resampled_images
 from valor_gpu.detection.records import DetectionRecords
 from valor_gpu.errors import InputError
 from valor_gpu.ops.assign.image_order import choose_images
 from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, PADDING_BUCKET
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
+
+if TYPE_CHECKING:
+    from valor_gpu.analysis.match_table import MatchTable
+    from valor_gpu.analysis.tide_result import DetectionErrors
 
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
@@ -119,39 +124,42 @@ class MeanApAnalysis(DetectionAnalysis):
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
-    ) -> Result:
+    ) -> DetectionErrors:
         """See :meth:`valor_gpu.result.Result.errors`."""
         self._need_pairs("errors()")
         return super().errors(iou, background, protocol)
 
-    def olrp(self, iou: float = 0.5) -> Result:
+    def olrp(self, iou: float = 0.5) -> ResultData:
         """See :meth:`valor_gpu.result.Result.olrp`."""
         self._need_pairs("olrp()")
         return super().olrp(iou)
 
-    def match_table(self, **choices: Any) -> Any:
+    def match_table(self, **choices: Any) -> MatchTable:
         """See :meth:`valor_gpu.result.Result.matches`."""
         self._need_pairs("matches()")
         return super().match_table(**choices)
 
-    def result_of(self, images: Ints) -> Result:
-        """See :class:`valor_gpu.analysis.base.Analysis`."""
-        from valor_gpu.detection.mean_ap_result import mean_ap_result
+    def part(self, images: Ints) -> MeanApAnalysis:
+        """Returns the analysis of some images, with the same bits as that of a fresh run on them.
 
+        Args:
+            images: ascending positions of images.
+        """
         rows = torch.from_numpy(self.kept[np.asarray(images, np.int64)])
-        part = part_of_images(self.records, rows.to(self.records.images.device))
-        return mean_ap_result(self.reductions, [("", part)])
+        return MeanApAnalysis(self.reductions, part_of_images(self.records, rows.to(self.records.images.device)))
+
+    def result_of(self, images: Ints) -> ResultData:
+        """See :class:`valor_gpu.analysis.base.Analysis`."""
+        records = self.part(images).records
+        state = partial(resampled_images, self.reductions, [("", records)])
+        return ResultData(*number_parts(self.reductions, records), state=state)
 
     def numbers_of(self, groups: Sequence[Ints]) -> Sequence[Mapping[str, float]]:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
-        from valor_gpu.detection.mean_ap_result import grouped_result_numbers
-
         return grouped_result_numbers(self.reductions, self.records, self.kept, groups)
 
     def object_numbers(self, attribute: str, bins: Sequence[tuple[float, float]]) -> Sequence[Mapping[str, float]]:
         """See :class:`DetectionAnalysis`: records know the area ranges of the metric alone."""
-        from valor_gpu.detection.mean_ap_result import grouped_result_numbers
-
         if attribute != "size":
             raise InputError(f"{attribute} needs boxes, which records of {self.metric} do not hold: use COCOeval")
         known = {AREA_RANGES[name]: index for index, name in enumerate(self.reductions.areas)}

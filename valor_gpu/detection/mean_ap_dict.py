@@ -2,41 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from valor_gpu.detection.choices import peer_number, peer_numbers
 from valor_gpu.detection.extended import ExtendedRecords, Overlaps, PartRecords, box_overlaps, cell_ious, kept_overlaps
+from valor_gpu.detection.geometry import Boxes
+from valor_gpu.detection.mean_ap_choices import MeanApChoices
 from valor_gpu.detection.records import DetectionRecords
 
-if TYPE_CHECKING:
-    from valor_gpu.detection.mean_ap import MeanAveragePrecision
 
-
-def torchmetrics_dict(metric: MeanAveragePrecision, state: DetectionRecords) -> dict[str, Tensor]:
+def torchmetrics_dict(
+    choices: MeanApChoices,
+    state: DetectionRecords,
+    error: Tensor | None,
+    class_metrics: bool,
+    extended_summary: bool,
+    boxes: Boxes | None,
+) -> dict[str, Tensor]:
     """Returns torchmetrics' dict of the records of one geometry.
 
     Args:
-        metric: whose choices hold.
+        choices: of the metric.
         state: the records.
+        error: int64 ``[]`` error code of records on CUDA.
+        class_metrics: also give the numbers of classes.
+        extended_summary: also give curves and similarities, of an extended state.
+        boxes: that an extended state keeps, None of other geometries.
     """
-    choices, error = metric._choices(), metric.error if metric.error.is_cuda else None
-    found = choices.accumulate(state, choices.of(choices.pooled, metric.extended_summary), error)
+    found = choices.accumulate(state, choices.of(choices.pooled, extended_summary), error)
     summary = choices.summary(found)
     values = peer_numbers(summary.scalars())
     for name in ("map_small", "mar_small"):
         values.setdefault(name, torch.tensor(-1.0, dtype=torch.float32))
     per_class = f"mar_{choices.limits[-1]}_per_class"
     values |= {name: torch.tensor([-1.0], dtype=torch.float32) for name in ("map_per_class", per_class)}
-    if metric.class_metrics and found.totals.images:
+    if class_metrics and found.totals.images:
         classes = choices.class_summary(state, summary)
         values["map_per_class"] = peer_number(classes.average_precision())
         values[per_class] = peer_number(classes.average_recall())
-    if metric.extended_summary:
+    if extended_summary:
         values.update({name: curve.clone() for name, curve in found.curves._asdict().items()})
-        cells = cell_ious(state, _overlaps(metric, state), found.labels.tolist(), choices.limits[-1], choices.pooled)
+        cells = cell_ious(state, _overlaps(boxes, state), found.labels.tolist(), choices.limits[-1], choices.pooled)
         values["ious"] = {  # type: ignore[assignment]
             cell: part.clone() if isinstance(part, Tensor) else part for cell, part in cells.items()
         }
@@ -44,8 +53,8 @@ def torchmetrics_dict(metric: MeanAveragePrecision, state: DetectionRecords) -> 
     return values
 
 
-def _overlaps(metric: MeanAveragePrecision, state: DetectionRecords) -> Overlaps:
+def _overlaps(boxes: Boxes | None, state: DetectionRecords) -> Overlaps:
     """The similarities of rows of an extended state."""
-    if metric._boxes is None:
+    if boxes is None:
         return kept_overlaps(cast(PartRecords, state))
-    return box_overlaps(cast(ExtendedRecords, state), metric._boxes)
+    return box_overlaps(cast(ExtendedRecords, state), boxes)

@@ -1,33 +1,20 @@
-"""The result of MeanAveragePrecision, and what its intervals are made of."""
+"""The result of MeanAveragePrecision: its numbers, and what answers questions about them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from valor_gpu._frozen import replaced
-from valor_gpu.detection.extended import ExtendedRecords, PartRecords
 from valor_gpu.detection.mean_ap_choices import MeanApChoices
-from valor_gpu.detection.records import DetectionRecords, doubtful_boxes
-from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick
-from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
-from valor_gpu.reduce.coco_summary import absent_reasons, joint_result, summary_picks
-from valor_gpu.reduce.grouped_detection import GroupNumbers, RecordTables, grouped_numbers, joined_numbers
+from valor_gpu.detection.mean_ap_numbers import NumberParts, Parts, number_parts, resampled_images
 from valor_gpu.reduce.precision_recall_plot import plot_precision_recall
-from valor_gpu.reduce.resampled_detection import MatchedTables, ReplicatedTable, ResampledDetection, Truths, on_host
-from valor_gpu.reduce.resampled_tables import OrderedTable, ordered_table, weights_on
-from valor_gpu.reduce.table_units import KeptImages, places_among, table_units
-from valor_gpu.result import Result, Signature
+from valor_gpu.result import Result
 
-_ID, _HAS_ID = IMAGE_COLUMNS.index("ID"), IMAGE_COLUMNS.index("HAS_ID")
-
-Parts = Sequence[tuple[str, DetectionRecords]]
+_GRIDS = ("iou_thresholds", "recall_thresholds")
 
 
 def mean_ap_result(
@@ -41,13 +28,31 @@ def mean_ap_result(
         tie_interval: also give the bounds of ``map`` over all orders of tied scores.
         error: int64 ``[]`` error code of records on CUDA.
     """
-    state = partial(_resampled, tuple(parts), tuple(_matchings(choices)))
-    analysis = partial(_analyses, choices, tuple(parts))
-    made = [_numbers(choices, records, tie_interval, error) for _, records in parts]
+    made = [number_parts(choices, records, tie_interval, error) for _, records in parts]
+    state, analysis = partial(resampled_images, choices, parts), partial(_analyses, choices, parts)
     if len(made) > 1:
-        found = [(prefix, Result(*each)) for (prefix, _), each in zip(parts, made)]
-        return joint_result(found, state, analysis)
+        return Result(*_joined([prefix for prefix, _ in parts], made), state=state, analysis=analysis)
     return Result(*made[0], plot_precision_recall, state=state, analysis=analysis)
+
+
+def _joined(prefixes: Sequence[str], made: Sequence[NumberParts]) -> NumberParts:
+    """Joins numbers of the same detections: counts and thresholds once, other values after a prefix.
+
+    The highest of each count is taken: those of boxes are 0 for masks.
+    """
+    first = made[0]
+    values, reasons = (
+        {
+            prefix + name: v
+            for prefix, part in zip(prefixes, made)
+            for name, v in getattr(part, field).items()
+            if name not in _GRIDS
+        }
+        for field in ("values", "reasons")
+    )
+    values.update({name: first.values[name] for name in _GRIDS})
+    counts = {name: max(part.counts[name] for part in made) for name in first.counts}
+    return NumberParts(values, first.signature, counts, reasons)
 
 
 def _analyses(choices: MeanApChoices, parts: Parts) -> Any:
@@ -60,111 +65,3 @@ def _analyses(choices: MeanApChoices, parts: Parts) -> Any:
         name: MeanApAnalysis(replaced(choices, iou_type=(name,), config={**choices.config, "iou_type": name}), records)
         for name, (_, records) in zip(choices.iou_type, parts)
     }
-
-
-Numbers = tuple[dict[str, Any], Signature, dict[str, int], dict[str, str]]
-"""Values, signature, counts and reasons of a result."""
-
-
-def _numbers(choices: MeanApChoices, state: DetectionRecords, tie_interval: bool, error: Tensor | None) -> Numbers:
-    """The numbers of one geometry."""
-    bounds = ("lowest", "highest") if tie_interval else ()
-    found = choices.accumulate(state, choices.of(choices.pooled, ties=("given", *bounds)), error)
-    summary, totals = choices.summary(found), found.totals
-    values: dict[str, Any] = summary.scalars()
-    if tie_interval:
-        values["map_tie_interval"] = dict(zip(bounds, found.means[1:, 0].tolist()))
-    if not choices.pooled or choices.rematched:
-        classes = choices.class_summary(state, summary)
-        names = [str(label) for label in found.labels.tolist()]
-        values["map_per_class"] = dict(zip(names, classes.average_precision().tolist()))
-        values["mar_per_class"] = dict(zip(names, classes.average_recall().tolist()))
-    values["precision"] = summary.mean_precision()
-    values["iou_thresholds"] = np.asarray(choices.iou_thresholds)
-    values["recall_thresholds"] = np.asarray(choices.rec_thresholds)
-    counts = {
-        "images": totals.images, "repeated_images": totals.repeated, "ground_truths": totals.ground_truths,
-        "ignored_ground_truths": totals.ignored,
-        "detections": totals.detections,
-        "detections_beyond_limit": totals.detections - totals.within_limits,
-        **doubtful_boxes(totals),
-    }  # fmt: skip
-    return values, Signature(choices.signature()), counts, absent_reasons(values)
-
-
-Matching = tuple[AccumulateChoices, Mapping[str, Pick], bool, bool]
-"""Choices, names of means, whether the classes are named, and whether they were matched on their own."""
-
-
-def _matchings(choices: MeanApChoices) -> Iterator[Matching]:
-    """Which records give which numbers: pooled classes give means alone, and those matched on their own the others."""
-    yield choices.of(choices.pooled), summary_picks(*choices.axes), not choices.pooled, False
-    if choices.rematched:
-        yield replaced(choices.of(False), picks=()), {}, True, True
-
-
-def grouped_result_numbers(
-    choices: MeanApChoices,
-    records: DetectionRecords,
-    images: NDArray[np.int64],
-    groups: Sequence[NDArray[np.int64]],
-    area: int | None = None,
-) -> GroupNumbers:
-    """Returns the numbers of groups of images, by the names of the result of one geometry.
-
-    Args:
-        choices: of the metric.
-        records: of that geometry.
-        images: int64, rows of the images table that count, in the order that breaks ties.
-        groups: ascending positions in ``images`` of those of each group.
-        area: which area range stands for all areas; None: the first, and numbers of the others too.
-    """
-    every, found, first = range(choices.shape.thresholds), [], area or 0
-    kinds = {"map_per_class": "precision", "mar_per_class": "recall"}
-    class_picks = {name: Pick(array, first, -1, every) for name, array in kinds.items()}
-    for matching, all_picks, named, by_class in _matchings(choices):
-        picks = all_picks
-        if area is not None:
-            picks = {name: pick._replace(area=area) for name, pick in all_picks.items() if pick.area == 0}
-        matched = records.by_class() if by_class and isinstance(records, (ExtendedRecords, PartRecords)) else records
-        tables = RecordTables(matched.detections, matched.ground_truths, matched.images)
-        wanted = replaced(matching, images=images)
-        found.append(grouped_numbers(tables, groups, wanted, picks, class_picks=class_picks if named else {}))
-    return joined_numbers(found)
-
-
-def _resampled(parts: Parts, matchings: Sequence[Matching]) -> ResampledDetection:
-    """The images in the order of their keys in the first table; others have them in the order of their own."""
-    tables: list[ReplicatedTable] = []
-    kept: list[KeptImages] = []
-    for prefix, state in parts:
-        for choices, picks, named, by_class in matchings:
-            matched = state.by_class() if by_class and isinstance(state, (ExtendedRecords, PartRecords)) else state
-            found, source = _ordered(matched, choices)
-            kept.append(KeptImages(on_host(source.images), source.kept))
-            labels = [str(label) for label in source.labels.tolist()] if named else []
-            named_picks, places = {prefix + name: pick for name, pick in picks.items()}, places_among(kept[0], kept[-1])
-            tables.append(
-                ReplicatedTable(found.run, found.truths, named_picks, labels, prefix, units=places, source=source)
-            )
-    named_images = kept[0].rows[:, [_HAS_ID, _ID]]
-    keys = named_images[:, 1].tolist() if bool((named_images[:, 0] == 1).all()) else None
-    weights = partial(weights_on, parts[0][1].images.device)
-    return ResampledDetection(tables, len(kept[0].kept), keys, weights, identify=partial(table_units, kept))
-
-
-def _ordered(records: DetectionRecords, choices: AccumulateChoices) -> tuple[OrderedTable, MatchedTables]:
-    """The records as replicates read them, and the tables that they are of."""
-    tables = records.detections, records.ground_truths, records.images
-    found = ordered_table(*tables, choices)
-    labels, order = found.records.labels.numpy(), partial(_order_arrays, records.images.device)
-    return found, MatchedTables(*tables, found.records.images, labels, choices, order)
-
-
-def _order_arrays(
-    device: torch.device, detections: Any, ground_truths: Any, images: Any, choices: AccumulateChoices
-) -> tuple[Callable[[Any], tuple[Any, Any, Any]], Truths]:
-    """What gives the numbers of replicates of arrays, on a device, and the ground truths that count."""
-    rows, gt_rows, table = (torch.from_numpy(each).to(device) for each in (detections, ground_truths, images))
-    found = ordered_table(rows, gt_rows, table, choices)
-    return found.run, found.truths

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.analysis.base import Ints
 from valor_gpu.analysis.detection import DetectionAnalysis
+from valor_gpu.analysis.images import Ints
 from valor_gpu.analysis.rows import IGNORED, Matching, Pairs, Rows
 from valor_gpu.argument_docs import documented
 from valor_gpu.errors import InputError
@@ -92,15 +92,15 @@ class OpenImagesAnalysis(DetectionAnalysis):
 
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
-    ) -> Result:
+    ) -> NoReturn:
         """Raises :class:`InputError`."""
         raise self._without_pairs("errors()")
 
-    def olrp(self, iou: float = 0.5) -> Result:
+    def olrp(self, iou: float = 0.5) -> NoReturn:
         """Raises :class:`InputError`."""
         raise self._without_pairs("olrp()")
 
-    def match_table(self, **choices: Any) -> Any:
+    def match_table(self, **choices: Any) -> NoReturn:
         """Raises :class:`InputError`."""
         raise self._without_pairs("matches()")
 

@@ -10,15 +10,8 @@ import torch
 from torch import Tensor
 
 from valor_gpu.detection.overlap_state import OverlapRecords
-from valor_gpu.detection.ranked_metric import (
-    RankedMetric,
-    Ranking,
-    grids,
-    once,
-    reached_by,
-    read_iou_thresholds,
-    read_thresholds,
-)
+from valor_gpu.detection.ranked_metric import RankedMetric, grids, reached_by, read_iou_thresholds, read_thresholds
+from valor_gpu.detection.rankings import Ranking, once
 from valor_gpu.reduce.label_bars_plot import plot_label_bars
 from valor_gpu.reduce.overlap_counts import OutcomeCounts, count_outcomes
 from valor_gpu.reduce.ratios import Ratio

@@ -26,6 +26,7 @@ from valor_gpu.reduce.overlap_counts import true_positives
 if TYPE_CHECKING:
     from valor_gpu.detection.overlap_metric import OverlapMetric
     from valor_gpu.result import Result
+    from valor_gpu.result_data import ResultData
 
 Ints = NDArray[np.int64]
 _RECALLS = np.linspace(0.0, 1.0, 101)
@@ -112,7 +113,7 @@ class OverlapAnalysis(DetectionAnalysis):
             self._matchings[iou] = Matching(rows, iou, hits, rows.kept & ~hits, partners, ious, found)
         return self._matchings[iou]
 
-    def result_of(self, images: Ints) -> Result:
+    def result_of(self, images: Ints) -> ResultData:
         """See :class:`valor_gpu.analysis.base.Analysis`."""
         return super().result_of(images) if self._result_of is None else self._result_of(images)
 

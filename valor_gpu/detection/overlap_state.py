@@ -7,17 +7,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.detection.data_hashes import overlap_hashes
 from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops.assign.match_batch import MatchBatch
 from valor_gpu.ops.error_codes import NO_ERROR, describe_box, pack_box, raise_error
 from valor_gpu.ops.overlaps.op import Overlaps
-from valor_gpu.state import State, check_elements, check_rows, joined
+from valor_gpu.row_digests import multiset_hash, row_hashes
+from valor_gpu.state import State, array_of, check_elements, check_rows, joined
 
 _SCORES, _CROWD, _COUNTS, _GT_COUNTS = 2, 7, 8, 9  # kinds of errors in valor_gpu/ops/error_codes.py
 _KINDS = {
@@ -207,3 +208,28 @@ def _code(wrong: Tensor, lengths: Tensor, sizes: Tensor, kind: int) -> Tensor:
     codes = torch.where(wrong & (rows < sizes[images]), codes, NO_ERROR)
     first: Tensor = torch.cat((codes, codes.new_full((1,), NO_ERROR))).amin()
     return first
+
+
+def overlap_hashes(state: OverlapRecords) -> DataHashes:
+    """Returns the hashes of images with their labels, scores and overlaps.
+
+    Each detection counts with the id of its image, its label and score, and its overlaps with ground truths of the
+    image, in their order; each ground truth with the id of its image and its label.
+    """
+    images = array_of(state.images)
+    sides = [np.repeat(images[:, :2], images[:, column], axis=0) for column in (2, 3)]
+    counts = array_of(state.counts).astype(np.int64)
+    ends = counts.cumsum()
+    place = np.arange(int(counts.sum())) - np.repeat(ends - counts, counts)
+    pairs = row_hashes([place, array_of(state.ground_truths), array_of(state.ious)], 0, len(place))
+    sums = [np.concatenate([np.zeros(1, np.uint64), half.cumsum(dtype=np.uint64)]) for half in pairs]
+    truths = {"image": sides[1], "label": array_of(state.gt_labels)}
+    predictions = {
+        "image": sides[0],
+        "label": array_of(state.labels),
+        "score": array_of(state.scores),
+        "overlaps": np.stack([half[ends] - half[ends - counts] for half in sums], 1),
+    }
+    seen = multiset_hash("images", {"image": images})
+    hashes = multiset_hash("truths", truths, seen), multiset_hash("predictions", predictions, seen)
+    return DataHashes("images", *hashes)

@@ -8,16 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from valor_gpu.detection.data_hashes import images_hashes
 from valor_gpu.detection.record_checks import RecordChoices, check_detections, check_ground_truths, check_images
 from valor_gpu.digests import DataHashes
 from valor_gpu.ops.accumulate.types import Totals
 from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS, Matched, MatchRule
 from valor_gpu.reduce.doubtful_boxes import BoxSide, count_doubtful_boxes
-from valor_gpu.state import State, joined
+from valor_gpu.row_digests import multiset_hash
+from valor_gpu.state import State, array_of, joined
+
+_ID, _HAS_ID, _TRUTHS, _RECORDS = map(IMAGE_COLUMNS.index, ("ID", "HAS_ID", "GROUND_TRUTH_HASH", "RECORD_HASH"))
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,30 @@ def doubtful_boxes(totals: Totals) -> dict[str, int]:
         BoxSide(totals.detections, totals.negative_detections, totals.detections_reach),
         BoxSide(totals.ground_truths, totals.negative_ground_truths, totals.ground_truths_reach),
     )
+
+
+def images_hashes(images: Tensor) -> DataHashes:
+    """Returns the hashes of the images table of :class:`DetectionRecords`.
+
+    Of an image count its id, or that it has none, and the hashes that matching leaves: that of its ground truths in any
+    order (geometry, label, area, flags), and that of its detections in their order (geometry, score, label). Copies of
+    an image count once, as in the numbers.
+
+    Args:
+        images: int64 ``[I, 8 * T]`` of T geometries.
+    """
+    parts = array_of(images).reshape(len(images), images.shape[1] // len(IMAGE_COLUMNS), len(IMAGE_COLUMNS))
+    parts = parts[_first_copies(parts[:, 0])]
+    named = parts[:, 0, _HAS_ID]
+    ids = np.where(named, parts[:, 0, _ID], 0)  # of an image without one, its content
+    truths = {"named": named, "id": ids, "hash": parts[:, :, _TRUTHS]}
+    predictions = {**truths, "hash": parts[:, :, [_TRUTHS, _RECORDS]]}
+    return DataHashes("images", multiset_hash("truths", truths), multiset_hash("predictions", predictions))
+
+
+def _first_copies(table: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of the images that count: of the copies of an id the one with the smallest record hash."""
+    named = np.flatnonzero(table[:, _HAS_ID])
+    order = named[np.lexsort((table[named, _RECORDS], table[named, _ID]))]
+    again = np.flatnonzero(table[order[1:], _ID] == table[order[:-1], _ID]) + 1
+    return np.delete(np.arange(len(table)), order[again])

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from valor_gpu.detection.overlap_copies import content_order, images_that_count
 from valor_gpu.detection.overlap_state import OverlapRecords
-from valor_gpu.detection.ranked_metric import Evaluated, Ranking, classes_of
+from valor_gpu.detection.rankings import Evaluated, Ranking, classes_of
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.texts import is_scalar
 from valor_gpu.ops.overlaps.op import Overlaps, Ranked

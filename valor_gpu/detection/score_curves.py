@@ -12,7 +12,8 @@ from torch import Tensor
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.detection.outcome_metrics import OutcomeMetric, detection_precision, detection_recall
-from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, Ranking, reached_by, read_iou_thresholds
+from valor_gpu.detection.ranked_metric import SCORE_THRESHOLDS, reached_by, read_iou_thresholds
+from valor_gpu.detection.rankings import Ranking
 from valor_gpu.errors import InputTypeError
 from valor_gpu.reduce.overlap_counts import OutcomeCounts
 from valor_gpu.reduce.overlap_examples import Choice, first_examples, places_of_rows

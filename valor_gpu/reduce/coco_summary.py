@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,6 @@ from valor_gpu._frozen import frozen
 from valor_gpu.ops.accumulate.cpu import present_means
 from valor_gpu.ops.accumulate.types import Curves, Pick
 from valor_gpu.reduce.averages import ABSENT, mean_present_rows
-from valor_gpu.result import Result
-
-if TYPE_CHECKING:
-    from valor_gpu.stats.resample import Resampled
 
 _NO_GROUND_TRUTH = "no ground truth counts for it"
 
@@ -126,28 +122,3 @@ def absent_reasons(values: Mapping[str, Any]) -> dict[str, str]:
             absent = fixed is not None and not math.isnan(values["map"])
             reasons[name] = f"{fixed} is not among the iou_thresholds" if absent else _NO_GROUND_TRUTH
     return reasons
-
-
-_GRIDS = ("iou_thresholds", "recall_thresholds")
-
-
-def joint_result(
-    parts: Sequence[tuple[str, Result]],
-    state: Resampled | Callable[[], Resampled] | None = None,
-    analysis: Any = None,
-) -> Result:
-    """Several results of the same detections as one: counts and thresholds once, other values after a prefix.
-
-    Args:
-        parts: prefixes and results, whose signatures are equal. A count is the highest: those of boxes are 0 for masks.
-        state: what all numbers came from, see :class:`Result`.
-        analysis: what answers questions about them, see :class:`Result`.
-    """
-    values, reasons = (
-        {prefix + name: v for prefix, part in parts for name, v in getattr(part, field).items() if name not in _GRIDS}
-        for field in ("values", "reasons")
-    )
-    first = parts[0][1]
-    values.update({name: first.values[name] for name in _GRIDS})
-    counts = {name: max(part.counts[name] for _, part in parts) for name in first.counts}
-    return Result(values, first.signature, counts, reasons, state=state, analysis=analysis)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from valor_gpu.checks import check_choice
 from valor_gpu.drawing import Texts, axes_to_draw, count, say_empty, titled
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 WRITTEN = 25
 """Up to so many classes the numbers are written into the cells."""
@@ -27,7 +27,7 @@ _BY = {
 
 
 def plot_confusion(
-    result: Result,
+    result: ResultData,
     ax: Any = None,
     label: int = 0,
     names: Sequence[str] | None = None,
@@ -73,7 +73,7 @@ def plot_confusion(
 
 
 def plot_detection_confusion(
-    result: Result,
+    result: ResultData,
     ax: Any = None,
     names: Mapping[int, str] | None = None,
     iou: int = 0,

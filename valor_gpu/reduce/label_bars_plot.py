@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, legend, line_style, say_empty, titled
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 SHOWN = 40
 """Labels that have a bar: of more, those with the lowest numbers."""
@@ -22,7 +22,7 @@ _Numbers = NDArray[np.float64]
 
 
 def plot_label_bars(
-    result: Result,
+    result: ResultData,
     ax: Any = None,
     names: Mapping[int, str] | None = None,
     iou: int = 0,
@@ -68,7 +68,7 @@ def plot_label_bars(
     return axes
 
 
-def _series(result: Result, iou: int, score: int) -> tuple[list[int], dict[str, _Numbers]]:
+def _series(result: ResultData, iou: int, score: int) -> tuple[list[int], dict[str, _Numbers]]:
     """Labels and one number of each, or three counts."""
     values = result.values
     if "ar_per_class" in values or "ar" in values:
@@ -93,7 +93,7 @@ def _headline(name: str, key: _Numbers, series: int) -> str:
     return f"{_RATIOS[name][0].upper()}{_RATIOS[name][1:]} of each label{mean}"
 
 
-def _details(result: Result, iou: int, score: int, shown: int, labels: int) -> Sequence[str]:
+def _details(result: ResultData, iou: int, score: int, shown: int, labels: int) -> Sequence[str]:
     """The thresholds, how many labels are shown, and how many images there were."""
     at = []
     if "iou_thresholds" in result.values:

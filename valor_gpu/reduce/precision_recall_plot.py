@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, legend, say_empty, titled
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 _DASHES = ("solid", (0, (4, 1.5)))
 """Neighbouring thresholds have almost the same line and colour, and differ in this."""
 
 
-def plot_precision_recall(result: Result, ax: Any = None, source: str | None = None, resize: bool = False) -> Any:
+def plot_precision_recall(result: ResultData, ax: Any = None, source: str | None = None, resize: bool = False) -> Any:
     """Draws precision over recall, averaged over classes, one line per IoU threshold; returns the axes.
 
     Args:
@@ -51,11 +51,11 @@ def plot_precision_recall(result: Result, ax: Any = None, source: str | None = N
 _KINDS = {"segm": "Mask", "boundary": "Boundary", "keypoints": "Keypoint"}
 
 
-def _kind(result: Result) -> str:
+def _kind(result: ResultData) -> str:
     return str(result.signature.get("iou_type"))
 
 
-def _similarity(result: Result) -> str:
+def _similarity(result: ResultData) -> str:
     return "OKS" if _kind(result) == "keypoints" else "IoU"
 
 
@@ -63,7 +63,7 @@ def _number(value: float) -> str:
     return "none " if math.isnan(value) else f"{value:.3f}"
 
 
-def _details(result: Result) -> list[str]:
+def _details(result: ResultData) -> list[str]:
     """The choices behind the number, and how many images."""
     thresholds = result.values["iou_thresholds"]
     iou = f"{_similarity(result)} {thresholds[0]:.2f}" + (f" to {thresholds[-1]:.2f}" if len(thresholds) > 1 else "")

@@ -13,7 +13,7 @@ from torch import Tensor
 from valor_gpu.ops.accumulate.types import AccumulateChoices
 from valor_gpu.ops.resampled_means.op import ResampledRecords, resampled_means, resampled_records
 from valor_gpu.ops.resampling.op import weights
-from valor_gpu.reduce.resampled_detection import Truths
+from valor_gpu.reduce.matched_tables import Truths
 from valor_gpu.stats.draws import Draws
 
 
@@ -34,7 +34,7 @@ class OrderedTable(NamedTuple):
 def ordered_table(
     detections: Tensor, ground_truths: Tensor, images: Tensor, choices: AccumulateChoices
 ) -> OrderedTable:
-    """Orders the tables of matching, see :func:`valor_gpu.ops.resampled_means.op.resampled_records`.
+    """Orders the tables of matching, see :func:`valor_gpu.ops.resampled_means.resampled_records`.
 
     Args:
         detections: uint8 rows, see docs/design/001-detection-records.md.

@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from valor_gpu.drawing import GRID, Texts, axes_to_draw, count, legend, line_style, say_empty, titled
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 _KINDS = ("tp/all", "fp/hallucinations", "fp/misclassifications", "fp/duplicates", "fn/no_predictions",
           "fn/misclassifications")  # fmt: skip
 
 
 def plot_ratios(
-    result: Result, ax: Any = None, label: int | None = None, source: str | None = None, resize: bool = False
+    result: ResultData, ax: Any = None, label: int | None = None, source: str | None = None, resize: bool = False
 ) -> Any:
     """Draws precision, recall and F1 over score thresholds; returns the axes. The best F1 is in the title.
 
@@ -43,7 +43,7 @@ def plot_ratios(
 
 
 def plot_kinds(
-    result: Result, ax: Any = None, label: int | None = None, source: str | None = None, resize: bool = False
+    result: ResultData, ax: Any = None, label: int | None = None, source: str | None = None, resize: bool = False
 ) -> Any:
     """Draws how many detections and ground truths there are of each kind over score thresholds; returns the axes.
 
@@ -64,7 +64,7 @@ def plot_kinds(
     return axes
 
 
-def _of_label(result: Result, name: str, label: int | None) -> NDArray[Any]:
+def _of_label(result: ResultData, name: str, label: int | None) -> NDArray[Any]:
     """``[S]``, of one label or of all."""
     classes = result.values["classes"].tolist()
     if label is not None and label not in classes:
@@ -79,7 +79,7 @@ def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.
     return ratio
 
 
-def _draw(result: Result, ax: Any, lines: dict[str, NDArray[np.float64]], up: str, resize: bool) -> Any:
+def _draw(result: ResultData, ax: Any, lines: dict[str, NDArray[np.float64]], up: str, resize: bool) -> Any:
     """One line for each name, and the legend."""
     axes = axes_to_draw(ax, (8.4, 4.6), resize)
     thresholds = result.values["score_thresholds"]
@@ -99,6 +99,6 @@ def _draw(result: Result, ax: Any, lines: dict[str, NDArray[np.float64]], up: st
     return axes
 
 
-def _details(result: Result, label: int | None) -> list[str]:
+def _details(result: ResultData, label: int | None) -> list[str]:
     labels = count(len(result.values["classes"]), "label") if label is None else f"label {label}"
     return [f"IoU {result.signature['iou_threshold']:g}", labels, count(result.counts["images"], "image")]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.ops.assign.match_batch import IMAGE_COLUMNS
-from valor_gpu.reduce.resampled_detection import Ints, MatchedTables, ReplicatedTable, on_host
+from valor_gpu.reduce.matched_tables import Ints, MatchedTables, ReplicatedTable, on_host
 from valor_gpu.stats.units import Units, pair_units
 
 _DETECTIONS = IMAGE_COLUMNS.index("DETECTIONS")

@@ -9,8 +9,9 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.comparison.compared_numbers import Compared, Family, compared, confidence_of, model_names, notes_of
+from valor_gpu.comparison.comparison_data import MODELS
 from valor_gpu.comparison.comparison_markup import family_table, hypothesis_paragraphs, number_table
-from valor_gpu.comparison.comparison_result import MODELS, ComparisonResult
+from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.comparison.comparison_text import answer, first_line, nested_text, power_lines
 from valor_gpu.comparison.comparisons import Comparisons
 from valor_gpu.exports.files import write_text

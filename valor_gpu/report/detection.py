@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from valor_gpu.report.text import bounded, plural, table
-from valor_gpu.result import Result, Signature
+from valor_gpu.result import Result, ResultData, Signature
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.coco import Dataset
@@ -44,7 +44,7 @@ def class_table(result: Result) -> str:
     return table(["class", *numbers, *_COUNTS], rows)
 
 
-def point_table(points: Result) -> str:
+def point_table(points: ResultData) -> str:
     """One line for all classes together and one per class: score threshold, precision, recall and F.
 
     Args:

@@ -13,7 +13,7 @@ from valor_gpu.pages.charts import Estimate
 from valor_gpu.pages.markup import Column, folded_table, joined, name_of, section, table, tag
 from valor_gpu.pages.texts import Html, visible
 from valor_gpu.report.titles import title
-from valor_gpu.result import Result
+from valor_gpu.result import Result, ResultData
 from valor_gpu.stats.intervals import Interval
 
 MOST_CLASSES = 20
@@ -65,7 +65,7 @@ def _figure(result: Result, name: str, value: Any) -> Html:
     return tag("figure", *parts)
 
 
-def between_of(result: Result, name: str, decimals: int = 3) -> str:
+def between_of(result: ResultData, name: str, decimals: int = 3) -> str:
     """The ends of the interval of a number in words, why it has none, or nothing where intervals were not asked for."""
     interval = result.intervals.get(name)
     if interval is None or math.isnan(_number_at(result, name)):

@@ -10,23 +10,23 @@ from valor_gpu.pages.markup import Column, folded_table, joined, name_of, sectio
 from valor_gpu.pages.texts import Html
 from valor_gpu.report.detection_sections import bar, between_of
 from valor_gpu.report.titles import words_of
-from valor_gpu.result import Result
+from valor_gpu.result_data import ResultData
 
 THRESHOLD = "score_threshold"
 _MOST_CLASSES = 20
 
 
-def common_threshold(found: Result) -> float:
+def common_threshold(found: ResultData) -> float:
     """Returns the threshold of all classes together; NaN where none serves the purpose."""
     return float(found.values[THRESHOLD])
 
 
-def point_numbers(found: Result) -> list[str]:
+def point_numbers(found: ResultData) -> list[str]:
     """Returns the names of the numbers that every class has: threshold, precision, recall, F, perhaps cost."""
     return [name for name in found.values if isinstance(found.values.get(f"{name}_per_class"), Mapping)]
 
 
-def purpose_of(found: Result) -> str:
+def purpose_of(found: ResultData) -> str:
     """Returns what the thresholds are to serve, in words."""
     signature = found.signature
     for name in ("precision", "recall"):
@@ -37,7 +37,7 @@ def purpose_of(found: Result) -> str:
     return f"best F{signature.get('beta', 1.0):g}"
 
 
-def point_section(found: Result) -> Html:
+def point_section(found: ResultData) -> Html:
     """The threshold of all classes together, and that of each class."""
     names = point_numbers(found)
     note = f"{purpose_of(found)} at IoU {found.signature['iou_threshold']:g}; a threshold keeps scores from it on"
@@ -54,7 +54,7 @@ def point_section(found: Result) -> Html:
     return section("points", "Score thresholds", *parts, note=note)
 
 
-def _figure(found: Result, name: str) -> Html:
+def _figure(found: ResultData, name: str) -> Html:
     words, value, between = words_of(name), float(found.values[name]), between_of(found, name)
     shown = (tag("span", numbers.number(value, 3), class_="big"), tag("span", between, class_="small dim"))
     parts = [tag("h3", words, class_="name"), tag("p", "all classes together", class_="small faint")]
@@ -64,7 +64,7 @@ def _figure(found: Result, name: str) -> Html:
     return tag("figure", *parts)
 
 
-def _classes(found: Result, names: Sequence[str]) -> list[Html]:
+def _classes(found: ResultData, names: Sequence[str]) -> list[Html]:
     """Those of classes, the worst F first, and why others have none."""
     columns = {name: found.values[f"{name}_per_class"] for name in names}
     order = next((name for name in names if name.startswith("f")), names[0])
@@ -83,7 +83,7 @@ def _classes(found: Result, names: Sequence[str]) -> list[Html]:
     return parts + [_absent(reason, names) for reason, names in absent.items()]
 
 
-def _cell(found: Result, name: str, value: float) -> Html:
+def _cell(found: ResultData, name: str, value: float) -> Html:
     between = between_of(found, name)
     return joined([numbers.number(value, 3), *([tag("span", between, class_="under")] if between else [])])
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from valor_gpu.result import Result
+    from valor_gpu.result_data import ResultData
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
@@ -91,7 +91,7 @@ def number(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.3f}"
 
 
-def bounded(result: Result, name: str, key: str | None = None) -> str:
+def bounded(result: ResultData, name: str, key: str | None = None) -> str:
     """A number of a result, with the ends of its interval or why it has none, where intervals were asked for.
 
     Args:

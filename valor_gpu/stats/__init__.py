@@ -3,27 +3,11 @@
 Every function is seeded and gives NaN, with a reason, where a number does not exist.
 """
 
+# Type checkers read __init__.pyi: compare() is of a room above.
+
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from valor_gpu._lazy import lazy_names
-
-if TYPE_CHECKING:
-    from valor_gpu.comparison.comparing import compare
-    from valor_gpu.stats.agreement import Agreement, weighted_kappa
-    from valor_gpu.stats.auroc import AreaEstimate, compare_auroc, delong
-    from valor_gpu.stats.comparisons import (
-        adjust_benjamini_hochberg,
-        adjust_benjamini_yekutieli,
-        adjust_holm,
-        adjust_max_t,
-    )
-    from valor_gpu.stats.intervals import Bootstrap, Interval, Intervals
-    from valor_gpu.stats.mcnemar import compare_accuracy
-    from valor_gpu.stats.paired import PairedDifference, compare_paired
-    from valor_gpu.stats.paired_test import PairedTest
-    from valor_gpu.stats.proportions import Proportion, pass_rate
 
 __all__ = [
     "Agreement",

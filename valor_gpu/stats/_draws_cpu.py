@@ -3,32 +3,53 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu import native
 
-if TYPE_CHECKING:
-    from valor_gpu.stats.draws import Draws
+
+class DrawsCall(NamedTuple):
+    """The DrawsCall of csrc/cpu/draws.cpp.
+
+    Attributes:
+        drawn: units or clusters.
+        replicates: L.
+        first: number of the first of them.
+        seed: 64 bits.
+        kind: place in :data:`valor_gpu.stats.draws.KINDS`.
+        groups: shares of the units, of which each replicate leaves out one.
+    """
+
+    drawn: int
+    replicates: int
+    first: int
+    seed: int
+    kind: int
+    groups: int
+
+    def words(self) -> bytes:
+        """Returns the fields as C++ has them."""
+        return struct.pack("3qQ2q", *self)
 
 
-def draw_weights(draws: Draws) -> NDArray[np.uint8] | None:
+def draw_weights(call: DrawsCall) -> NDArray[np.uint8] | None:
     """Returns weights uint8 ``[drawn, L]``, None where one of them does not fit."""
-    weights = np.empty((draws.drawn, draws.count), np.uint8)
+    weights = np.empty((call.drawn, call.replicates), np.uint8)
     fits = np.ones(1, np.int64)
     run = native.function("valor_cpu", "valor_draw_weights_cpu")
-    run(_words(draws), weights.ctypes.data, fits.ctypes.data, native.threads())
+    run(call.words(), weights.ctypes.data, fits.ctypes.data, native.threads())
     return weights if fits[0] else None
 
 
-def draw_cells(draws: Draws, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+def draw_cells(call: DrawsCall, counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns resampled counts, int64 ``[cells, L]``, of counts that add up to the units."""
-    found = np.zeros((len(counts), draws.count), np.int64)
+    found = np.zeros((len(counts), call.replicates), np.int64)
     run = native.function("valor_cpu", "valor_draw_cells_cpu")
     counts = np.ascontiguousarray(counts, np.int64)
-    run(_words(draws), counts.ctypes.data, len(counts), found.ctypes.data, native.threads())
+    run(call.words(), counts.ctypes.data, len(counts), found.ctypes.data, native.threads())
     return found
 
 
@@ -46,14 +67,3 @@ def add_weighted_integers(values: NDArray[np.int64], weights: NDArray[np.uint8],
     values, (units, columns) = np.ascontiguousarray(values), values.shape
     lanes = weights.shape[1]
     run(values.ctypes.data, units, columns, weights.ctypes.data, lanes, sums.ctypes.data, native.threads())
-
-
-def _words(draws: Draws) -> bytes:
-    """The DrawsCall of csrc/cpu/draws.cpp."""
-    from valor_gpu.stats.draws import KINDS
-
-    kind = KINDS.index(draws.kind)
-    return struct.pack("3qQ2q", draws.drawn, draws.count, draws.first, draws.seed & _SEED, kind, draws.groups)
-
-
-_SEED = (1 << 64) - 1

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from valor_gpu import native
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
-from valor_gpu.stats._draws_cpu import draw_cells, draw_weights
+from valor_gpu.stats._draws_cpu import DrawsCall, draw_cells, draw_weights
 
 KINDS = ("multinomial", "half", "delete", "swap")
 """Draws with replacement; half of the units without; all units but a share (the jackknife of groups); one unit of each
@@ -27,6 +27,7 @@ _STREAMS = {"multinomial": 0, "half": 1, "delete": 2, "swap": 4}
 SPLITS = 3
 """Kind in the counters of draws that split units in two once, which are no replicates."""
 
+_SEED = (1 << 64) - 1
 _MULTIPLIERS = np.array([0xD2511F53, 0xCD9E8D57], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -92,7 +93,7 @@ class Draws:
         Raises:
             InputError: a unit is drawn more than 255 times.
         """
-        weights = draw_weights(self) if self._native() else None
+        weights = draw_weights(self._call()) if self._native() else None
         if weights is None:
             weights = self.defined()
         return weights if self.clusters is None else weights[self.clusters]
@@ -114,7 +115,7 @@ class Draws:
             raise InputError(
                 f"counts must be at least 0 and add up to {self.units} units but the sum is {counts.sum()}"
             )
-        return draw_cells(self, counts) if self._native() else self._defined_cells(counts)
+        return draw_cells(self._call(), counts) if self._native() else self._defined_cells(counts)
 
     def defined(self) -> NDArray[np.uint8]:
         """The definition of weights ``[drawn, L]``."""
@@ -129,6 +130,10 @@ class Draws:
     def _native(self) -> bool:
         """Whether C++ draws: bits of pairs are cheap, and numpy alone has them."""
         return self.kind != "swap" and native.usable("valor_cpu")
+
+    def _call(self) -> DrawsCall:
+        kind = KINDS.index(self.kind)
+        return DrawsCall(self.drawn, self.count, self.first, self.seed & _SEED, kind, self.groups)
 
     def _defined_cells(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
         ends = np.cumsum(counts)

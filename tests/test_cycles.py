@@ -1,0 +1,210 @@
+"""Modules import one another in no circle, whether at the top, inside functions or for type checkers alone."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+Links = Mapping[str, Mapping[str, set[str]]]
+"""Module to the modules that it imports, each with the places of the imports: ``module``, ``function``, ``types``."""
+
+KNOWN: tuple[str, ...] = (
+    # Written as the folder and the names in it.
+    "store: saved stores",
+    ": metric metric_type saved_metric",
+    "classification: confusion_base exact_match ratio_base resampled_classes resampled_rows row_trials",
+    "classification: ranking_metrics resampled_histogram resampled_ranks",
+    "report: classify classify_rows",
+    "evaluation: report report.comparison report.page result results.comparison results.comparison_lines results.files",
+    "evaluation: config engine.again",
+    "inputs: coco coco_ids",
+    "coco: analysis crowdpose doubtful_ids evaluation_result evaluator grouped_evaluation image_subsets lvis_eval"
+    " lvis_result object_bins outcomes resampled_evaluation saved_run saved_state saving state_analysis taken_part",
+    "web: app render routes",
+    "valor: evaluation saved_run",
+    "valor: detection.analysis detection.slice_numbers detection.slices",
+)
+"""Circles that still exist. A circle that is gone must go from this list."""
+
+
+def known_circles() -> set[tuple[str, ...]]:
+    """Returns the circles of ``KNOWN``, each as sorted names of modules."""
+    circles = set()
+    for entry in KNOWN:
+        folder, names = entry.split(":")
+        circles.add(tuple(sorted(".".join(filter(None, ("valor_gpu", folder, name))) for name in names.split())))
+    return circles
+
+
+# -------------------------------------------------------------------------------------------------------------- imports
+
+
+def read_links(root: Path, package: str) -> Links:
+    """Returns the imports among the modules of a package; folders that are links are left out."""
+    files = {}
+    for folder, _, names in os.walk(root / package):
+        for name in names:
+            if name.endswith(".py"):
+                path = Path(folder) / name
+                files[".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__")] = path
+    links: dict[str, dict[str, set[str]]] = {}
+    for module, path in files.items():
+        links[module] = {}
+        for target, place in _imports(ast.parse(path.read_bytes()).body, module, path.name == "__init__.py", "module"):
+            known = next((name for name in (target, target.rpartition(".")[0]) if name in files), None)
+            if known not in (None, module):
+                links[module].setdefault(known, set()).add(place)
+    return links
+
+
+def _imports(body: list[ast.stmt], module: str, is_package: bool, place: str) -> Iterator[tuple[str, str]]:
+    """Yields each imported name with dots and the place of its import; looks at statements alone, to be quick."""
+    for node in body:
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, place) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = module.split(".")[: len(module.split(".")) + is_package - node.level] if node.level else []
+            start = ".".join([*base, *filter(None, [node.module])])
+            yield from ((f"{start}.{alias.name}", place) for alias in node.names)
+        inner = place
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            inner = "function"
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            inner = "types"
+        for part in ("body", "orelse", "finalbody"):
+            yield from _imports(getattr(node, part, []), module, is_package, inner)
+        for branch in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            yield from _imports(branch.body, module, is_package, inner)
+
+
+def circles_of(links: Links) -> set[tuple[str, ...]]:
+    """Returns the strongly connected components of more than one module: Tarjan's algorithm, SIAM J. Comput. 1972."""
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    path: list[str] = []
+    found = set()
+
+    def visit(module: str) -> None:
+        numbers[module] = lowest[module] = len(numbers)
+        path.append(module)
+        for other in links[module]:
+            if other not in numbers:
+                visit(other)
+            if other in path:
+                lowest[module] = min(lowest[module], lowest[other])
+        if lowest[module] == numbers[module]:
+            start = path.index(module)
+            if len(path) - start > 1:
+                found.add(tuple(sorted(path[start:])))
+            del path[start:]
+
+    for module in links:
+        if module not in numbers:
+            visit(module)
+    return found
+
+
+@lru_cache(maxsize=1)
+def own_links() -> Links:
+    """Returns the imports among the modules of this package."""
+    return read_links(ROOT, "valor_gpu")
+
+
+def test_modules_import_in_no_circle() -> None:
+    found, known = circles_of(own_links()), known_circles()
+    assert not found - known
+    assert not known - found, "circles that are gone must leave KNOWN"
+
+
+# --------------------------------------------------------------------------------------------------------------- layers
+
+
+def layers_and_exceptions() -> tuple[dict[str, tuple[int, bool]], set[tuple[str, str]]]:
+    """Returns each room with its height and whether its neighbours may import it, and the imports that are excepted."""
+    if sys.version_info < (3, 11):
+        pytest.skip("Python 3.11 reads TOML")
+    import tomllib
+
+    (contract,) = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    rooms = {
+        room.strip(" ()"): (-height, ":" in layer)
+        for height, layer in enumerate(contract["layers"])
+        for room in re.split("[|:]", layer)
+    }
+    exceptions = (line.split(" -> ") for line in contract["ignore_imports"])
+    return rooms, {(importer, imported) for importer, imported in exceptions}
+
+
+def test_imports_point_down_but_for_those_that_are_excepted() -> None:
+    rooms, excepted = layers_and_exceptions()
+    upward = set()
+    for module, others in own_links().items():
+        for other in others:
+            if "." in module and "." in other:
+                low, high = module.split(".")[1], other.split(".")[1]
+                (height, open_), (above, _) = rooms[low], rooms[high]
+                if above > height or (above == height and low != high and not open_):
+                    upward.add((module, other))
+    assert upward == excepted
+
+
+# --------------------------------------------------------------------------------------------------- what the test sees
+
+
+def write(root: Path, modules: Mapping[str, str]) -> Links:
+    """Returns the imports of a package ``made`` with these files."""
+    for name, text in modules.items():
+        path = root / "made" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return read_links(root, "made")
+
+
+@pytest.mark.parametrize(
+    ("back", "place"),
+    [
+        ("from made.a import f\n", "module"),
+        ("import made.a\n", "module"),
+        ("from made import a\n", "module"),
+        ("from .a import f\n", "module"),
+        ("try:\n    import numpy\nexcept ImportError:\n    from made import a\n", "module"),
+        ("def f():\n    if f:\n        with f:\n            from made.a import f\n", "function"),
+        ("class C:\n    async def f(self):\n        import made.a\n", "function"),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from made.a import f\n", "types"),
+    ],
+)
+def test_a_circle_of_two_is_found(tmp_path: Path, back: str, place: str) -> None:
+    links = write(tmp_path, {"a.py": "from made.b import g\n", "b.py": back, "c.py": "import made.b, made.a\n"})
+    assert circles_of(links) == {("made.a", "made.b")}
+    assert links["made.b"] == {"made.a": {place}}
+
+
+def test_a_long_circle_through_folders_is_found_and_a_tree_is_none(tmp_path: Path) -> None:
+    links = write(
+        tmp_path,
+        {
+            "top.py": "from made.room import x\nfrom made.low import y\n",
+            "room/__init__.py": "from .inner import x\n",
+            "room/inner.py": "from ..low import y\n",
+            "low.py": "def y():\n    from made import deep\n",
+            "deep.py": "",
+        },
+    )
+    assert circles_of(links) == set()
+    (tmp_path / "made" / "deep.py").write_text("from made.room import x\n")
+    assert circles_of(read_links(tmp_path, "made")) == {("made.deep", "made.low", "made.room", "made.room.inner")}
+
+
+def test_a_folder_that_is_a_link_is_left_out(tmp_path: Path) -> None:
+    write(tmp_path, {"a.py": ""})
+    (tmp_path / "made" / "linked").symlink_to(tmp_path / "made", target_is_directory=True)
+    assert list(read_links(tmp_path, "made")) == ["made.a"]
