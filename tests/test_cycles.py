@@ -17,34 +17,6 @@ ROOT = Path(__file__).parent.parent
 Links = Mapping[str, Mapping[str, set[str]]]
 """Module to the modules that it imports, each with the places of the imports: ``module``, ``function``, ``types``."""
 
-KNOWN: tuple[str, ...] = (
-    # Written as the folder and the names in it.
-    "store: saved stores",
-    ": metric metric_type saved_metric",
-    "classification: confusion_base exact_match ratio_base resampled_classes resampled_rows row_trials",
-    "classification: ranking_metrics resampled_histogram resampled_ranks",
-    "report: classify classify_rows",
-    "evaluation: report report.comparison report.page result results.comparison results.comparison_lines results.files",
-    "evaluation: config engine.again",
-    "inputs: coco coco_ids",
-    "coco: analysis crowdpose doubtful_ids evaluation_result evaluator grouped_evaluation image_subsets lvis_eval"
-    " lvis_result object_bins outcomes resampled_evaluation saved_run saved_state saving state_analysis taken_part",
-    "web: app render routes",
-    "valor: evaluation saved_run",
-    "valor: detection.analysis detection.slice_numbers detection.slices",
-)
-"""Circles that still exist. A circle that is gone must go from this list."""
-
-
-def known_circles() -> set[tuple[str, ...]]:
-    """Returns the circles of ``KNOWN``, each as sorted names of modules."""
-    circles = set()
-    for entry in KNOWN:
-        folder, names = entry.split(":")
-        circles.add(tuple(sorted(".".join(filter(None, ("valor_gpu", folder, name))) for name in names.split())))
-    return circles
-
-
 # -------------------------------------------------------------------------------------------------------------- imports
 
 
@@ -120,9 +92,7 @@ def own_links() -> Links:
 
 
 def test_modules_import_in_no_circle() -> None:
-    found, known = circles_of(own_links()), known_circles()
-    assert not found - known
-    assert not known - found, "circles that are gone must leave KNOWN"
+    assert circles_of(own_links()) == set()
 
 
 # --------------------------------------------------------------------------------------------------------------- layers

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
 import valor_gpu  # noqa: E402
+from valor_gpu.result_data import ResultData  # noqa: E402
 
 PARTS = (
     "classification",
@@ -44,11 +45,15 @@ def parameters(function: Any) -> str:
 
 
 def describe(value: Any) -> Any:
-    """A class: constructor and members of its own; a function: parameters; anything else: its type."""
+    """A class: constructor and members of its own, of a result those of its data too; a function: parameters."""
     if inspect.isclass(value):
+        owners = (
+            [value] if value is ResultData else [*(base for base in value.__mro__[1:] if base is ResultData), value]
+        )
         members = {
             name: parameters(member) if inspect.isfunction(member) else type(member).__name__
-            for name, member in vars(value).items()
+            for owner in owners
+            for name, member in vars(owner).items()
             if not name.startswith("_")
             and (inspect.isfunction(member) or isinstance(member, (property, classmethod, staticmethod)))
         }

@@ -85,13 +85,16 @@ def formulas() -> dict[str, str]:
 def members(kind: type) -> Iterator[tuple[str, str | None, str]]:
     """(name, signature or None for a property, docstring) of the public members of a class.
 
-    A metric's own and inherited ones, but for those of ``valor_gpu.Metric``, which has a page of its own; of any other
-    class those that it defines itself.
+    A metric's own and inherited ones, but for those of ``valor_gpu.Metric``, which has a page of its own; of a result
+    those of its data too; of any other class those that it defines itself.
     """
     from valor_gpu import Metric
+    from valor_gpu.result_data import ResultData
 
     bases = list(kind.__mro__)
-    owners = bases[: bases.index(Metric)] if Metric in bases[1:] else [kind]
+    owners = (
+        bases[: bases.index(Metric)] if Metric in bases[1:] else [kind, *(base for base in bases if base is ResultData)]
+    )
     values = {name: value for owner in reversed(owners) for name, value in vars(owner).items()}
     for name, value in values.items():
         if name.startswith("_") or not getattr(value, "__doc__", None):

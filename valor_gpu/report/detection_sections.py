@@ -75,7 +75,7 @@ def between_of(result: ResultData, name: str, decimals: int = 3) -> str:
     return numbers.span(interval.low, interval.high, decimals)
 
 
-def _number_at(result: Result, name: str) -> float:
+def _number_at(result: ResultData, name: str) -> float:
     value: Any = result.values
     for part in name.split("/", 1):
         value = value[part]

@@ -153,12 +153,13 @@ class PlaneShapes:
         parts[wrong] = shapely.make_valid(parts[wrong])
         parts = shapely.remove_repeated_points(parts)  # GEOS 3.14 refuses to relate some edges without length
         if len(parts) == len(self):
-            return parts[np.argsort(shape)]
+            found: NDArray[Any] = parts[np.argsort(shape)]
+            return found
         order = np.argsort(shape, kind="stable")
-        joined: NDArray[Any] = shapely.geometrycollections(parts[order], indices=shape[order])
+        found = shapely.geometrycollections(parts[order], indices=shape[order])
         alone = np.bincount(shape) == 1
-        joined[alone] = shapely.get_geometry(joined[alone], 0)
-        return joined
+        found[alone] = shapely.get_geometry(found[alone], 0)
+        return found
 
 
 def _shapely() -> Any:
