@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from valor_gpu import native, native_objects
-from valor_gpu.coco import mask
+from valor_gpu.coco import many_masks
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs import few_masks as few
 from valor_gpu.inputs.rle_dicts import from_dicts, to_dicts
@@ -106,7 +106,7 @@ def test_boxes_are_those_of_the_long_way() -> None:
             assert found is not None and found.flags.f_contiguous
             assert np.array_equal(found, expected, equal_nan=True)
     whole = np.arange(8.0).reshape(2, 4) + 1
-    drawn = polygons.rasterise(*polygons.join_rings([[ring] for ring in mask._corners(whole)]), [[20, 20]] * 2)
+    drawn = polygons.rasterise(*polygons.join_rings([[ring] for ring in many_masks._corners(whole)]), [[20, 20]] * 2)
     for given in (whole, whole.tolist(), whole.astype(int).tolist()):
         assert few.from_objects(given, 20, 20) == to_dicts(drawn)
     assert few.from_objects([1, 2, 3, 4], 20, 20) == to_dicts(drawn)[0]
