@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from valor_gpu import native, native_objects
-from valor_gpu.coco import many_masks
+from valor_gpu.coco import many_masks, mask
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.inputs import few_masks as few
 from valor_gpu.inputs.rle_dicts import from_dicts, to_dicts
