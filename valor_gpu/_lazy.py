@@ -173,18 +173,17 @@ def shared_module(package: str, name: str, parts: Sequence[str] = ()) -> Any:
 
 
 class _FrontDoor(NamedTuple):
-    """Finds the modules that a package lacks: they are those by the same path of another package."""
+    """Finds a module that is gone and those below it: they are those by the same path of another module."""
 
     package: str
     home: str
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Returns a spec whose module is the one of the other package."""
-        below = name.removeprefix(f"{self.package}.")
-        if below == name:
+        if name != self.package and not name.startswith(f"{self.package}."):
             return None
         try:
-            there = importlib.util.find_spec(f"{self.home}.{below}") is not None
+            there = importlib.util.find_spec(self.home + name.removeprefix(self.package)) is not None
         except ModuleNotFoundError:  # no such package above it
             return None
         return ModuleSpec(name, cast(Any, self)) if there else None
@@ -199,13 +198,13 @@ class _FrontDoor(NamedTuple):
 
 
 def open_front_door(package: str, home: str) -> None:
-    """Lets programs import the modules of ``home`` by their paths below ``package``, where it has no such file.
+    """Lets programs import ``home`` and the modules below it by the path of ``package``, where that has no such file.
 
     Both paths give one module. Pickles that name classes by their old paths load.
 
     Args:
-        package: its ``__name__``.
-        home: name of the other package.
+        package: its ``__name__``; that of a module which is gone.
+        home: name of the other package or module.
     """
     door = _FrontDoor(package, home)
     if door not in sys.meta_path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,10 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 
-class Result(Analysed, ResultData):
+class Result(Analysed, ResultData, metaclass=ABCMeta):
     """Numbers of a metric, with the choices that made them, counts, and reasons for missing numbers.
 
-    It also answers questions about the data behind the numbers.
+    It also answers questions about the data behind the numbers; ``isinstance(answer, Result)`` holds for the answers.
 
     Args:
         values: name to number, to array, or to a mapping of these; see :class:`valor_gpu.result_data.ResultData`, also
@@ -65,6 +66,11 @@ class Result(Analysed, ResultData):
     ) -> None:
         super().__init__(values, signature, counts, reasons, plotter, provenance, intervals, state)
         vars(self)["_analysis"] = analysis
+
+    @classmethod
+    def __subclasshook__(cls, kind: type) -> bool:
+        # not by base classes: analyses, which make the answers, lie below this module
+        return issubclass(kind, ResultData) if cls is Result else NotImplemented
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Result, super().__reduce__()[1]

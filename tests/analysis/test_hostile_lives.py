@@ -11,8 +11,10 @@ import pytest
 import torch
 
 from tests.analysis.tide_cases import result_of_files
+from valor_gpu.comparison.comparison_result import ComparisonResult
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
+from valor_gpu.result import Result
 
 DATA = Path(__file__).parents[2] / "examples" / "data"
 METHODS = ("errors", "olrp", "operating_points", "images", "matches")
@@ -64,6 +66,13 @@ def test_a_deep_copy_has_arrays_of_its_own():
     before = result.values[name].tolist()
     copy.deepcopy(result).values[name][...] = 7
     assert result.values[name].tolist() == before
+
+
+def test_answers_count_as_results(result):
+    for answer in (result.errors(), result.olrp(), result.operating_points(), result.olrp().with_intervals(20)):
+        assert isinstance(answer, Result) and issubclass(type(answer), Result)
+        assert not isinstance(answer, ComparisonResult)
+    assert isinstance(result, Result) and not isinstance(result.images(), Result) and not isinstance({}, Result)
 
 
 def test_every_answer_can_be_pickled(result):

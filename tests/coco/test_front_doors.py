@@ -27,6 +27,8 @@ OLD_PATHS = {
     "valor_gpu.compat.pycocotools.cocoeval": "valor_gpu.coco.evaluator",
     "valor_gpu.compat.lvis.lvis": "valor_gpu.coco.lvis",
     "valor_gpu.compat.lvis.eval": "valor_gpu.coco.lvis_eval",
+    "valor_gpu.ops.accumulate.types": "valor_gpu.ops.accumulate_types",
+    "valor_gpu.ops.assign.match_batch": "valor_gpu.ops.match_batch",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from valor_gpu.analysis.slices import clusters_of, dealt_columns
 from valor_gpu.comparison.sides import Side, side_of
 from valor_gpu.errors import InputError
-from valor_gpu.result import Result
+from valor_gpu.result_analysis import Analysed
 
 By = str | Sequence[str | Sequence[str]] | Mapping[str, Sequence[Any] | None]
 Slice = tuple[list[Side], Any]
@@ -30,7 +30,7 @@ def slices_of(sides: Sequence[Side], table: Any, by: By, clusters: Any) -> dict[
     columns, edges = _columns_of(by)
     found: dict[str, Slice] = {}
     for place, side in enumerate(sides):
-        if not isinstance(side.result, Result):  # an answer, such as that of olrp()
+        if not isinstance(side.result, Analysed):  # an answer, such as that of olrp()
             raise InputError(f"by must be None for results of {side.signature['metric']}, which know no images")
         analysis = side.result._asked("by", None)
         for part in dealt_columns(analysis, table, columns, edges):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from valor_gpu._lazy import lazy_names
+from valor_gpu._lazy import lazy_names, open_front_door
 
 if TYPE_CHECKING:
     from valor_gpu.ops._library import Op
@@ -51,6 +51,9 @@ _HOMES = {
 }
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+# Pickles of metrics and evaluations name classes by these modules.
+open_front_door(f"{__name__}.accumulate_types", f"{__name__}.accumulate.types")
+open_front_door(f"{__name__}.match_batch", f"{__name__}.assign.match_batch")
 
 
 def backends() -> list[Op]:

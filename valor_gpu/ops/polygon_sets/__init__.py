@@ -2,5 +2,7 @@
 
 from valor_gpu._lazy import lazy_names
 
-# Pickles name the class by this package.
-__getattr__, __dir__ = lazy_names(__name__, {"PolygonSet": f"{__name__}.op"})
+__all__ = ["PolygonSet"]
+
+# Pickles name it by this package.
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(__all__, f"{__name__}.op"))
