@@ -182,18 +182,23 @@ def function(library: str, symbol: str) -> Function:
         library: ``valor_cpu`` or ``valor_cuda``.
         symbol: the exported name.
     """
+    loaded, entry = _bound(library, symbol)
+    entry.errcheck = lambda status, *_: _checked(loaded, symbol, status)
+    return entry  # type: ignore[no-any-return]
+
+
+def _bound(library: str, symbol: str) -> tuple[ctypes.CDLL, Any]:
+    """Returns a library and a new object for one of its functions, which checks no status."""
     loaded, why = _load(library)
     if loaded is None:
         raise NativeError(why)
     letters = _entry(library, symbol)
     if letters is None or not hasattr(loaded, symbol):
         raise NativeError(f"lib{library}.so has no {symbol}: it is older than this package, build it again")
-    entry = getattr(loaded, symbol)
+    entry = loaded[symbol]  # loaded.symbol is one object for all
     entry.argtypes = [_CODES[letter] for letter in letters]
     entry.restype = ctypes.c_int32
-
-    entry.errcheck = lambda status, *_: _checked(loaded, symbol, status)
-    return entry  # type: ignore[no-any-return]
+    return loaded, entry
 
 
 @functools.cache
@@ -243,11 +248,7 @@ def once_function(library: str, symbol: str) -> Callable[[Sequence[Any], list[in
         library: ``valor_cpu`` or ``valor_cuda``.
         symbol: the exported name.
     """
-    checked: Any = function(library, symbol)  # raises where it is missing
-    loaded = _load(library)[0]
-    assert loaded is not None
-    entry: Any = loaded[symbol]  # not the cached loaded.symbol, whose check of the status is a step of Python
-    entry.argtypes, entry.restype = checked.argtypes, checked.restype
+    loaded, entry = _bound(library, symbol)  # without errcheck, which is a step of Python
 
     def call(arguments: Sequence[Any], statuses: list[int]) -> None:
         statuses.extend(map(entry, *([value] for value in arguments)))

@@ -129,7 +129,7 @@ class TorchEngine:
 
     def provenance(self) -> Mapping[str, Any]:
         """Device, and the kernels of the ops that this module calls."""
-        pairs = (f"valor_gpu.ops.{name}" for name in ("run_pairs", "keypoints", "rotated"))  # imported where needed
+        pairs = (f"valor_gpu.ops.{name}.op" for name in ("run_pairs", "keypoints", "rotated"))  # imported where needed
         return op_provenance(self.device, __name__, *pairs)
 
     def _there(self, array: Any) -> Tensor:

@@ -56,9 +56,10 @@ def test_a_process_that_has_imported_nothing_reads_them(door: str) -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-@pytest.mark.parametrize("value", [judged.TextRow("Why?", "So."), judged.load_prompt("bias"), judged.Bias(), RATINGS])
+@pytest.mark.parametrize("value", [judged.TextRow("Why?", "So."), judged.load_prompt("bias"), judged.Bias()])
 def test_objects_can_be_pickled(value: object) -> None:
     assert repr(pickle.loads(pickle.dumps(value))) == repr(value)
+    assert pickle.loads(pickle.dumps(RATINGS)) == RATINGS
 
 
 def test_every_file_of_the_folder_is_of_a_family_with_a_system_message() -> None:
