@@ -77,6 +77,18 @@ def test_rings_that_cross_overlap_or_repeat_points_count_by_odd_and_even() -> No
         assert relate("inside", shapes, wanted).tolist() == [covers(wanted, other) for other in others]
 
 
+@pytest.mark.parametrize("hole", [[(0, 1), (2, 1), (2, 3), (0, 3), (0, 1)], [(0, 0), (2, 0), (2, 3), (0, 3), (0, 0)]])
+def test_a_hole_that_shares_an_edge_is_none_of_the_polygon(hole: list[tuple[float, float]]) -> None:
+    goal = Plane(np.zeros((0, 2)), [], [[np.array([(0.0, 0), (5, 0), (5, 5), (0, 5), (0, 0)]), np.array(hole, float)]])
+    boxes = np.array(
+        [hole, [(1, 1.5), (1.5, 1.5), (1.5, 2), (1, 2), (1, 1.5)], [(3, 1), (4, 1), (4, 2), (3, 2), (3, 1)]], float
+    )
+    shapes = polygons_of(boxes)
+    others = [Plane(np.zeros((0, 2)), [], [[box]]) for box in boxes]
+    assert relate("inside", shapes, goal).tolist() == [covers(goal, other) for other in others] == [False, False, True]
+    assert relate("intersects", shapes, goal).tolist() == [True, False, True]
+
+
 def test_a_line_without_length_is_a_point() -> None:
     goal = Plane(np.zeros((0, 2)), [np.array([(1.0, 2), (0, 1)])], [])
     lines = PlaneShapes.of([Plane(np.zeros((0, 2)), [np.array([at, at])], []) for at in ((0.0, 2.0), (0.5, 1.5))])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,7 +150,10 @@ class PlaneShapes:
             made[-1] = self.polygon_shape, shapely.polygons(made[-1][1], indices=self.polygon[rings])
         shape, parts = (np.concatenate(each) for each in zip(*made))
         wrong = np.flatnonzero(~shapely.is_valid(parts))
+        holed = wrong[shapely.get_num_interior_rings(parts[wrong]) > 0]
+        odd = [_odd(polygon) for polygon in parts[holed]]
         parts[wrong] = shapely.make_valid(parts[wrong])
+        parts[holed] = odd
         parts = shapely.remove_repeated_points(parts)  # GEOS 3.14 refuses to relate some edges without length
         if len(parts) == len(self):
             found: NDArray[Any] = parts[np.argsort(shape)]
@@ -160,6 +163,16 @@ class PlaneShapes:
         alone = np.bincount(shape) == 1
         found[alone] = shapely.get_geometry(found[alone], 0)
         return found
+
+
+def _odd(polygon: Any) -> Any:
+    """The rings of a polygon and the area inside an odd number of them; make_valid fills holes that share an edge."""
+    shapely = _shapely()
+    rings = shapely.get_rings(polygon)
+    parts, ring = shapely.get_parts(shapely.make_valid(shapely.polygons(rings)), return_index=True)
+    flat = shapely.get_dimensions(parts) == 2
+    areas = [shapely.union_all(parts[flat & (ring == number)]) for number in range(len(rings))]
+    return shapely.geometrycollections([reduce(shapely.symmetric_difference, areas), *rings])
 
 
 def _shapely() -> Any:
