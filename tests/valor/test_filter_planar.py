@@ -77,6 +77,32 @@ def test_rings_that_cross_overlap_or_repeat_points_count_by_odd_and_even() -> No
         assert relate("inside", shapes, wanted).tolist() == [covers(wanted, other) for other in others]
 
 
+@pytest.mark.parametrize("hole", [[(0, 1), (2, 1), (2, 3), (0, 3), (0, 1)], [(0, 0), (2, 0), (2, 3), (0, 3), (0, 0)]])
+def test_a_hole_that_shares_an_edge_is_none_of_the_polygon(hole: list[tuple[float, float]]) -> None:
+    goal = Plane(np.zeros((0, 2)), [], [[np.array([(0.0, 0), (5, 0), (5, 5), (0, 5), (0, 0)]), np.array(hole, float)]])
+    boxes = np.array(
+        [hole, [(1, 1.5), (1.5, 1.5), (1.5, 2), (1, 2), (1, 1.5)], [(3, 1), (4, 1), (4, 2), (3, 2), (3, 1)]], float
+    )
+    shapes = polygons_of(boxes)
+    others = [Plane(np.zeros((0, 2)), [], [[box]]) for box in boxes]
+    assert relate("inside", shapes, goal).tolist() == [covers(goal, other) for other in others] == [False, False, True]
+    assert relate("intersects", shapes, goal).tolist() == [True, False, True]
+
+
+def test_an_edge_that_a_ring_has_twice_counts_twice() -> None:
+    square = [(0, 0), (5, 0), (5, 5), (0, 5), (0, 0)]
+    notched = [*square[:-1], (0, 1), (2, 1), (2, 3), (0, 3), (0, 1), (0, 0)]
+    boxes = np.array([(0.5, 1.5), (3, 1), (1.5, 2.5), (0, 3)])[:, None] + np.array(square) / 5
+    others = [Plane(np.zeros((0, 2)), [], [[box]]) for box in boxes]
+    for ring, inside in ((notched, [False, True, False, True]), (square[:-1] + square, [False] * 4)):
+        goal = Plane(np.zeros((0, 2)), [], [[np.array(ring, float)]])
+        assert (
+            relate("inside", polygons_of(boxes), goal).tolist() == [covers(goal, other) for other in others] == inside
+        )
+        meeting = [intersects(goal, other) for other in others]
+        assert relate("intersects", polygons_of(boxes), goal).tolist() == meeting
+
+
 def test_a_line_without_length_is_a_point() -> None:
     goal = Plane(np.zeros((0, 2)), [np.array([(1.0, 2), (0, 1)])], [])
     lines = PlaneShapes.of([Plane(np.zeros((0, 2)), [np.array([at, at])], []) for at in ((0.0, 2.0), (0.5, 1.5))])

@@ -150,7 +150,10 @@ class PlaneShapes:
             made[-1] = self.polygon_shape, shapely.polygons(made[-1][1], indices=self.polygon[rings])
         shape, parts = (np.concatenate(each) for each in zip(*made))
         wrong = np.flatnonzero(~shapely.is_valid(parts))
-        parts[wrong] = shapely.make_valid(parts[wrong])
+        valid = shapely.make_valid(parts[wrong])
+        for row in np.flatnonzero(shapely.get_dimensions(valid) == 2):
+            valid[row] = _odd(parts[wrong[row]])
+        parts[wrong] = valid
         parts = shapely.remove_repeated_points(parts)  # GEOS 3.14 refuses to relate some edges without length
         if len(parts) == len(self):
             found: NDArray[Any] = parts[np.argsort(shape)]
@@ -160,6 +163,22 @@ class PlaneShapes:
         alone = np.bincount(shape) == 1
         found[alone] = shapely.get_geometry(found[alone], 0)
         return found
+
+
+def _odd(polygon: Any) -> Any:
+    """The rings of a polygon and the area inside an odd number of them; make_valid fills a hole that shares an edge."""
+    shapely = _shapely()
+    rings = shapely.get_rings(polygon)
+    faces = shapely.get_parts(shapely.polygonize([shapely.union_all(rings)]))
+    x, y = shapely.get_coordinates(shapely.point_on_surface(faces)).T[:, :, None]
+    odd = np.zeros(len(faces), np.bool_)
+    for ring in rings:
+        corners = shapely.get_coordinates(ring)
+        (x0, y0), (x1, y1) = corners[:-1].T, corners[1:].T
+        crossed = (y0 <= y) != (y1 <= y)
+        at = x0 + (y - y0) * ((x1 - x0) / np.where(y0 == y1, 1, y1 - y0))
+        odd ^= np.count_nonzero(crossed & (at > x), axis=1) % 2 == 1
+    return shapely.geometrycollections([shapely.union_all(faces[odd]), *rings])
 
 
 def _shapely() -> Any:
