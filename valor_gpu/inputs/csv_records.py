@@ -58,16 +58,50 @@ class _Lines:
     Attributes:
         ahead: those that were not taken yet.
         back: those that were put back, which come first.
+        given: the first line of the record that :meth:`pull` gives.
+        taken: the other lines of it that were pulled.
     """
 
     def __init__(self, lines: Iterator[Line]) -> None:
         self.ahead, self.back = lines, deque[Line]()
+        self.given: list[str] = []
+        self.taken: list[Line] = []
+        self._size = 0
 
     def __iter__(self) -> Iterator[Line]:
         return self
 
     def __next__(self) -> Line:
         return self.back.popleft() if self.back else next(self.ahead)
+
+    def pull(self) -> str:
+        """Gives the module csv a line; raises EOFError where it asks for more than a record with right quotes has."""
+        if self.given:
+            text = self.given.pop()
+            self._size = len(text)
+            return text
+        taken = self.taken
+        line = None if taken and taken[-1][1].count(_QUOTE) % 2 else next(self, None)  # an odd number closes the record
+        if line is None:
+            raise EOFError
+        taken.append(line)
+        self._size += len(line[1])
+        if self._size > LONGEST_ROW:
+            raise EOFError
+        return line[1]
+
+    def cells(self, text: str, split: Iterator[list[str]]) -> list[str]:
+        """The cells of the record that begins with a line; none where its quotes are wrong, and nothing is taken."""
+        self.taken.clear()
+        self.given.append(text)
+        try:
+            return next(split)
+        except (csv.Error, EOFError):
+            self.put_back(self.taken)
+            return []
+
+    def put_back(self, lines: list[Line]) -> None:
+        self.back.extendleft(reversed(lines))
 
 
 class _Dialect(NamedTuple):
@@ -76,14 +110,12 @@ class _Dialect(NamedTuple):
     Attributes:
         delimiter: between cells.
         spaced: spaces before a cell do not belong to it.
-        given: the line that ``split`` takes.
-        split: gives the cells of the line; raises where that is no whole record with right quotes.
+        split: gives the cells of a record, whose lines it pulls; raises where its quotes are wrong.
         any_bytes: bytes that are no UTF-8 stay in the cells.
     """
 
     delimiter: str
     spaced: bool
-    given: list[str]
     split: Iterator[list[str]]
     any_bytes: bool
 
@@ -134,7 +166,7 @@ def _header(
     if first is None:
         raise InputError(f"{name} must have a line with the names of its columns but is empty")
     place = f"{name}, line {first[0]}"
-    dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced, any_bytes)
+    dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced, any_bytes, lines)
     if first[1].count(dialect.delimiter) >= MOST_COLUMNS:  # a line of commas makes a hundred times its bytes in names
         raise InputError(
             f"{place} must name at most {MOST_COLUMNS:,} columns but has {first[1].count(dialect.delimiter) + 1:,}"
@@ -150,68 +182,35 @@ def _delimiter(header: str, delimiters: str) -> str:
     return next((each for each in delimiters if each in bare), delimiters[0])
 
 
-def _dialect(delimiter: str, spaced: bool, any_bytes: bool) -> _Dialect:
-    given: list[str] = []
+def _dialect(delimiter: str, spaced: bool, any_bytes: bool, lines: _Lines) -> _Dialect:
     spaced = spaced and delimiter not in "\t "
-    lines = iter(given.pop, None)  # pop raises IndexError where a record goes on in the next line
-    split = csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced, strict=True)
-    return _Dialect(delimiter, spaced, given, split, any_bytes)
+    pulled = iter(lines.pull, None)
+    split = csv.reader(pulled, delimiter=delimiter, skipinitialspace=spaced, strict=True)
+    return _Dialect(delimiter, spaced, split, any_bytes)
 
 
 def _records(name: str, lines: _Lines, header: list[str], dialect: _Dialect) -> Iterator[Record]:
-    delimiter, spaced, given, split, any_bytes = dialect
-    width = len(header)
-    taken: list[Line] = []
+    delimiter, spaced, split, any_bytes = dialect
+    width, taken = len(header), lines.taken
     for first in lines.ahead:
         number, text = first
         if text[0] in "\r\n":
             continue
+        taken.clear()
         if _QUOTE not in text and not (spaced and " " in text):
             cells = text.rstrip("\r\n").split(delimiter) if len(text) <= LONGEST_ROW else []
         else:
-            given.append(text)
-            try:
-                cells = next(split)
-            except csv.Error:
-                cells = []
-            except IndexError:  # the record goes on in the next line
-                text, taken = _joined(first, lines.ahead)
-                cells = _cells_of(text, dialect)
-        if len(cells) == width and (any_bytes or is_utf8(text)):
+            cells = lines.cells(text, split)
+        if len(cells) == width and (any_bytes or is_utf8("".join(cells) if taken else text)):
             yield number, cells
         else:
-            lines.back.extendleft(reversed(taken))
+            if cells:
+                lines.put_back(taken)
             yield number, _record(name, lines, first, header, dialect)
-        taken = []
         while lines.back:
             first = lines.back.popleft()
             if first[1][0] not in "\r\n":
                 yield first[0], _record(name, lines, first, header, dialect)
-
-
-def _joined(first: Line, lines: Iterator[Line]) -> tuple[str, list[Line]]:
-    """The text of a record that goes on behind its first line, and its other lines.
-
-    The last of them, the first with an odd number of quotes, closes what is open.
-    """
-    size, taken = len(first[1]), []
-    for line in lines:
-        taken.append(line)
-        size += len(line[1])
-        if line[1].count(_QUOTE) % 2 or size > LONGEST_ROW:
-            break
-    return "".join([first[1], *(text for _, text in taken)]), taken
-
-
-def _cells_of(text: str, dialect: _Dialect) -> list[str]:
-    """The cells of the text of one record; none where it is too long or its quotes are wrong."""
-    if len(text) > LONGEST_ROW:
-        return []
-    dialect.given.append(text)
-    try:
-        return next(dialect.split)
-    except (csv.Error, IndexError):
-        return []
 
 
 def _record(name: str, lines: _Lines, first: Line, header: list[str], dialect: _Dialect) -> list[str] | str:
@@ -256,16 +255,13 @@ def _check_texts(place: str, columns: Iterable[str], cells: list[str]) -> None:
 def _cells(place: str, lines: _Lines, first: Line, dialect: _Dialect) -> list[str]:
     """The cells of the record that begins with a line; where its quotes are wrong, its other lines are put back."""
     check_length(place, len(first[1]))
-    goes_on = first[1].count(_QUOTE) % 2  # right quotes are even in number
-    text, taken = _joined(first, lines) if goes_on else (first[1], [])
-    if cells := _cells_of(text, dialect):
+    if cells := lines.cells(first[1], dialect.split):
         return cells
-    lines.back.extendleft(reversed(taken))
     others: list[Line] = []
     try:
         return _quoted_record(place, chain([first], _taken(lines, others)), dialect)
     except InputError:
-        lines.back.extendleft(reversed(others))
+        lines.put_back(others)
         raise
 
 
