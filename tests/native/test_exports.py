@@ -158,6 +158,14 @@ def test_a_struct_of_other_fields_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
         ("struct Task { int64_t a; int32_t b; };", None),
         ("struct Task { int64_t a[kSize]; };", None),
         ("struct Task { Unknown a; };", None),
+        (
+            "struct Task { double a = (1.5); int64_t b = sizeof(int); T() = default; bool operator==(T b) const; };",
+            "dq a b",
+        ),
+        ("struct Task { int64_t a = f(1, 2), b; };", None),
+        ("struct Task { alignas(16) int64_t a; };", None),
+        ("struct Task { virtual int f() const; int64_t a; };", None),
+        ("struct Task { template <bool k = true> int f() const { return k; } int64_t a; };", "q a"),
     ],
 )
 def test_entry_of_a_struct(text: str, entry: str | None) -> None:
