@@ -200,6 +200,11 @@ def test_an_installed_package_reads_the_table(monkeypatch: pytest.MonkeyPatch, t
         with monkeypatch.context() as patches:
             patches.setattr(native, "_FOLDER", str(tmp_path))
             assert native._sources("valor_cpu") is None and {each: native._entry(*each) for each in wanted} == expected
+        (tmp_path / _declarations.TABLE).write_text("valor_cpu valor_activate_cpu pqqqpq\nvalor_cpu valor_box")
+        with monkeypatch.context() as patches:
+            patches.setattr(native, "_FOLDER", str(tmp_path))
+            native._table.cache_clear()
+            assert native._table() == {}
         native._table.cache_clear()
         assert native._load.__wrapped__("valor_cpu") == (
             None, "libvalor_cpu.so came without _declarations.txt: install the package again"
