@@ -69,9 +69,9 @@ def _table() -> dict[str, str]:
     try:
         with open(os.path.join(_FOLDER, TABLE)) as file:
             entries = [line.rstrip("\n").split(" ", 2) for line in file]
-    except OSError:
+        return {f"{library} {name}": rest for library, name, rest in entries}
+    except (OSError, ValueError):  # a table that was cut off is none
         return {}
-    return {f"{library} {name}": rest for library, name, rest in entries}
 
 
 def _entry(library: str, name: str) -> str | None:

@@ -158,6 +158,14 @@ def test_a_struct_of_other_fields_is_found(monkeypatch: pytest.MonkeyPatch, tmp_
         ("struct Task { int64_t a; int32_t b; };", None),
         ("struct Task { int64_t a[kSize]; };", None),
         ("struct Task { Unknown a; };", None),
+        (
+            "struct Task { double a = (1.5); int64_t b = sizeof(int); T() = default; bool operator==(T b) const; };",
+            "dq a b",
+        ),
+        ("struct Task { int64_t a = f(1, 2), b; };", None),
+        ("struct Task { alignas(16) int64_t a; };", None),
+        ("struct Task { virtual int f() const; int64_t a; };", None),
+        ("struct Task { template <bool k = true> int f() const { return k; } int64_t a; };", "q a"),
     ],
 )
 def test_entry_of_a_struct(text: str, entry: str | None) -> None:
@@ -192,6 +200,11 @@ def test_an_installed_package_reads_the_table(monkeypatch: pytest.MonkeyPatch, t
         with monkeypatch.context() as patches:
             patches.setattr(native, "_FOLDER", str(tmp_path))
             assert native._sources("valor_cpu") is None and {each: native._entry(*each) for each in wanted} == expected
+        (tmp_path / _declarations.TABLE).write_text("valor_cpu valor_activate_cpu pqqqpq\nvalor_cpu valor_box")
+        with monkeypatch.context() as patches:
+            patches.setattr(native, "_FOLDER", str(tmp_path))
+            native._table.cache_clear()
+            assert native._table() == {}
         native._table.cache_clear()
         assert native._load.__wrapped__("valor_cpu") == (
             None, "libvalor_cpu.so came without _declarations.txt: install the package again"

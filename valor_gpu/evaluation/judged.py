@@ -56,7 +56,7 @@ __all__ = [
 _HOMES = {
     "conversation": ("Conversation", "read_conversation"),
     "fields": ("JudgedTexts",),
-    "guard": ("GuardMetric",),
+    "guard": ("GuardMetric", "guarded_messages"),  # a metric keeps the function
     "make": ("judged_metric",),
     "preference": ("PreferenceCounts", "PreferenceMetric", "preference_counts"),
     "ratings": ("RatingMetric",),

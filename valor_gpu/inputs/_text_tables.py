@@ -17,7 +17,7 @@ import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._table import Format, Numbers, Table, cell_text, listed
-from valor_gpu.inputs.csv_records import DELIMITERS, open_csv
+from valor_gpu.inputs.csv_records import open_csv
 from valor_gpu.inputs.files import InputFile
 from valor_gpu.inputs.text_lines import check_length, check_text, text_lines
 
@@ -164,6 +164,6 @@ def _cell_numbers(place: str, name: str, value: Any) -> Iterable[float]:
         raise InputError(f"{place}, {name!r} must hold finite numbers but got an integer beyond 1.8e308") from None
 
 
-CSV = Format(partial(_csv_names, DELIMITERS), partial(_read_csv, DELIMITERS), is_text=True)
+CSV = Format(partial(_csv_names, ""), partial(_read_csv, ""), is_text=True)
 TSV = Format(partial(_csv_names, "\t"), partial(_read_csv, "\t"), is_text=True)
 JSON_LINES = Format(_json_names, _read_json_lines, is_text=True)

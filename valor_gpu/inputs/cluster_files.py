@@ -17,7 +17,8 @@ def read_clusters(path: str) -> dict[str, str]:
         path: the file.
 
     Raises:
-        InputError: it lacks a column, a line lacks a value or cannot be read, or an image comes twice.
+        InputError: it lacks a column or names it twice, a line lacks a value or cannot be read, or an image comes
+            twice.
         OSError: it cannot be read.
     """
     found: dict[str, str] = {}
@@ -25,7 +26,7 @@ def read_clusters(path: str) -> dict[str, str]:
     column = next((name for name in _IMAGES if name in names), None)
     if column is None or _CLUSTER not in names:
         raise InputError(f"{path} must have the columns image and cluster but has {', '.join(names) or 'none'}")
-    places = names.index(column), names.index(_CLUSTER)
+    places = _place(path, names, column), _place(path, names, _CLUSTER)
     for line, cells in rows:
         image, cluster = (cells[place] for place in places)
         if not image or not cluster:
@@ -43,23 +44,32 @@ def read_row_clusters(path: str) -> list[str]:
         path: the file.
 
     Raises:
-        InputError: it lacks the column, or a line lacks a value or cannot be read.
+        InputError: it lacks the column or names it twice, or a line lacks a value or cannot be read.
         OSError: it cannot be read.
     """
     names, rows = _rows_of(path)
     if _CLUSTER not in names:
         raise InputError(f"{path} must have the column cluster but has {', '.join(names) or 'none'}")
-    place = names.index(_CLUSTER)
+    place = _place(path, names, _CLUSTER)
     lacking = next((line for line, cells in rows if not cells[place]), None)
     if lacking is not None:
         raise InputError(f"{path}, line {lacking} must have a cluster but lacks one")
     return [cells[place] for _, cells in rows]
 
 
+def _place(path: str, names: list[str], name: str) -> int:
+    if names.count(name) > 1:
+        raise InputError(f"{path} must name each column once but has {name!r} {names.count(name)} times")
+    return names.index(name)
+
+
 def _rows_of(path: str) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    """Names of the columns, and for each row its line and its values without spaces around them."""
+    """Names of the columns, and for each row its line and its values without spaces around them.
+
+    A value is what the names of files hold, so its bytes need not be UTF-8.
+    """
     rows = []
-    with open_csv(InputFile(path), spaced=True) as table:
+    with open_csv(InputFile(path), spaced=True, any_bytes=True) as table:
         names = [name.strip() for name in table.header]
         for line, cells in table.records:
             if isinstance(cells, str):

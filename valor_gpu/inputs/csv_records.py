@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import InputFile
-from valor_gpu.inputs.text_lines import LONGEST_ROW, check_length, check_text, text_lines
+from valor_gpu.inputs.text_lines import LONGEST_ROW, check_length, check_text, is_utf8, text_lines
 
 DELIMITERS = ",\t;|"
 """The first of these that the header has outside of quotes is the delimiter; the first one where it has none."""
@@ -58,16 +58,50 @@ class _Lines:
     Attributes:
         ahead: those that were not taken yet.
         back: those that were put back, which come first.
+        given: the first line of the record that :meth:`pull` gives.
+        taken: the other lines of it that were pulled.
     """
 
     def __init__(self, lines: Iterator[Line]) -> None:
         self.ahead, self.back = lines, deque[Line]()
+        self.given: list[str] = []
+        self.taken: list[Line] = []
+        self._size = 0
 
     def __iter__(self) -> Iterator[Line]:
         return self
 
     def __next__(self) -> Line:
         return self.back.popleft() if self.back else next(self.ahead)
+
+    def pull(self) -> str:
+        """Gives the module csv a line; raises EOFError where it asks for more than a record with right quotes has."""
+        if self.given:
+            text = self.given.pop()
+            self._size = len(text)
+            return text
+        taken = self.taken
+        line = None if taken and taken[-1][1].count(_QUOTE) % 2 else next(self, None)  # an odd number closes the record
+        if line is None:
+            raise EOFError
+        taken.append(line)
+        self._size += len(line[1])
+        if self._size > LONGEST_ROW:
+            raise EOFError
+        return line[1]
+
+    def cells(self, text: str, split: Iterator[list[str]]) -> list[str]:
+        """The cells of the record that begins with a line; none where its quotes are wrong, and nothing is taken."""
+        self.taken.clear()
+        self.given.append(text)
+        try:
+            return next(split)
+        except (csv.Error, EOFError):
+            self.put_back(self.taken)
+            return []
+
+    def put_back(self, lines: list[Line]) -> None:
+        self.back.extendleft(reversed(lines))
 
 
 class _Dialect(NamedTuple):
@@ -76,24 +110,27 @@ class _Dialect(NamedTuple):
     Attributes:
         delimiter: between cells.
         spaced: spaces before a cell do not belong to it.
-        given: the line that ``split`` takes.
-        split: gives the cells of the line; raises where that is no whole record with right quotes.
+        split: gives the cells of a record, whose lines it pulls; raises where its quotes are wrong.
+        any_bytes: bytes that are no UTF-8 stay in the cells.
     """
 
     delimiter: str
     spaced: bool
-    given: list[str]
     split: Iterator[list[str]]
+    any_bytes: bool
 
 
 @contextmanager
-def open_csv(file: InputFile, delimiters: str = DELIMITERS, spaced: bool = False) -> Iterator[CsvFile]:
+def open_csv(file: InputFile, delimiters: str = "", spaced: bool = False, any_bytes: bool = False) -> Iterator[CsvFile]:
     r"""Opens a csv file in UTF-8, plain or gzip. Excel may name the delimiter in a first line of its own: ``sep=;``.
 
     Args:
         file: to read.
-        delimiters: the first of these that the header has outside of quotes is the delimiter.
+        delimiters: the first of these that the header has outside of quotes is the delimiter. None given: those of
+            ``DELIMITERS``, of which the tab comes first where the name of the file ends in ``.tsv`` or ``.tsv.gz``.
         spaced: spaces before a cell do not belong to it, except where the delimiter is the tab.
+        any_bytes: bytes that are no UTF-8 are lone surrogates in the cells, as Python has them in names of files; else
+            they are errors.
 
     Raises:
         InputError: the file has no header or one that cannot be read, or is no text in UTF-8.
@@ -109,11 +146,18 @@ def open_csv(file: InputFile, delimiters: str = DELIMITERS, spaced: bool = False
     """
     with text_lines(file, "") as numbered:
         lines = _Lines(numbered)
-        line, header, dialect = _header(file.name, lines, delimiters, spaced)
-        yield CsvFile(line, header, _records(file.name, lines, header, dialect))
+        first, header, dialect = _header(file.name, lines, delimiters or _delimiters(file.name), spaced, any_bytes)
+        yield CsvFile(first, header, _records(file.name, lines, header, dialect))
 
 
-def _header(name: str, lines: _Lines, delimiters: str, spaced: bool) -> tuple[int, list[str], _Dialect]:
+def _delimiters(name: str) -> str:
+    is_tsv = name.lower().removesuffix(".gz").endswith(".tsv")
+    return "\t" + DELIMITERS.replace("\t", "") if is_tsv else DELIMITERS
+
+
+def _header(
+    name: str, lines: _Lines, delimiters: str, spaced: bool, any_bytes: bool
+) -> tuple[int, list[str], _Dialect]:
     filled = (line for line in lines if line[1].strip("\r\n"))
     first = next(filled, None)
     said = _SAID.fullmatch(first[1].rstrip("\r\n")) if first else None
@@ -122,13 +166,14 @@ def _header(name: str, lines: _Lines, delimiters: str, spaced: bool) -> tuple[in
     if first is None:
         raise InputError(f"{name} must have a line with the names of its columns but is empty")
     place = f"{name}, line {first[0]}"
-    dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced)
+    dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced, any_bytes, lines)
     if first[1].count(dialect.delimiter) >= MOST_COLUMNS:  # a line of commas makes a hundred times its bytes in names
         raise InputError(
             f"{place} must name at most {MOST_COLUMNS:,} columns but has {first[1].count(dialect.delimiter) + 1:,}"
         )
     cells = _cells(place, lines, first, dialect)
-    _check_texts(place, (f"column {number}" for number in count(1)), cells)
+    if not any_bytes:
+        _check_texts(place, (f"column {number}" for number in count(1)), cells)
     return first[0], cells, dialect
 
 
@@ -137,34 +182,31 @@ def _delimiter(header: str, delimiters: str) -> str:
     return next((each for each in delimiters if each in bare), delimiters[0])
 
 
-def _dialect(delimiter: str, spaced: bool) -> _Dialect:
-    given: list[str] = []
+def _dialect(delimiter: str, spaced: bool, any_bytes: bool, lines: _Lines) -> _Dialect:
     spaced = spaced and delimiter not in "\t "
-    lines = iter(given.pop, None)  # pop raises IndexError where a record goes on in the next line
-    return _Dialect(
-        delimiter, spaced, given, csv.reader(lines, delimiter=delimiter, skipinitialspace=spaced, strict=True)
-    )
+    pulled = iter(lines.pull, None)
+    split = csv.reader(pulled, delimiter=delimiter, skipinitialspace=spaced, strict=True)
+    return _Dialect(delimiter, spaced, split, any_bytes)
 
 
 def _records(name: str, lines: _Lines, header: list[str], dialect: _Dialect) -> Iterator[Record]:
-    delimiter, spaced, given, split = dialect
-    width = len(header)
-    cells: list[str] = []
-    for number, line in lines.ahead:
-        if line[0] in "\r\n":
+    delimiter, spaced, split, any_bytes = dialect
+    width, taken = len(header), lines.taken
+    for first in lines.ahead:
+        number, text = first
+        if text[0] in "\r\n":
             continue
-        if _QUOTE not in line and not (spaced and " " in line):
-            cells = line.rstrip("\r\n").split(delimiter) if len(line) <= LONGEST_ROW else []
+        taken.clear()
+        if _QUOTE not in text and not (spaced and " " in text):
+            cells = text.rstrip("\r\n").split(delimiter) if len(text) <= LONGEST_ROW else []
         else:
-            given.append(line)
-            try:
-                cells = next(split)
-            except (csv.Error, IndexError):
-                cells = []
-        if len(cells) == width and line.isascii():
+            cells = lines.cells(text, split)
+        if len(cells) == width and (any_bytes or is_utf8("".join(cells) if taken else text)):
             yield number, cells
-        else:  # all that is wrong, goes on in the next line or is not ASCII
-            yield number, _record(name, lines, (number, line), header, dialect)
+        else:
+            if cells:
+                lines.put_back(taken)
+            yield number, _record(name, lines, first, header, dialect)
         while lines.back:
             first = lines.back.popleft()
             if first[1][0] not in "\r\n":
@@ -178,8 +220,8 @@ def _record(name: str, lines: _Lines, first: Line, header: list[str], dialect: _
         cells = _cells(place, lines, first, dialect)
         if len(cells) != len(header):
             return _bad_width(place, header, cells)
-        if not "".join(cells).isascii():
-            _check_texts(place, (f"column {name!r:.80}" for name in header), cells)
+        if not dialect.any_bytes:
+            _check_texts(place, (f"column {name!r:.80}" for name in named(header)), cells)
         return cells
     except InputError as error:
         return str(error)
@@ -187,10 +229,21 @@ def _record(name: str, lines: _Lines, first: Line, header: list[str], dialect: _
 
 def _bad_width(place: str, header: list[str], cells: list[str]) -> str:
     n = min(len(cells), len(header))
-    first = f"column {n + 1}, {header[n]!r:.80}, is missing" if n < len(header) else f"column {n + 1} has no name"
+    name = named(header)[n] if n < len(header) else None
+    first = f"column {n + 1} has no name" if name is None else f"column {n + 1}, {name!r:.80}, is missing"
     if len(cells) == len(header) + 1 and not cells[-1]:
         first += "; if all rows end in a delimiter, let the header end in one, too"
     return f"{place} must have {len(header)} cells, as the header has, but has {len(cells)}: {first}"
+
+
+def named(header: list[str]) -> list[str]:
+    """Names of columns: one without a name, as pandas writes its index, has that which pandas gives it.
+
+    Example:
+        >>> named(["", "truth"])
+        ['Unnamed: 0', 'truth']
+    """
+    return [name or f"Unnamed: {index}" for index, name in enumerate(header)]
 
 
 def _check_texts(place: str, columns: Iterable[str], cells: list[str]) -> None:
@@ -201,26 +254,14 @@ def _check_texts(place: str, columns: Iterable[str], cells: list[str]) -> None:
 
 def _cells(place: str, lines: _Lines, first: Line, dialect: _Dialect) -> list[str]:
     """The cells of the record that begins with a line; where its quotes are wrong, its other lines are put back."""
-    size, taken = len(first[1]), [first]
-    check_length(place, size)
-    if first[1].count(_QUOTE) % 2:  # right quotes are even in number, so the record goes on
-        for line in lines:
-            taken.append(line)
-            size += len(line[1])
-            if line[1].count(_QUOTE) % 2 or size > LONGEST_ROW:
-                break
-    if size <= LONGEST_ROW:
-        dialect.given.append("".join(line for _, line in taken))
-        try:
-            return next(dialect.split)
-        except (csv.Error, IndexError):
-            pass
-    lines.back.extendleft(reversed(taken[1:]))
+    check_length(place, len(first[1]))
+    if cells := lines.cells(first[1], dialect.split):
+        return cells
     others: list[Line] = []
     try:
         return _quoted_record(place, chain([first], _taken(lines, others)), dialect)
     except InputError:
-        lines.back.extendleft(reversed(others))
+        lines.put_back(others)
         raise
 
 

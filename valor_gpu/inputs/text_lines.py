@@ -69,6 +69,17 @@ def _numbered(text: io.TextIOWrapper) -> Iterator[tuple[int, str]]:
             line = text.readline(LONGEST_ROW + 1)
 
 
+def is_utf8(text: str) -> bool:
+    """Returns whether all bytes of the text were UTF-8."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_text(place: str, text: str, start: int | None = None) -> None:
     """Raises unless all bytes of ``text`` were UTF-8; with its ``start`` in the line, the error has the column."""
     if text.isascii():

@@ -29,7 +29,7 @@ OLD = {
     "valor_gpu.evaluation.judged": {
         "conversation": ("Conversation", "read_conversation"),
         "fields": ("JudgedTexts",),
-        "guard": ("GuardMetric",),
+        "guard": ("GuardMetric", "guarded_messages"),
         "make": ("judged_metric",),
         "metric": ("PromptMetric", "RowMetric"),
         "preference": ("PreferenceCounts", "PreferenceMetric", "preference_counts"),

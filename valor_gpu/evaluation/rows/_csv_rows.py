@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import SourceRow
-from valor_gpu.inputs.csv_records import open_csv
+from valor_gpu.inputs.csv_records import named, open_csv
 from valor_gpu.inputs.files import InputFile
 
 
@@ -40,6 +40,5 @@ def _names(place: str, cells: list[str]) -> tuple[str, ...]:
     twice = [name for name, count in Counter(cells).items() if count > 1 and name]
     if twice:
         raise InputError(f"{place} must name every column once but has {', '.join(map(repr, twice))} more than once")
-    # pandas names its index nothing; such a column has the name that pandas gives it when it reads it again
-    names = [name or f"Unnamed: {index}" for index, name in enumerate(cells)]
+    names = named(cells)
     return _names(place, names) if names != cells else tuple(names)

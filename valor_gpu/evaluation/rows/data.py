@@ -114,7 +114,7 @@ def open_data(data: Any, format: str | None = None) -> DataSource:
             * csv: the first line names the columns. Every cell is a text (``007`` stays ``007``), an empty one is
               missing, words such as ``NA`` are texts. Cells in quotes may hold delimiters, line ends and doubled
               quotes. The delimiter is a comma; a tab, a semicolon or a bar, in this order, when the header has no
-              comma; or what a first line ``sep=;`` says.
+              comma; a tab first where the name ends in ``.tsv``; or what a first line ``sep=;`` says.
             * JSON lines: one object a line; blank lines are left out. ``null`` and ``NaN`` are missing, ``Infinity``
               is an error of its row.
             * Parquet, by pyarrow.
