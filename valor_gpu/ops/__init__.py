@@ -7,6 +7,7 @@ change with the kernels. :func:`backends` lists every op.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from valor_gpu._lazy import lazy_names
@@ -50,7 +51,12 @@ _HOMES = {
     "rotated_box_iou": "valor_gpu.ops.rotated.op",
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+# Pickles of 0.2.0 name these classes by modules that are gone: those of evaluations and of metrics of detections.
+_PICKLED = {"MatchRule": "valor_gpu.ops.assign.match_batch", "RecordShape": "valor_gpu.ops.accumulate.types"}
+for _old in ("accumulate_types", "match_batch"):
+    sys.modules.setdefault(f"{__name__}.{_old}", sys.modules[__name__])
+
+__getattr__, __dir__ = lazy_names(__name__, _HOMES | _PICKLED)
 
 
 def backends() -> list[Op]:

@@ -2,5 +2,5 @@
 
 from valor_gpu._lazy import lazy_names
 
-# Pickles name the class by this package.
-__getattr__, __dir__ = lazy_names(__name__, {"PackedMasks": f"{__name__}.op"})
+# Pickles name the class and the function by this package.
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(("PackedMasks", "pack_masks"), f"{__name__}.op"))
