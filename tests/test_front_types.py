@@ -59,6 +59,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: torchmetrics.stem("runs"), "valor_gpu.text.stem is there"),  # type: ignore[attr-defined]
     (lambda: torchmetrics.Accuracy(3, averag="macro"), "averag"),  # type: ignore[call-overload]
     (lambda: torchmetrics.MulticlassF1Score(3, averag="macro"), "averag"),  # type: ignore[call-arg]
+    (lambda: torchmetrics.functional.word_error_rate("a", "a", 1), "positional"),  # type: ignore[call-arg]
+    (lambda: torchmetrics.functional.text.squad([], [], 1), "positional"),  # type: ignore[call-arg]
+    (lambda: torchmetrics.functional.segmentation.dice_score(averag="macro"), "averag"),  # type: ignore[call-arg]
+    (lambda: torchmetrics.functional.detection.panoptic_quality(thing=[1]), "thing"),  # type: ignore[call-arg]
 ]
 
 

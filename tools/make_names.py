@@ -94,6 +94,12 @@ def of_functional() -> str:
     return stub(functional, imports, [])
 
 
+def of_front(module: str) -> str:
+    """Returns the stub of a module of ``valor_gpu.functional`` whose functions are in the one of the same name."""
+    home = f"valor_gpu.compat.torchmetrics.functional.{module}"
+    return stub(getattr(functional, module), [(home, f"{name} as {name}") for name in MODULES[module]], [])
+
+
 def stub(module: Any, imports: Iterable[tuple[str, str]], parts: Iterable[str]) -> str:
     """Returns a stub with the first line of the module's docstring and those imports (module, name) that it needs."""
     body = "\n".join(parts)
@@ -110,6 +116,7 @@ def stubs() -> dict[str, str]:
         "valor_gpu/classification/__init__.pyi": of_classes(),
         "valor_gpu/functional/__init__.pyi": of_functional(),
         "valor_gpu/functional/classification.pyi": of_functions(),
+        **{f"valor_gpu/functional/{module}.pyi": of_front(module) for module in MODULES if module != "classification"},
     }
 
 
