@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 
 from valor_gpu.coco import COCO, COCOeval
 from valor_gpu.errors import InputError, InputTypeError
@@ -20,7 +21,6 @@ from valor_gpu.stats import Interval, Intervals
 from valor_gpu.store import Store
 from valor_gpu.store.result_runs import MOST_CURVES, run_of_document
 from valor_gpu.store.runs import Run
-from valor_gpu.valor.evaluation import Evaluation, EvaluationParameters
 
 NAMES = ("cat", "dog")
 

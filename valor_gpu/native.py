@@ -94,8 +94,8 @@ def _load(name: str) -> tuple[ctypes.CDLL | None, str]:
     sources = _sources(name)
     if sources and sources.hash != _hash_of(library):
         return None, f"{file} was built from other sources: {_build_line(name)}"
-    if not sources and not _table():
-        return None, f"{file} came without {TABLE}: install the package again"
+    if not sources and _table().get(f"{name} hash") != str(_hash_of(library)):
+        return None, f"{file} and {TABLE} are not of one build: install the package again"
     return library, f"{file} loaded"
 
 

@@ -6,6 +6,7 @@ import ast
 import ctypes
 import functools
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -190,6 +191,9 @@ def test_fields_are_all_that_a_struct_takes() -> None:
 
 def test_an_installed_package_reads_the_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     lines = [line for library in FOLDERS for line in declared(library).lines(library)]
+    if not native.available("valor_cpu"):
+        pytest.skip(native.reason("valor_cpu"))
+    shutil.copy(ROOT / "valor_gpu/libvalor_cpu.so", tmp_path)
     (tmp_path / _declarations.TABLE).write_text("\n".join(lines) + "\n")
     wanted = bound(*NAMES)
     expected = {each: native._entry(*each) for each in wanted}
@@ -200,15 +204,21 @@ def test_an_installed_package_reads_the_table(monkeypatch: pytest.MonkeyPatch, t
         with monkeypatch.context() as patches:
             patches.setattr(native, "_FOLDER", str(tmp_path))
             assert native._sources("valor_cpu") is None and {each: native._entry(*each) for each in wanted} == expected
+            assert native._load.__wrapped__("valor_cpu")[1] == "libvalor_cpu.so loaded"
         (tmp_path / _declarations.TABLE).write_text("valor_cpu valor_activate_cpu pqqqpq\nvalor_cpu valor_box")
         with monkeypatch.context() as patches:
             patches.setattr(native, "_FOLDER", str(tmp_path))
             native._table.cache_clear()
             assert native._table() == {}
-        native._table.cache_clear()
-        assert native._load.__wrapped__("valor_cpu") == (
-            None, "libvalor_cpu.so came without _declarations.txt: install the package again"
-        )  # fmt: skip
+        wrong = [line.replace("valor_cpu hash ", "valor_cpu hash 1") for line in lines]
+        for table in ([], lines[:5], [line for line in lines if " hash " not in line], wrong):
+            (tmp_path / _declarations.TABLE).write_text("\n".join(table))
+            native._table.cache_clear()
+            with monkeypatch.context() as patches:
+                patches.setattr(native, "_FOLDER", str(tmp_path))
+                assert native._load.__wrapped__("valor_cpu") == (
+                    None, "libvalor_cpu.so and _declarations.txt are not of one build: install the package again"
+                )  # fmt: skip
     finally:
         native._table.cache_clear()
 
