@@ -120,7 +120,7 @@ class Declarations(NamedTuple):
         return found
 
     def lines(self, library: str) -> list[str]:
-        """Returns the lines of the table: library, name and entry; the last is the hash, so that a cut table has none."""
+        """Returns the lines of the table: library, name and entry; the hash is last, so that a cut table has none."""
         names = dict.fromkeys([*self.calls, *(text.split(" ", 2)[1] for text in self.structs)])
         lines = [f"{library} {name} {entry}" for name in names if (entry := self.entry(name)) is not None]
         return [*lines, f"{library} hash {self.hash}"]
