@@ -27,6 +27,7 @@ EXTRAS = {
     "azure": ("azure-identity",),
     "local": ("transformers",),
     "pandas": ("pandas",),
+    "geo": ("shapely",),
     "images": ("pillow",),
     "mlflow": ("mlflow-skinny",),
     "eval": ("regex", "jsonschema-rs", "jinja2", "pyyaml"),

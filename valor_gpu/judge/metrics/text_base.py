@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -21,6 +21,10 @@ class Empty(NamedTuple):
 
     what: str
     value: float | None
+
+
+async def _known(value: float) -> float:
+    return value
 
 
 class PromptedMetric(LLMMetric):
@@ -91,8 +95,8 @@ class PromptedMetric(LLMMetric):
             raise NotApplicable(f"{self.name} is not defined without {found.what}")
         return None if found is None else found.value
 
-    async def score(self, row: TextRow, ask: Ask) -> float:
-        """Computes the value of a row.
+    def score(self, row: TextRow, ask: Ask) -> Coroutine[Any, Any, float]:
+        """Returns the coroutine that computes the value of a row.
 
         Raises:
             InputError: the row lacks an input.
@@ -100,7 +104,7 @@ class PromptedMetric(LLMMetric):
             FailedJudgement: from ``ask``.
         """
         value = self.value_without_asking(row)
-        return await self._asked(row, ask) if value is None else value
+        return self._asked(row, ask) if value is None else _known(value)
 
     async def _asked(self, row: TextRow, ask: Ask) -> float:
         """Computes the value of a row that has something to judge."""
@@ -129,15 +133,13 @@ class PromptedMetric(LLMMetric):
 
         return self.question(step, parse, verdicts_schema(allowed), **data)
 
-    async def _texts(self, ask: Ask, key: str, **data: Field) -> list[str]:
+    def _texts(self, ask: Ask, key: str, **data: Field) -> Awaitable[list[str]]:
         """Asks the first question, whose value is a list of texts."""
-        found: list[str] = await ask(self.texts_question(self.steps[0], key, **data))
-        return found
+        return ask(self.texts_question(self.steps[0], key, **data))
 
-    async def _verdicts(self, ask: Ask, of: str, **data: Field) -> list[bool]:
+    def _verdicts(self, ask: Ask, of: str, **data: Field) -> Awaitable[list[bool]]:
         """Asks the last question: whether the verdict on each of the texts ``data[of]`` is yes."""
-        found: list[bool] = await ask(self.verdicts_question(self.steps[-1], len(data[of]), self.allowed, **data))
-        return found
+        return ask(self.verdicts_question(self.steps[-1], len(data[of]), self.allowed, **data))
 
     async def _share(self, ask: Ask, of: str, **data: Field) -> float:
         """Asks the last question and computes the share of the verdicts that are yes; there is at least one."""

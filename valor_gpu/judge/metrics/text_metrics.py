@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_choice
@@ -57,13 +57,12 @@ class AnswerCorrectness(PromptedMetric):
                 scores.append(statement_f1(await self._sorted(ask, question, answer, correct)))
         return max(scores)
 
-    async def _sorted(self, ask: Ask, question: str, answer: list[str], correct: list[str]) -> Sorted:
+    def _sorted(self, ask: Ask, question: str, answer: list[str], correct: list[str]) -> Awaitable[Sorted]:
         def parse(reply: str) -> Sorted:
             return read_sorted(reply, len(answer), len(correct), self.rules.replies)
 
         data: dict[str, Field] = {"question": question, "answer_statements": answer, "correct_statements": correct}
-        found: Sorted = await ask(self.question("correctness", parse, texts_schema("TP", "FP", "FN"), **data))
-        return found
+        return ask(self.question("correctness", parse, texts_schema("TP", "FP", "FN"), **data))
 
 
 class AnswerRelevance(PromptedMetric):

@@ -121,6 +121,26 @@ class PlaneShapes:
         return PolygonSet.of_tables(points, tables).areas
 
     @cached_property
+    def corners(self) -> Floats:
+        """The vertices, those below 1e-100 as 0.
+
+        Raises:
+            InputError: a coordinate above 1e100.
+        """
+        sizes = np.abs(self.vertices)
+        if (largest := float(sizes.max(initial=0))) > _LARGEST:
+            raise InputError(
+                f"coordinates of geometries that a filter compares must be at most 1e100 but are {largest!r}"
+            )
+        return np.where(sizes < 1 / _LARGEST, 0.0, self.vertices)
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Least and largest x and y of each shape, float64 ``[shapes, 2]`` each."""
+        starts = self.ends[:-1][np.flatnonzero(np.diff(self.shape, prepend=-1))]
+        return np.minimum.reduceat(self.corners, starts), np.maximum.reduceat(self.corners, starts)
+
+    @property
     def geometries(self) -> NDArray[Any]:
         """Valid geometries of shapely, ``[shapes]``; one of several parts is a collection.
 
@@ -129,12 +149,6 @@ class PlaneShapes:
             InputError: a coordinate above 1e100.
         """
         shapely = _shapely()
-        sizes = np.abs(self.vertices)
-        if (largest := float(sizes.max(initial=0))) > _LARGEST:
-            raise InputError(
-                f"coordinates of geometries that a filter compares must be at most 1e100 but are {largest!r}"
-            )
-        vertices = np.where(sizes < 1 / _LARGEST, 0.0, self.vertices)
         lengths, rings = np.diff(self.ends), self.polygon >= 0
         made: list[tuple[Ints, NDArray[Any]]] = []  # shapes and their parts
         for chosen, make in (
@@ -143,17 +157,14 @@ class PlaneShapes:
             (rings, shapely.linearrings),
         ):
             if chosen.any():
-                corners = vertices[np.repeat(chosen, lengths)]
+                corners = self.corners[np.repeat(chosen, lengths)]
                 numbers = np.repeat(np.arange(np.count_nonzero(chosen)), lengths[chosen])
                 made.append((self.shape[chosen], make(corners, indices=numbers)))
         if rings.any():
             made[-1] = self.polygon_shape, shapely.polygons(made[-1][1], indices=self.polygon[rings])
         shape, parts = (np.concatenate(each) for each in zip(*made))
         wrong = np.flatnonzero(~shapely.is_valid(parts))
-        valid = shapely.make_valid(parts[wrong])
-        for row in np.flatnonzero(shapely.get_dimensions(valid) == 2):
-            valid[row] = _odd(parts[wrong[row]])
-        parts[wrong] = valid
+        parts[wrong] = _made_valid(parts[wrong])
         parts = shapely.remove_repeated_points(parts)  # GEOS 3.14 refuses to relate some edges without length
         if len(parts) == len(self):
             found: NDArray[Any] = parts[np.argsort(shape)]
@@ -163,6 +174,21 @@ class PlaneShapes:
         alone = np.bincount(shape) == 1
         found[alone] = shapely.get_geometry(found[alone], 0)
         return found
+
+
+def _made_valid(parts: NDArray[Any]) -> NDArray[Any]:
+    """Returns valid geometries of parts that are not; where make_valid gives another area, those of their faces."""
+    shapely = _shapely()
+    valid: NDArray[Any] = shapely.make_valid(parts)
+    areas = shapely.area(valid)
+    polygons = np.flatnonzero(areas > 0)
+    rings, owners = shapely.get_rings(parts[polygons], return_index=True)
+    corners, numbers = shapely.get_coordinates(rings, return_index=True)
+    ends = np.r_[0, np.cumsum(np.bincount(numbers, minlength=len(rings)))]
+    wanted = PlaneShapes(corners, ends, owners, owners).areas()
+    for row in polygons[~np.isclose(areas[polygons], wanted, rtol=1e-9, atol=0)].tolist():
+        valid[row] = _odd(parts[row])
+    return valid
 
 
 def _odd(polygon: Any) -> Any:
@@ -200,8 +226,12 @@ def relate(relation: str, shapes: PlaneShapes, wanted: Plane) -> Mask:
     shapely = _shapely()
     if not len(shapes):
         return np.zeros(0, np.bool_)
-    (goal,) = PlaneShapes.of([wanted]).geometries
+    other = PlaneShapes.of([wanted])
+    (goal,) = other.geometries
+    (low, high), (lowest, highest) = other.bounds, shapes.bounds
+    found = np.asarray(((lowest <= high) & (highest >= low)).all(1))
     shapely.prepare(goal)
     related = shapely.covers if relation == "inside" else shapely.intersects
-    found: Mask = related(goal, shapes.geometries)
+    if len(near := np.flatnonzero(found)):
+        found[near] = related(goal, shapes.take(near).geometries)
     return found
