@@ -6,6 +6,7 @@ import csv
 import io
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -181,3 +182,29 @@ def test_tables_and_clusters_take_what_excel_writes(tmp_path: Path) -> None:
 def test_a_line_of_commas_is_no_header(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1 must name at most 100,000 columns but has 200,001"):
         read(tmp_path, "," * 200_000)
+
+
+@pytest.mark.parametrize("line", ['x","y\n', '"x",y\n"x\n', 'x","y\n' * 9 + '"x"y"\n'])
+def test_quotes_that_stay_open_are_followed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    path, split, work = tmp_path / "a.csv", csv_records._split, 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal work
+        work += 1
+        return split(*arguments)
+
+    pull = csv_records._Lines.pull
+
+    def pulled(lines: Any) -> str:
+        nonlocal work
+        work += 1
+        return pull(lines)
+
+    monkeypatch.setattr(csv_records, "_split", counted)
+    monkeypatch.setattr(csv_records._Lines, "pull", pulled)
+    path.write_text("a,b\n" + line * 300 + "1,2\n")
+    with open_csv(InputFile(path)) as table:
+        found = list(table.records)
+    lines = line.count("\n") * 300
+    assert len(found) == lines + 1 and found[-1] == (lines + 2, ["1", "2"])
+    assert work < 5 * lines

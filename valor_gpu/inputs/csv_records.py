@@ -11,6 +11,7 @@ closes, or breaks, an open cell.
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -60,12 +61,14 @@ class _Lines:
         back: those that were put back, which come first.
         given: the first line of the record that :meth:`pull` gives.
         taken: the other lines of it that were pulled.
+        dead_end: number of a line at which every quote fails that is open at the end of an earlier line.
     """
 
     def __init__(self, lines: Iterator[Line]) -> None:
         self.ahead, self.back = lines, deque[Line]()
         self.given: list[str] = []
         self.taken: list[Line] = []
+        self.dead_end = 0.0
         self._size = 0
 
     def __iter__(self) -> Iterator[Line]:
@@ -90,9 +93,11 @@ class _Lines:
             raise EOFError
         return line[1]
 
-    def cells(self, text: str, split: Iterator[list[str]]) -> list[str]:
+    def cells(self, number: int, text: str, split: Iterator[list[str]]) -> list[str]:
         """The cells of the record that begins with a line; none where its quotes are wrong, and nothing is taken."""
         self.taken.clear()
+        if number < self.dead_end:  # module csv would look for the end of every open quote again
+            return []
         self.given.append(text)
         try:
             return next(split)
@@ -200,7 +205,7 @@ def _records(name: str, lines: _Lines, header: list[str], dialect: _Dialect) -> 
         if _QUOTE not in text and not (spaced and " " in text):
             cells = text.rstrip("\r\n").split(delimiter) if len(text) <= LONGEST_ROW else []
         else:
-            cells = lines.cells(text, split)
+            cells = lines.cells(number, text, split)
         if len(cells) == width and (any_bytes or is_utf8("".join(cells) if taken else text)):
             yield number, cells
         else:
@@ -255,11 +260,11 @@ def _check_texts(place: str, columns: Iterable[str], cells: list[str]) -> None:
 def _cells(place: str, lines: _Lines, first: Line, dialect: _Dialect) -> list[str]:
     """The cells of the record that begins with a line; where its quotes are wrong, its other lines are put back."""
     check_length(place, len(first[1]))
-    if cells := lines.cells(first[1], dialect.split):
+    if cells := lines.cells(*first, dialect.split):
         return cells
     others: list[Line] = []
     try:
-        return _quoted_record(place, chain([first], _taken(lines, others)), dialect)
+        return _quoted_record(place, chain([first], _taken(lines, others)), dialect, lines)
     except InputError:
         lines.put_back(others)
         raise
@@ -271,20 +276,24 @@ def _taken(lines: _Lines, taken: list[Line]) -> Iterator[Line]:
         yield line
 
 
-def _quoted_record(place: str, lines: Iterator[Line], dialect: _Dialect) -> list[str]:
+def _quoted_record(place: str, record: Iterator[Line], dialect: _Dialect, lines: _Lines) -> list[str]:
     cells: list[str] = []
     length, open_cell = 0, None
-    for number, line in lines:
+    for number, line in record:
         length += len(line)
         check_length(place, length)
         try:
             open_cell = _split(line, dialect, cells, open_cell)
         except _BadQuotes as error:
+            lines.dead_end = max(lines.dead_end, number)
             raise InputError(
                 f"{place} must close its quotes but column {len(cells)}, in line {number}, {error}"
             ) from None
         if open_cell is None:
             return cells
+        if number < lines.dead_end:
+            raise InputError(f"{place} must close its quotes but the quote of column {len(cells) + 1} stays open")
+    lines.dead_end = math.inf
     raise InputError(
         f"{place} must close its quotes but the quote of column {len(cells) + 1} is open at the end of the file"
     )
