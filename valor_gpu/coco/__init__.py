@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from valor_gpu._lazy import lazy_names
+from valor_gpu._lazy import lazy_names, open_front_door
 
 if TYPE_CHECKING:
     from valor_gpu.coco import mask
@@ -85,3 +85,7 @@ def init_as_pycocotools() -> None:
 
 
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
+# Pickles name classes by these modules.
+open_front_door(f"{__name__}.dataset", "valor_gpu.compat.pycocotools.coco")
+open_front_door(f"{__name__}.evaluator", "valor_gpu.compat.pycocotools.cocoeval")
+open_front_door(f"{__name__}.lvis_eval", "valor_gpu.compat.lvis.eval")
