@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 from valor_gpu.drawing import Texts
 from valor_gpu.drawing import width as text_width
 from valor_gpu.report.files import write_file
-from valor_gpu.report.overlay import of_few_colors
-from valor_gpu.report.photos import read_photo
+from valor_gpu.report.photos import of_few_colors, read_photo
 from valor_gpu.result import require_matplotlib
 
 Pixels = NDArray[Any]

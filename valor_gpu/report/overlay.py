@@ -20,7 +20,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.coco_ids import row_ids
 from valor_gpu.report.files import part_of_name, write_file
 from valor_gpu.report.labels import free_place
-from valor_gpu.report.photos import Pixels, photo_problem, read_photo
+from valor_gpu.report.photos import Pixels, of_few_colors, photo_problem, read_photo
 from valor_gpu.report.text import plural
 from valor_gpu.result import require_matplotlib
 
@@ -274,15 +274,6 @@ def draw_overlay(
     figure.savefig(content, dpi=_DPI, format=path.suffix[1:].lower(), facecolor="white")
     small = photo is None and path.suffix.lower() == ".png"
     write_file(path, of_few_colors(content) if small else content.getvalue())
-
-
-def of_few_colors(content: io.BytesIO) -> bytes:
-    """The same PNG at a third of its size: 256 colours are enough without a photo."""
-    from PIL import Image  # which matplotlib needs anyway
-
-    smaller = io.BytesIO()
-    Image.open(content).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(smaller, "PNG", optimize=True)
-    return smaller.getvalue()
 
 
 def _order(shape: Shape) -> tuple[float, int]:

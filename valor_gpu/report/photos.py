@@ -1,7 +1,8 @@
-"""Photos that lie under pictures of an image."""
+"""Photos that lie under pictures of an image, and the files of pictures without one."""
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -53,3 +54,12 @@ def photo_problem(photo: Path | None, size: tuple[int, ...]) -> str:
     except Exception as error:  # Pillow raises many kinds for what is damaged
         return f"{photo} cannot be read: {error or type(error).__name__}"
     return ""
+
+
+def of_few_colors(content: io.BytesIO) -> bytes:
+    """Returns the same PNG at a third of its size: 256 colours are enough without a photo."""
+    from PIL import Image  # which matplotlib needs anyway
+
+    smaller = io.BytesIO()
+    Image.open(content).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(smaller, "PNG", optimize=True)
+    return smaller.getvalue()
