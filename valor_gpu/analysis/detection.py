@@ -22,31 +22,31 @@ class DetectionAnalysis(MatchedDetections, Analysis):
     def errors(
         self, iou: float | Sequence[float] = 0.5, background: float | Sequence[float] = 0.1, protocol: str = "coco"
     ) -> DetectionErrors:
-        """See :meth:`valor_gpu.result.Result.errors`."""
+        """Computes the answer of :meth:`valor_gpu.result.Result.errors`."""
         from valor_gpu.analysis.tide import detection_errors
 
         return detection_errors(self, iou, background, protocol)
 
     def olrp(self, iou: float = 0.5) -> ResultData:
-        """See :meth:`valor_gpu.result.Result.olrp`."""
+        """Computes the answer of :meth:`valor_gpu.result.Result.olrp`."""
         from valor_gpu.analysis.olrp import optimal_lrp
 
         return optimal_lrp(self, iou)
 
     def operating_points(self, **choices: Any) -> OperatingPoints:
-        """See :meth:`valor_gpu.result.Result.operating_points`."""
+        """Computes the answer of :meth:`valor_gpu.result.Result.operating_points`."""
         from valor_gpu.analysis.operating_points import operating_points
 
         return operating_points(self, **choices)
 
     def image_table(self, **choices: Any) -> ColumnTable:
-        """See :meth:`valor_gpu.result.Result.images`."""
+        """Computes the answer of :meth:`valor_gpu.result.Result.images`."""
         from valor_gpu.analysis.image_table import image_table
 
         return image_table(self, **choices)
 
     def match_table(self, **choices: Any) -> MatchTable:
-        """See :meth:`valor_gpu.result.Result.matches`."""
+        """Computes the answer of :meth:`valor_gpu.result.Result.matches`."""
         from valor_gpu.analysis.match_table import match_table
 
         return match_table(self, **choices)
