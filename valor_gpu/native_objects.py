@@ -20,7 +20,7 @@ _FUNCTIONS = (
     *("PyList_SetItem", "PyTuple_Size", "PyTuple_GetItem", "PyBytes_AsStringAndSize", "PyBytes_FromStringAndSize"),
     *("PyUnicode_AsUTF8AndSize", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyFloat_AsDouble"),
     *("PyByteArray_FromStringAndSize", "PyByteArray_AsString", "PyObject_GetBuffer", "PyBuffer_Release"),
-    *("PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "Py_IncRef", "Py_DecRef"),
+    *("PyErr_Occurred", "PyErr_Clear", "PyErr_NoMemory", "PyObject_CallOneArg", "Py_IncRef", "Py_DecRef"),
 )
 _OBJECTS = (None, dict, list, tuple, bytes, str, int, bool, float, np.float64, "size", "counts")
 """Both in the order of Host in csrc/cpu/host_objects.h."""
@@ -28,7 +28,7 @@ _OBJECTS = (None, dict, list, tuple, bytes, str, int, bool, float, np.float64, "
 
 @functools.cache
 def function(library: str, symbol: str) -> Callable[..., Any]:
-    """A C function of objects. It gives None for what it does not read, and so does what stands in for it.
+    """A C function of objects. It gives None for what it does not read, and so does :func:`nothing` in its place.
 
     Args:
         library: ``valor_cpu``.
@@ -36,14 +36,14 @@ def function(library: str, symbol: str) -> Callable[..., Any]:
     """
     loaded, letters = native._load(library)[0], native._entry(library, symbol)
     if loaded is None or letters is None or not hasattr(loaded, symbol) or not _host_is_known():
-        return _none
+        return nothing
     entry = ctypes.PyDLL(loaded._name, handle=loaded._handle)[symbol]
     entry.argtypes = [ctypes.py_object] * len(letters)
     entry.restype = ctypes.py_object
     return entry
 
 
-def _none(*_: Any) -> None:
+def nothing(*_: Any) -> None:
     """Stands in where there is no library, or another Python than CPython with a GIL."""
 
 

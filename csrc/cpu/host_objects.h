@@ -52,6 +52,7 @@ struct Host {
   Object* (*error)();
   void (*error_clear)();
   Object* (*error_memory)();
+  Object* (*call)(Object*, Object*);  // with one argument
   void (*acquire)(Object*);
   void (*release)(Object*);
   Object *none, *dict, *list, *tuple, *bytes, *text, *integer, *flag, *real, *numpy_real;

@@ -1,13 +1,12 @@
 // Assignment on CUDA: one warp an image, so that a batch is one launch and nothing waits.
 #include "assign_plan.h"
-#include "copy_there.h"
+#include "keep_inputs.h"
 #include "launch.h"
 #include "upload.h"
 
 namespace valor {
 namespace {
 
-constexpr int kImagesByValue = 16;         // as many images' fields travel in the kernel's parameters
 constexpr int kNumbersByValue = 64;        // likewise words of thresholds, area ranges and limits
 constexpr int64_t kMostUploaded = 10'000;  // words of a table: 20 launches
 constexpr int32_t kInvalidValue = 1;       // cudaErrorInvalidValue
@@ -170,19 +169,23 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
   return launch_all<BoxSource<true>, BoxSource<false>>(task, plan, stream);
 }
 
-// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `words`
-// are those of Batch for images with `equal` rows each, else the Segments [fields, images]. `device_table`
-// has room for [fields + 2, images] words on the device; of at most 16 images, or equal ones, it may be null.
-// `error` receives the first error if that is smaller than `error_before`. `served` receives 0 where nothing
-// was done: an image needs a workspace, the numbers of the rule lie on the device, or the table of the images
-// has more than kMostUploaded words. Else it receives 1.
-VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, const int64_t* equal,
-                                          const void* rule_words, int64_t* device_table, uint8_t* detections,
-                                          uint8_t* ground_truths, int64_t* image_rows,
-                                          const int64_t* error_before, int64_t* error, int64_t* served,
-                                          void* stream) {
+// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `boxes` is
+// a PlainBoxes and the words behind it. `device_table` has room for [fields + 2, images] words on the device;
+// of at most 16 images, or equal ones, it may be null. `error` receives the first error if that is smaller
+// than `error_before`. `kept`, if it is not null, receives copies of columns, where PlainBoxes says. `served`
+// receives 0 where nothing was done: an image needs a workspace, the numbers of the rule lie on the device,
+// or the table of the images has more than kMostUploaded words. Else it receives 1.
+VALOR_API int32_t valor_assign_plain_cuda(const void* boxes, const void* rule_words, int64_t* device_table,
+                                          uint8_t* detections, uint8_t* ground_truths, int64_t* image_rows,
+                                          const int64_t* error_before, int64_t* error, uint8_t* kept,
+                                          int64_t* served, void* stream) {
   using namespace valor;
   *served = 0;
+  PlainBoxes head;
+  memcpy(&head, boxes, sizeof head);
+  const int64_t* const words = static_cast<const int64_t*>(boxes) + PlainBoxes::kFields;
+  const int64_t rows[2] = {head.each, head.gt_each}, images = head.images;
+  const int64_t* const equal = head.equal() ? rows : nullptr;
   const int64_t table_words = kImageFields * images;
   std::vector<int64_t> table(equal ? 0 : table_words);
   int64_t plan[3] = {};
@@ -197,11 +200,13 @@ VALOR_API int32_t valor_assign_plain_cuda(const int64_t* words, int64_t images, 
     if (const int32_t status = valor_upload_cuda(table.data(), table_words, device_table, stream))
       return status;
   }
-  if (const int32_t status = copy_there(error, error_before, sizeof *error, stream)) return status;
-  const int64_t* const host_table = equal ? words : table.data();
-  if (const int32_t status = valor_assign_cuda(host_table, uploads ? device_table : nullptr, images, equal,
-                                               plan, rule_words, nullptr, nullptr, detections, ground_truths,
-                                               image_rows, nullptr, error, nullptr, stream))
+  const int64_t *const host_table = equal ? words : table.data(), *const lies =
+                                                                      uploads ? device_table : nullptr;
+  if (const int32_t status = keep_inputs(head, host_table, lies, kept, error_before, error, stream))
+    return status;
+  if (const int32_t status =
+          valor_assign_cuda(host_table, lies, images, equal, plan, rule_words, nullptr, nullptr, detections,
+                            ground_truths, image_rows, nullptr, error, nullptr, stream))
     return status;
   *served = 1;
   return 0;

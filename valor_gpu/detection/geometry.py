@@ -20,6 +20,7 @@ from valor_gpu.inputs.rotated_boxes import rotated_batch
 from valor_gpu.ops._launch import capturing, on_host
 from valor_gpu.ops._library import disabled
 from valor_gpu.ops.assign import cuda as _assign_cuda
+from valor_gpu.ops.assign.cuda import PlainTables, PlainWords
 from valor_gpu.ops.assign.match_batch import MatchBatch, Matched, MatchRule
 from valor_gpu.ops.assign.op import assign
 from valor_gpu.ops.box_pairs.op import box_pairs
@@ -260,16 +261,17 @@ def plain_code(geometries: Mapping[str, Geometry]) -> int | None:
 
 
 def device_tables(
-    preds: Any, target: Any, rule: MatchRule, code: int, error: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
-    """Returns the row tables of plain upright boxes on the CUDA device of ``error``, int64 ``[]``, and the new error.
+    preds: Any, target: Any, rule: MatchRule, code: int, error: Tensor, keep: bool = False
+) -> tuple[PlainWords, PlainTables] | None:
+    """Returns plain upright boxes on the CUDA device of ``error``, int64 ``[]``, and their row tables.
 
-    None where :func:`read_all` must look at them.
+    None where :func:`read_all` must look at them. With ``keep`` there is a copy of what a metric keeps.
     """
     if capturing() or disabled("assign") or not on_host("valor_cuda"):
         return None
     boxes = device_boxes(preds, target, error.get_device())
-    return None if boxes is None else _assign_cuda.assign_plain(boxes, rule, code, error)
+    tables = None if boxes is None else _assign_cuda.assign_plain(boxes, rule, code, error, keep)
+    return None if boxes is None or tables is None else (boxes, tables)
 
 
 def _geometry(name: str, choices: GeometryChoices) -> Geometry:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,16 +18,17 @@ from torchmetrics.utilities import rank_zero_warn
 
 from valor_gpu import native
 from valor_gpu.detection.geometry import device_tables
-from valor_gpu.inputs.box_columns import AREA, FLAG
 from valor_gpu.inputs.usual_boxes import plain_boxes
 from valor_gpu.ops._launch import capturing
+from valor_gpu.ops.assign.cuda import PlainTables, PlainWords
 from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule
 from valor_gpu.ops.assign.op import PlainBoxes, assign_plain
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.runs.cpu import encode_strings
 from valor_gpu.ops.runs.op import Runs
 
 _ATTRIBUTE = "_valor_gpu_inputs"
-_BOXES, _LABELS = itemgetter("boxes"), itemgetter("labels")
+_FLOATS, _INTEGERS = ({code: dtype for dtype, code in codes.items()} for codes in (FLOAT_TYPES, INT_TYPES))
 MASK_TYPES = ("segm", "boundary")
 KEPT_TYPES = ("bbox", *MASK_TYPES)
 """Kinds of IoU whose inputs COCO files can hold."""
@@ -87,6 +87,45 @@ class KeptInputs(NamedTuple):
         return sum(part.nbytes for part in (*self[:5], *masks) if not isinstance(part, (int, type(None))))
 
 
+class PackedInputs(NamedTuple):
+    """Inputs of the short way on CUDA, as its kernel copied them into one piece of memory.
+
+    Attributes:
+        memory: uint8, boxes, flags and areas as they were given.
+        head: where they lie, and their sizes and dtypes.
+        box_format: code of the format of boxes.
+    """
+
+    memory: Tensor
+    head: PlainWords
+    box_format: int
+
+    def unpacked(self) -> KeptInputs:
+        """Views of the memory."""
+        head, rows = self.head, self.head.ground_truths
+        boxes = self._view(head.keep_boxes, 4 * head.detections, _FLOATS[head.boxes_type])
+        gt_boxes = self._view(head.keep_gt_boxes, 4 * rows, _FLOATS[head.gt_boxes_type])
+        crowd = self._view(head.keep_flags, rows, _INTEGERS[head.gt_flags_type])
+        areas = self._view(head.keep_areas, rows, _FLOATS[head.gt_areas_type])
+        return KeptInputs(_rows_of_four(boxes), _rows_of_four(gt_boxes), self.box_format, crowd, areas)
+
+    def _view(self, begin: int, size: int, dtype: torch.dtype) -> Tensor | None:
+        return None if begin < 0 else self.memory[begin : begin + size * dtype.itemsize].view(dtype)
+
+    def moved(self, device: torch.device) -> PackedInputs:
+        """The same with memory on ``device``."""
+        return self._replace(memory=self.memory.to(device))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memory."""
+        return self.memory.nbytes
+
+
+def _rows_of_four(numbers: Tensor | None) -> Tensor | None:
+    return None if numbers is None else numbers.reshape(-1, 4)
+
+
 class KeepsInputs:
     """Part of ``MeanAveragePrecision`` that keeps inputs, and warns of more detections than count."""
 
@@ -100,6 +139,9 @@ class KeepsInputs:
 
     def _kept_inputs(self) -> list[KeptInputs | None]:
         """Of every batch on this process; None where they are not kept."""
+        return [kept.unpacked() if isinstance(kept, PackedInputs) else kept for kept in self._kept()]
+
+    def _kept(self) -> list[KeptInputs | PackedInputs | None]:
         metric: Any = self
         return [getattr(table, _ATTRIBUTE, None) for table in metric.images]
 
@@ -125,18 +167,17 @@ class KeepsInputs:
             _keep_plain(tables[2], boxes, box_format, joined=type(preds) is list and len(preds) > 1)
         return tables
 
-    def _device_tables(
-        self, preds: Any, target: Any, box_format: int, error: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    def _device_tables(self, preds: Any, target: Any, box_format: int, error: Tensor) -> PlainTables | None:
         """As :meth:`_plain_tables` for tensors on CUDA, with the new error; does not synchronise."""
-        found = device_tables(preds, target, self._rule, box_format, error)
+        found = device_tables(preds, target, self._rule, box_format, error, self.keep_inputs is not False)
         if found is None:
             return None
+        boxes, tables = found
         if self.warn_on_many_detections:
-            self._warn_of_many(_sizes_of(preds))
-        if self.keep_inputs is not False:
-            _keep_device(found[2], preds, target, box_format)
-        return found
+            self._warn_of_many((boxes.most,))
+        if tables.kept is not None:
+            setattr(tables.images, _ATTRIBUTE, PackedInputs(tables.kept, boxes._replace(words=b""), box_format))
+        return tables
 
     def _note_batch(self, batch: MatchBatch, shapes: Sequence[Any]) -> Callable[[Tensor], None]:
         """Looks at a checked batch before it is matched; what it gives keeps the inputs with a table of images."""
@@ -174,7 +215,7 @@ class KeepsInputs:
         _carry(before, metric.images)
 
     def _bytes_beside(self) -> int:
-        return sum(kept.nbytes for kept in self._kept_inputs() if kept is not None)
+        return sum(kept.nbytes for kept in self._kept() if kept is not None)
 
 
 def _carry(before: Sequence[Tensor], after: Sequence[Tensor]) -> None:
@@ -211,21 +252,6 @@ def _without_room(column: Tensor | None, boxes: PlainBoxes, side: int) -> Tensor
     return column.flatten(0, 1)[torch.from_numpy((np.arange(room) < lengths[:, None]).reshape(-1))]
 
 
-def _keep_device(images: Tensor, preds: Any, target: Any, box_format: int) -> None:
-    """Keeps copies of boxes of the short way on CUDA, which has checked them; does not synchronise.
-
-    Args:
-        images: the table of the batch.
-        preds: lists of dicts, or padded dicts.
-        target: likewise.
-        box_format: code of the format.
-    """
-    items, gt_items = ([side] if isinstance(side, dict) else side for side in (preds, target))
-    boxes, gt_boxes = (_joined(list(map(_BOXES, side)), 4) for side in (items, gt_items))
-    crowd, areas = (_joined([item[key] for item in gt_items if key in item], 0) for key in (FLAG, AREA))
-    setattr(images, _ATTRIBUTE, KeptInputs(boxes, gt_boxes, box_format, crowd, areas))
-
-
 def _keep_nothing(images: Tensor) -> None:
     pass
 
@@ -249,10 +275,3 @@ def _joined(column: Sequence[Tensor], width: int) -> Tensor | None:
     """A copy of the rows of all images, ``[N, width]`` or, of width 0, ``[N]``; None without a column."""
     parts = [part.detach().reshape((-1, width) if width else -1) for part in column]
     return torch.cat(parts) if parts else None
-
-
-def _sizes_of(preds: Any) -> Iterable[int]:
-    """Detections of each image, as far as the host knows them: not of padded ones with counts."""
-    if isinstance(preds, dict):
-        return () if "counts" in preds else (int(_LABELS(preds).shape[1]),)
-    return map(len, map(_LABELS, preds))

@@ -1,14 +1,16 @@
 """Short way for plain CUDA tensors of boxes: makes the words that a kernel reads.
 
 Like :mod:`valor_gpu.inputs.usual_boxes` on the CPU it accepts less than :mod:`valor_gpu.inputs.boxes`, gives the same
-rows for what it accepts, and raises nothing itself. It copies and joins no tensor and reads no value. Most of its time
-goes into checks, seven for each tensor: 16 images hold a hundred tensors.
+rows for what it accepts, and raises nothing itself. It copies and joins no tensor and reads no value. Its time goes
+into checks, seven for each tensor: 16 images hold a hundred tensors. C++ makes them by one look at each tensor where
+torch exports a function for it, as from 2.10 on; elsewhere Python makes them, with the same outcome.
 """
 
 from __future__ import annotations
 
+import functools
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -16,8 +18,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from valor_gpu import native
+from valor_gpu import native, native_objects
 from valor_gpu.inputs.box_columns import AREA, FLAG, REQUIRED
+from valor_gpu.inputs.tensor_api import tensor_function
 from valor_gpu.ops.assign.cuda import PlainWords
 from valor_gpu.ops.assign.match_batch import COLUMNS
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
@@ -25,7 +28,8 @@ from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 _PREDS, _TARGET = itemgetter(*REQUIRED["preds"]), itemgetter(*REQUIRED["target"])
 _NAMES = ("boxes", "scores", "labels", "gt_boxes", "gt_labels", "gt_flags", "gt_areas")
 _KINDS = (FLOAT_TYPES, FLOAT_TYPES, INT_TYPES, FLOAT_TYPES, INT_TYPES, INT_TYPES, FLOAT_TYPES)
-_PLAIN = {Tensor}
+_PLAIN: type = Tensor
+_DLPACK_CPU, _DLPACK_CUDA = 1, 2
 _DTYPE, _SHAPE = attrgetter("dtype"), attrgetter("shape")
 _ABSENT = object()
 _INT64 = torch.int64
@@ -39,33 +43,62 @@ def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
         target: likewise.
         device: index of the CUDA device on which all tensors must lie.
     """
+    listed = type(preds) is list and type(target) is list
     try:
-        if type(preds) is list and type(target) is list and len(preds) == len(target) > 0:
+        if listed and not len(preds) == len(target) > 0:
+            return None
+        dicts = set(map(type, chain(preds, target) if listed else (preds, target)))
+        if dicts == {dict} and (read := _reader(_PLAIN, device)):
+            words = read(preds, target)
+            return None if words is None else PlainWords.of(words)
+        if listed:
             return _lists(preds, target, device)
-        if type(preds) is dict and type(target) is dict:
-            return _padded(preds, target, device)
-    except (AttributeError, KeyError, TypeError, IndexError, ValueError, RuntimeError):
-        pass  # the general way names the mistake
-    return None
+        return _padded(preds, target, device) if dicts == {dict} else None
+    except (AttributeError, KeyError, TypeError, IndexError, ValueError, RuntimeError, OverflowError):
+        return None  # the general way names the mistake
 
 
-def _types(columns: Sequence[Sequence[Tensor]]) -> dict[str, int] | None:
-    """Returns codes of the dtypes; None unless each column has a single dtype that kernels read."""
-    types = dict.fromkeys((name for name, column in COLUMNS.items() if column.typed), 0)
-    for name, kinds, column in zip(_NAMES, _KINDS, columns):
-        if column:
-            dtypes = set(map(_DTYPE, column))
-            if len(dtypes) > 1 or (code := kinds.get(dtypes.pop())) is None:
-                return None
-            types[name] = code
+@functools.cache
+def _reader(kind: type, device: int) -> Callable[[Any, Any], bytes | None] | None:
+    """Returns what reads plain boxes in tensors of ``kind`` on a device; None where C++ cannot."""
+    read, address = native_objects.function("valor_cpu", "valor_read_boxes_cpu"), tensor_function()
+    if read is native_objects.nothing or address is None:
+        return None
+    place = _DLPACK_CPU if device < 0 else _DLPACK_CUDA
+    keys = ("boxes", "scores", "labels", FLAG, AREA, "counts", "image_id")
+    return functools.partial(read, (kind, Tensor.is_neg, False, address, place, max(device, 0), *keys))
+
+
+def _types(columns: Sequence[Sequence[Tensor]]) -> list[int] | None:
+    """Returns codes of the dtypes; None where a column has more than one; KeyError for others."""
+    types = []
+    for kinds, column in zip(_KINDS, columns):
+        dtypes = set(map(_DTYPE, column))
+        if len(dtypes) > 1:
+            return None
+        types.append(kinds[dtypes.pop()] if column else 0)
     return types
+
+
+def _plain_words(
+    rows: Sequence[int], each: Sequence[int], most: int, columns: Sequence[Sequence[Tensor]], words: array[int]
+) -> PlainWords | None:
+    """Puts the head of PlainBoxes before the words of images; None where a dtype is none that kernels read."""
+    if (types := _types(columns)) is None:
+        return None
+    places, end = [], 0
+    for column, count, width in zip(map(columns.__getitem__, (0, 3, 5, 6)), (rows[1], *[rows[2]] * 3), (4, 4, 1, 1)):
+        places.append(end if column else -1)
+        end += -(-count * width * column[0].element_size() // 16) * 16 if column else 0
+    return PlainWords.of((array("q", (*rows, *each, most, *types, *places, end)) + words).tobytes())
 
 
 def _lie_there(tensors: Sequence[Tensor], device: int) -> bool:
     """Whether kernels on the device can read every tensor where it lies."""
     return (
-        set(map(type, tensors)) == _PLAIN and set(map(Tensor.get_device, tensors)) == {device}
+        set(map(type, tensors)) == {_PLAIN} and set(map(Tensor.get_device, tensors)) == {device}
         and all(map(Tensor.is_contiguous, tensors)) and not any(map(Tensor.is_neg, tensors))
+        and all(t.numel() == 0 for t in tensors if t.data_ptr() == 0)
     )  # fmt: skip
 
 
@@ -75,7 +108,7 @@ def _lists(preds: list[Any], target: list[Any], device: int) -> PlainWords | Non
     columns += [[item[key] for item in target if key in item] for key in (FLAG, AREA)]
     ids = [item.get("image_id") for item in target]
     of_device = [] if ids[0] is None or type(ids[0]) is int else ids
-    if not _lie_there([*chain.from_iterable(columns), *of_device], device) or (types := _types(columns)) is None:
+    if not _lie_there([*chain.from_iterable(columns), *of_device], device):
         return None
     sizes, gt_sizes = list(map(Tensor.numel, columns[2])), list(map(Tensor.numel, columns[4]))
     if not (_have_rows(columns[0], sizes) and _have_rows(columns[3], gt_sizes)):
@@ -92,8 +125,8 @@ def _lists(preds: list[Any], target: list[Any], device: int) -> PlainWords | Non
     fields["detections"], fields["ground_truths"] = sizes, gt_sizes
     fields["first_detection"] = [0, *accumulate(sizes)][:images]
     fields["first_ground_truth"] = [0, *accumulate(gt_sizes)][:images]
-    rows = sum(sizes), sum(gt_sizes), images
-    return PlainWords(array("q", chain.from_iterable(fields.values())), None, rows, types)
+    rows, words = (images, sum(sizes), sum(gt_sizes)), array("q", chain.from_iterable(fields.values()))
+    return _plain_words(rows, (-1, -1), max(sizes), columns, words)
 
 
 def _have_rows(boxes: Sequence[Tensor], sizes: list[int]) -> bool:
@@ -114,7 +147,7 @@ def _place_ids(fields: dict[str, Any], ids: list[Any]) -> bool:
         fields["id"] = ids  # array() rejects one that int64 does not hold
         return True
     fields["id_address"] = map(Tensor.data_ptr, ids)
-    whole = kinds == _PLAIN and set(map(_DTYPE, ids)) == {_INT64}
+    whole = kinds == {_PLAIN} and set(map(_DTYPE, ids)) == {_INT64}
     return whole and list(map(Tensor.numel, ids)) == [1] * len(ids)
 
 
@@ -128,7 +161,6 @@ def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> Plain
     if (
         len(rows) != 2 or len(gt_rows) != 2 or rows[0] != gt_rows[0] or rows[0] == 0
         or not _lie_there([*present, *by_image], device)
-        or (types := _types([[] if column is _ABSENT else [column] for column in columns])) is None
         or any(column is not _ABSENT and column.shape != shape for column, shape in zip(columns, shapes))
         or any(value.dtype != _INT64 or value.shape != rows[:1] for value in by_image)
     ):  # fmt: skip
@@ -143,6 +175,7 @@ def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> Plain
             words[name] = value.data_ptr()
     images, room, gt_room = rows[0], rows[1], gt_rows[1]
     words["images"] = images
-    return PlainWords(
-        array("q", words.values()), array("q", (room, gt_room)), (images * room, images * gt_room, images), types
-    )
+    listed = [[] if column is _ABSENT else [column] for column in columns]
+    most = room if sized[0] is _ABSENT else 0
+    sizes = images, images * room, images * gt_room
+    return _plain_words(sizes, (room, gt_room), most, listed, array("q", words.values()))

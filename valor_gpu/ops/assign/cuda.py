@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from operator import attrgetter
+from struct import Struct
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,25 +73,69 @@ def run(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matc
 
 
 class PlainWords(NamedTuple):
-    """Upright boxes on one device whose shapes and dtypes the caller has checked.
+    """Upright boxes on one device whose shapes and dtypes the caller has checked, as csrc/core/plain_boxes.h has them.
 
     Attributes:
-        words: Segments ``[fields, I]``, or for images with equal rows the words of Batch, as csrc/core/match_batch.h
-            has them.
-        equal: detections and ground truths of each image, or None.
-        rows: detections, ground truths and images.
-        types: code of the dtype of each typed column, 0 for one that is absent.
+        words: int64 in bytes: the fields below, then the Segments ``[fields, I]``, or the Batch of images with equal
+            rows, as csrc/core/match_batch.h has them.
+        images: how many there are, I; likewise ``detections`` and ``ground_truths`` of all of them.
+        each: detections of every image, -1 where Segments tell; likewise ``gt_each``.
+        most: detections of the image with most of them; 0 where only the device knows.
+        boxes_type: code of the dtype of a column, 0 for one that is absent; likewise the other types.
+        keep_boxes: where the copy of a column begins in memory of ``keep_bytes`` bytes, -1 for one that is absent;
+            likewise the other columns.
     """
 
-    words: array[int]
-    equal: array[int] | None
-    rows: tuple[int, int, int]
-    types: dict[str, int]
+    words: bytes
+    images: int
+    detections: int
+    ground_truths: int
+    each: int
+    gt_each: int
+    most: int
+    boxes_type: int
+    scores_type: int
+    labels_type: int
+    gt_boxes_type: int
+    gt_labels_type: int
+    gt_flags_type: int
+    gt_areas_type: int
+    keep_boxes: int
+    keep_gt_boxes: int
+    keep_flags: int
+    keep_areas: int
+    keep_bytes: int
+
+    @classmethod
+    def of(cls, words: bytes) -> PlainWords:
+        """Reads the fields."""
+        return cls(words, *_HEAD.unpack_from(words))
+
+
+_HEAD = Struct(f"{len(PlainWords._fields) - 1}q")
+_TYPES = slice(PlainWords._fields.index("boxes_type"), PlainWords._fields.index("keep_boxes"))
+_TYPED = [name for name, column in COLUMNS.items() if column.typed]
+
+
+class PlainTables(NamedTuple):
+    """What :func:`assign_plain` makes on the device of the boxes.
+
+    Attributes:
+        detections: row table, as that of ``Matched``; likewise ``ground_truths`` and ``images``.
+        error: int64 ``[]``, the error code with that of the boxes.
+        kept: uint8 ``[keep_bytes]``, copies of boxes, flags and areas, or None.
+    """
+
+    detections: Tensor
+    ground_truths: Tensor
+    images: Tensor
+    error: Tensor
+    kept: Tensor | None
 
 
 def assign_plain(
-    boxes: PlainWords, rule: MatchRule, box_format: int, error: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor] | None:
+    boxes: PlainWords, rule: MatchRule, box_format: int, error: Tensor, keep: bool = False
+) -> PlainTables | None:
     """Returns the row tables and the new error, as :func:`run` does, by one call of the library.
 
     Args:
@@ -98,26 +143,28 @@ def assign_plain(
         rule: thresholds, area ranges, limits and options without ``WANT_MATCHES``.
         box_format: code of the format of all boxes.
         error: int64 ``[]`` on the device of the boxes, which stays as it is.
+        keep: also copy boxes, flags and areas.
 
     Returns:
         None where an image is too large for it.
     """
-    detections, ground_truths, images = boxes.rows
+    detections, ground_truths, images = boxes.detections, boxes.ground_truths, boxes.images
     if detections + ground_truths > MAX_ROWS:
         return None
-    device, served = error.device, array("q", (0,))
-    by_value = boxes.equal is not None or images <= _IMAGES_BY_VALUE
-    table = None if by_value else error.new_empty(images * _table_fields())
-    out = (
-        torch.empty(detections, rule.detection_bytes, dtype=torch.uint8, device=device),
-        torch.empty(ground_truths, rule.ground_truth_bytes, dtype=torch.uint8, device=device),
+    device, served, uint8 = error.device, array("q", (0,)), torch.uint8
+    by_value = boxes.each >= 0 or images <= _IMAGES_BY_VALUE
+    table = None if by_value else torch.empty(images * _table_fields(), dtype=torch.int64, device=device)
+    out = PlainTables(
+        torch.empty(detections, rule.detection_bytes, dtype=uint8, device=device),
+        torch.empty(ground_truths, rule.ground_truth_bytes, dtype=uint8, device=device),
         error.new_empty(images, len(IMAGE_COLUMNS)), error.new_empty(()),
+        torch.empty(boxes.keep_bytes, dtype=uint8, device=device) if keep else None,
     )  # fmt: skip
-    words = rule.words(boxes.types, box_format, box_format)
+    words = rule.words(dict(zip(_TYPED, boxes[_TYPES])), box_format, box_format)
     with launching(device) as stream:
         native.function("valor_cuda", "valor_assign_plain_cuda")(
-            _address(boxes.words), images, _address(boxes.equal), words, _address(table), out[0].data_ptr(),
-            out[1].data_ptr(), out[2].data_ptr(), error.data_ptr(), out[3].data_ptr(), _address(served), stream,
+            boxes.words, words, _address(table), out.detections.data_ptr(), out.ground_truths.data_ptr(),
+            out.images.data_ptr(), error.data_ptr(), out.error.data_ptr(), _address(out.kept), _address(served), stream,
         )  # fmt: skip
     return out if served[0] else None
 
