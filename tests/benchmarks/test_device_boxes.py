@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 from unittest import mock
 
@@ -16,6 +17,7 @@ from testing.scenes import random_scene
 from tests.native import sim
 from tests.native.pretend import DeviceTensor, here, pretending, there
 from valor_gpu.detection import MeanAveragePrecision, geometry
+from valor_gpu.detection.kept_inputs import KeptInputs, PackedInputs
 from valor_gpu.errors import InputError, NativeError
 from valor_gpu.inputs import device_boxes as module
 from valor_gpu.ops.assign import cuda as _assign_cuda
@@ -175,16 +177,93 @@ def test_the_smaller_error_is_kept(form: str) -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize(("form", "images", "launches"), [("lists", 16, 1), ("lists", 40, 3), ("padded", 40, 1)])
+@pytest.mark.parametrize(("form", "images", "launches"), [("lists", 16, 2), ("lists", 40, 4), ("padded", 40, 2)])
 def test_an_update_makes_one_call(form: str, images: int, launches: int) -> None:
     batch = there(batch_of(form, images))
     rule = MeanAveragePrecision(box_format="xywh")._rule
     error = there(torch.tensor(NO_ERROR))
     with pretending() as called:
         sim.launches()
-        geometry.device_tables(*batch, rule, 1, error)
+        geometry.device_tables(*batch, rule, 1, error, keep=True)
         launched = sim.launches()
     assert called == ["valor_assign_plain_cuda"] and len(launched) == launches
+
+
+def kept_of(preds: Any, target: Any) -> KeptInputs:
+    """What an update on the device keeps, on the host."""
+    metric = MeanAveragePrecision(box_format="xywh")
+    for name in ("error", "signature"):
+        setattr(metric, name, there(getattr(metric, name)))
+    with pretending() as called:
+        metric.update(*there((preds, target)))
+    assert called == ["valor_assign_plain_cuda"]
+    packed: PackedInputs = metric.images[0]._valor_gpu_inputs  # type: ignore[union-attr, assignment]
+    return packed._replace(memory=here(packed.memory)).unpacked()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("images", [1, 16, 20])
+@pytest.mark.parametrize("form", FORMS)
+def test_inputs_are_copied_as_they_were_given(form: str, images: int, seed: int) -> None:
+    rng = np.random.default_rng([seed, images])
+    floats = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+    chosen = {key: floats[rng.integers(4)] for key in ("boxes", "gt_boxes", "area")}
+    chosen["iscrowd"] = (torch.int8, torch.bool, torch.int32, torch.int64)[seed]
+    preds, target = batch_of(form, images, seed)
+    for prefix, side in (("", preds), ("gt_", target)):
+        for item in side if form == "lists" else [side]:
+            for key in item.keys() & {"boxes", "iscrowd", "area"}:
+                item[key] = moved(item[key].to(chosen.get(prefix + key, chosen.get(key))), seed)
+            for key in {"iscrowd", "area"} & set(("iscrowd", "area")[: seed % 3]):
+                item.pop(key, None)
+    found = kept_of(preds, target)
+    assert found.box_format == 1 and found[5:] == (None, None)
+    given = {"boxes": (preds, "boxes"), "gt_boxes": (target, "boxes")}
+    given |= {"crowd": (target, "iscrowd"), "areas": (target, "area")}
+    for name, (side, key) in given.items():
+        items = side if form == "lists" else [side]
+        parts = [item[key].reshape((-1, 4) if key == "boxes" else -1) for item in items if key in item]
+        got = getattr(found, name)
+        assert (got is None) == (not parts)
+        assert got is None or (got.dtype == parts[0].dtype and torch.equal(got, torch.cat(parts)))
+
+
+def moved(tensor: Tensor, elements: int) -> Tensor:
+    """The same numbers, so many elements behind the beginning of their memory."""
+    memory = torch.zeros(elements + tensor.numel(), dtype=tensor.dtype)
+    memory[elements:] = tensor.reshape(-1)
+    return memory[elements:].view(tensor.shape)
+
+
+def test_copies_outlive_what_was_given() -> None:
+    preds, target = batch_of("lists", 3)
+    expected = torch.cat([item["boxes"] for item in preds]).clone()
+    found = kept_of(preds, target)
+    for item in preds:
+        item["boxes"].zero_()
+    assert found.boxes is not None and torch.equal(found.boxes, expected)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_nothing_is_copied_that_is_not_kept(form: str) -> None:
+    metric = MeanAveragePrecision(box_format="xywh", keep_inputs=False)
+    metric.error = there(metric.error)
+    with pretending():
+        metric.update(*there(batch_of(form, 3)))
+    assert metric._kept_inputs() == [None]
+
+
+@pytest.mark.parametrize(
+    ("form", "counts", "warns"), [("lists", False, True), ("padded", True, False), ("padded", False, True)]
+)
+def test_many_detections_are_warned_of(form: str, counts: bool, warns: bool) -> None:
+    preds, target = batch_of(form, 3)
+    if form == "padded" and not counts:
+        del preds["counts"]
+    metric = MeanAveragePrecision(box_format="xywh", max_detection_thresholds=[1, 2, 3])
+    metric.error = there(metric.error)
+    with pretending(), pytest.warns(UserWarning, match="more than 3 detections") if warns else nullcontext():
+        metric.update(*there((preds, target)))
 
 
 @pytest.mark.parametrize("form", FORMS)

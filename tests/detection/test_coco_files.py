@@ -21,6 +21,7 @@ from tests.coco.test_doubtful_ids import objects_with
 from tests.contract_boxes import boxes_batch, drawn_batch
 from valor_gpu.detection import MeanAveragePrecision, coco_targets, kept_inputs
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.inputs.device_boxes import device_boxes
 
 STATS = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100", "mar_small",
          "mar_medium", "mar_large")  # fmt: skip
@@ -207,22 +208,43 @@ def test_inputs_are_kept_as_they_were_given(tmp_path: Path) -> None:
     assert [row["iscrowd"] for row in target["annotations"]] == [0, 1, 0, 1, 0]
 
 
-@pytest.mark.parametrize("padded", [False, True])
-def test_the_short_way_on_cuda_keeps_the_same(padded: bool) -> None:
-    """Its tensors are those of the device; here they lie on the CPU."""
-    (preds, target), _ = masked_batches()
-    if padded:
-        preds, target = ({k: torch.stack([item[k][:2] for item in side]) for k in side[0]} for side in (preds, target))
-    metric = MeanAveragePrecision("xyxy")
-    metric.update(preds, target)
-    table = torch.empty(2, 8)
-    kept_inputs._keep_device(table, preds, target, 0)
-    found, expected = table._valor_gpu_inputs, metric._kept_inputs()[0]  # type: ignore[attr-defined]
-    assert found.box_format == expected.box_format and found[5:] == expected[5:] == (None, None)
-    for part, other in zip(found, expected):
-        assert not isinstance(part, torch.Tensor) or torch.equal(part, other)
-    most = max(kept_inputs._sizes_of(preds))
-    assert most == (2 if padded else 4) and list(kept_inputs._sizes_of({"counts": torch.tensor([1])})) == []
+def packed(preds: Any, target: Any) -> kept_inputs.PackedInputs:
+    """What the kernel on CUDA keeps of lists, copied by a plain loop."""
+    words = device_boxes(preds, target, -1)
+    assert words is not None
+    memory = torch.zeros(words.keep_bytes, dtype=torch.uint8)
+    begins = {"boxes": words.keep_gt_boxes, "iscrowd": words.keep_flags, "area": words.keep_areas}
+    for begin, side, key in ((words.keep_boxes, preds, "boxes"), *((n, target, key) for key, n in begins.items())):
+        numbers = torch.cat([item[key] for item in side]).flatten().view(torch.uint8)
+        memory[begin : begin + len(numbers)] = numbers
+    return kept_inputs.PackedInputs(memory, words._replace(words=b""), 1)
+
+
+def test_what_is_kept_on_cuda_goes_where_the_records_go(tmp_path: Path) -> None:
+    """It is one piece of memory, of which views are made when they are read."""
+    preds, target = batches(True)[0]
+    plain = MeanAveragePrecision("xywh")
+    plain.update(preds, target)
+    plain.tm_to_coco(tmp_path / "plain")
+    metric, merged, loaded = (
+        plain.clone(),
+        MeanAveragePrecision("xywh"),
+        MeanAveragePrecision("xywh", compute_on_cpu=True),
+    )
+    kept = metric.images[0]._valor_gpu_inputs = packed(preds, target)  # type: ignore[union-attr]
+    assert metric._bytes_beside() == kept.nbytes == kept.head.keep_bytes
+    again = pickle.loads(pickle.dumps(metric))
+    merged.merge_state(again)
+    loaded.images = [metric.images[0]]
+    loaded._move_list_states_to_cpu()
+    for other in (metric, again, merged, loaded, metric.clone(), metric.clone().to("cpu").double()):
+        assert isinstance(other._kept()[0], kept_inputs.PackedInputs)
+        for part, expected in zip(other._kept_inputs()[0], plain._kept_inputs()[0]):
+            assert torch.equal(part, expected) if isinstance(part, torch.Tensor) else part == expected
+        if other is not loaded:
+            other.tm_to_coco(tmp_path / "other")
+            assert read(tmp_path, "other") == read(tmp_path, "plain")
+    assert kept.moved(torch.device("cpu")).memory is kept.memory
 
 
 def test_inputs_go_where_the_records_go(tmp_path: Path) -> None:

@@ -153,8 +153,9 @@ def _place_ids(fields: dict[str, Any], ids: list[Any]) -> bool:
 
 def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> PlainWords | None:
     columns = [*_PREDS(preds), *_TARGET(target), target.get(FLAG, _ABSENT), target.get(AREA, _ABSENT)]
-    sized = (preds.get("counts", _ABSENT), target.get("counts", _ABSENT), target.get("image_id"))
-    by_image = [value for value in sized if value is not _ABSENT and value is not None]
+    ids = target.get("image_id")
+    sized = (preds.get("counts", _ABSENT), target.get("counts", _ABSENT), _ABSENT if ids is None else ids)
+    by_image = [value for value in sized if value is not _ABSENT]
     present = [column for column in columns if column is not _ABSENT]
     rows, gt_rows = columns[2].shape, columns[4].shape  # [B, N]
     shapes = ((*rows, 4), rows, rows, (*gt_rows, 4), gt_rows, gt_rows, gt_rows)
@@ -171,7 +172,7 @@ def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> Plain
             words[name] = column.data_ptr()
             words[f"stride_{name}"] = column.element_size() * COLUMNS[name].width
     for name, value in zip(("counts", "gt_counts", "image_ids"), sized):
-        if isinstance(value, Tensor):
+        if value is not _ABSENT:
             words[name] = value.data_ptr()
     images, room, gt_room = rows[0], rows[1], gt_rows[1]
     words["images"] = images
