@@ -8,9 +8,6 @@ enum FloatType : int { kFloat16 = 0, kBFloat16 = 1, kFloat32 = 2, kFloat64 = 3 }
 enum IntType : int { kInt8 = 0, kUInt8 = 1, kInt16 = 2, kInt32 = 3, kInt64 = 4, kBool = 5 };
 
 VALOR_HD int64_t float_bytes(FloatType type) { return type == kFloat64 ? 8 : type == kFloat32 ? 4 : 2; }
-VALOR_HD int64_t int_bytes(IntType type) {
-  return type == kInt64 ? 8 : type == kInt32 ? 4 : type == kInt16 ? 2 : 1;
-}
 
 VALOR_HD float float_from_bits(uint32_t bits) {
   float value;

@@ -5,6 +5,10 @@
 
 namespace valor {
 
+VALOR_HD int64_t int_bytes(IntType type) {
+  return type == kInt64 ? 8 : type == kInt32 ? 4 : type == kInt16 ? 2 : 1;
+}
+
 // Every field is an int64. Behind them lie the Segments, [Segment::kFields, images], or the Batch of images
 // with equal rows.
 struct PlainBoxes {

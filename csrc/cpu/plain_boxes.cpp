@@ -225,6 +225,7 @@ VALOR_API Object* valor_read_boxes_cpu(Object* settings, Object* preds, Object* 
   return answer([&]() -> Object* {
     const Items given(settings);
     if (is(preds, host.dict) && is(target, host.dict)) return PaddedReader(given).read(preds, target);
+    require(is(preds, host.list) && is(target, host.list));
     const Items items(preds), truths(target);
     require(items.size() > 0 && items.size() == truths.size() && items.size() <= kMostImages);
     ListReader reader(given, items.size());

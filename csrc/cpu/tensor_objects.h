@@ -6,6 +6,9 @@
 
 namespace valor {
 
+// DLDataTypeCode.
+enum ElementKind : uint8_t { kSigned = 0, kUnsigned = 1, kFloating = 2, kBrain = 4, kTruth = 6 };
+
 // DLTensor of DLPack 1.
 struct TensorView {
   char* data;
@@ -31,19 +34,19 @@ struct TensorView {
   int64_t address() const { return reinterpret_cast<int64_t>(data) + static_cast<int64_t>(offset); }
   bool is(uint8_t of_kind, uint8_t of_bits) const { return kind == of_kind && bits == of_bits; }
   FloatType float_type() const {
-    if (is(2, 16)) return kFloat16;
-    if (is(4, 16)) return kBFloat16;
-    if (is(2, 32)) return kFloat32;
-    require(is(2, 64));
+    if (is(kFloating, 16)) return kFloat16;
+    if (is(kBrain, 16)) return kBFloat16;
+    if (is(kFloating, 32)) return kFloat32;
+    require(is(kFloating, 64));
     return kFloat64;
   }
   IntType int_type() const {
-    if (is(0, 8)) return kInt8;
-    if (is(1, 8)) return kUInt8;
-    if (is(0, 16)) return kInt16;
-    if (is(0, 32)) return kInt32;
-    if (is(6, 8)) return kBool;
-    require(is(0, 64));
+    if (is(kSigned, 8)) return kInt8;
+    if (is(kUnsigned, 8)) return kUInt8;
+    if (is(kSigned, 16)) return kInt16;
+    if (is(kSigned, 32)) return kInt32;
+    if (is(kTruth, 8)) return kBool;
+    require(is(kSigned, 64));
     return kInt64;
   }
 };
@@ -69,13 +72,18 @@ class TensorReader {
     require(view.place == place_ && view.device == device_ && view.lanes == 1);
     const int64_t elements = view.elements();
     require(elements == 0 || (view.data && view.contiguous()));
-    Object* const negative = host.call(is_neg_, tensor);  // a view may negate what it shows
-    require(negative != nullptr);
-    require(Held(negative).get() == no_);
+    if (view.kind == kFloating || view.kind == kBrain) require_sign(tensor);
     return view;
   }
 
  private:
+  // A view may negate what it shows: the imaginary part of a conjugate, whose numbers are floating.
+  void require_sign(Object* tensor) const {
+    Object* const negative = host.call(is_neg_, tensor);
+    require(negative != nullptr);
+    require(Held(negative).get() == no_);
+  }
+
   using Read = int (*)(Object*, TensorView*);
   Object *type_, *is_neg_, *no_;
   Read read_;

@@ -162,7 +162,6 @@ REFUSED: dict[str, Callable[[Any, Any], object]] = {
     "meta": lambda p, t: p[1].update(scores=p[1]["scores"].to("meta")),
     "sparse": lambda p, t: p[1].update(boxes=p[1]["boxes"].to_sparse()),
     "negated": lambda p, t: p[1].update(boxes=torch._neg_view(-p[1]["boxes"])),
-    "negated labels": lambda p, t: p[1].update(labels=torch._neg_view(-p[1]["labels"])),
     "imaginary": lambda p, t: p[1].update(scores=torch.ones(len(p[1]["labels"]), dtype=torch.cfloat).conj().imag),
     "no memory": lambda p, t: p[1].update(scores=torch._efficientzerotensor((len(p[1]["labels"]),))),
     "subclass": lambda p, t: p[1].update(boxes=p[1]["boxes"].as_subclass(Boxes)),

@@ -92,17 +92,18 @@ class PackedInputs(NamedTuple):
 
     Attributes:
         memory: uint8, boxes, flags and areas as they were given.
-        head: where they lie, and their sizes and dtypes.
+        fields: of :class:`PlainWords`, without the words: where they lie, and their sizes and dtypes.
         box_format: code of the format of boxes.
     """
 
     memory: Tensor
-    head: PlainWords
+    fields: tuple[int, ...]
     box_format: int
 
     def unpacked(self) -> KeptInputs:
         """Views of the memory."""
-        head, rows = self.head, self.head.ground_truths
+        head = PlainWords(b"", *self.fields)
+        rows = head.ground_truths
         boxes = self._view(head.keep_boxes, 4 * head.detections, _FLOATS[head.boxes_type])
         gt_boxes = self._view(head.keep_gt_boxes, 4 * rows, _FLOATS[head.gt_boxes_type])
         crowd = self._view(head.keep_flags, rows, _INTEGERS[head.gt_flags_type])
@@ -176,7 +177,7 @@ class KeepsInputs:
         if self.warn_on_many_detections:
             self._warn_of_many((boxes.most,))
         if tables.kept is not None:
-            setattr(tables.images, _ATTRIBUTE, PackedInputs(tables.kept, boxes._replace(words=b""), box_format))
+            setattr(tables.images, _ATTRIBUTE, PackedInputs(tables.kept, boxes[1:], box_format))
         return tables
 
     def _note_batch(self, batch: MatchBatch, shapes: Sequence[Any]) -> Callable[[Tensor], None]:

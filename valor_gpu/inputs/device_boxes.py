@@ -45,15 +45,14 @@ def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
     """
     listed = type(preds) is list and type(target) is list
     try:
-        if listed and not len(preds) == len(target) > 0:
-            return None
-        dicts = set(map(type, chain(preds, target) if listed else (preds, target)))
-        if dicts == {dict} and (read := _reader(_PLAIN, device)):
-            words = read(preds, target)
-            return None if words is None else PlainWords.of(words)
+        if read := _reader(_PLAIN, device):
+            if (words := read(preds, target)) is not None:
+                return PlainWords.of(words)
+            if set(map(type, chain(preds, target))) == {dict}:
+                return None
         if listed:
-            return _lists(preds, target, device)
-        return _padded(preds, target, device) if dicts == {dict} else None
+            return _lists(preds, target, device) if len(preds) == len(target) > 0 else None
+        return _padded(preds, target, device) if type(preds) is dict and type(target) is dict else None
     except (AttributeError, KeyError, TypeError, IndexError, ValueError, RuntimeError, OverflowError):
         return None  # the general way names the mistake
 
@@ -97,7 +96,7 @@ def _lie_there(tensors: Sequence[Tensor], device: int) -> bool:
     """Whether kernels on the device can read every tensor where it lies."""
     return (
         set(map(type, tensors)) == {_PLAIN} and set(map(Tensor.get_device, tensors)) == {device}
-        and all(map(Tensor.is_contiguous, tensors)) and not any(map(Tensor.is_neg, tensors))
+        and all(map(Tensor.is_contiguous, tensors)) and not any(t.is_neg() for t in tensors if t.is_floating_point())
         and all(t.numel() == 0 for t in tensors if t.data_ptr() == 0)
     )  # fmt: skip
 

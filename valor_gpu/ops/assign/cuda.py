@@ -114,7 +114,6 @@ class PlainWords(NamedTuple):
 
 _HEAD = Struct(f"{len(PlainWords._fields) - 1}q")
 _TYPES = slice(PlainWords._fields.index("boxes_type"), PlainWords._fields.index("keep_boxes"))
-_TYPED = [name for name, column in COLUMNS.items() if column.typed]
 
 
 class PlainTables(NamedTuple):
@@ -157,10 +156,10 @@ def assign_plain(
     out = PlainTables(
         torch.empty(detections, rule.detection_bytes, dtype=uint8, device=device),
         torch.empty(ground_truths, rule.ground_truth_bytes, dtype=uint8, device=device),
-        error.new_empty(images, len(IMAGE_COLUMNS)), error.new_empty(()),
+        error.new_empty(images, len(IMAGE_COLUMNS)), torch.empty_like(error),
         torch.empty(boxes.keep_bytes, dtype=uint8, device=device) if keep else None,
     )  # fmt: skip
-    words = rule.words(dict(zip(_TYPED, boxes[_TYPES])), box_format, box_format)
+    words = rule.plain_words(boxes[_TYPES], box_format)
     with launching(device) as stream:
         native.function("valor_cuda", "valor_assign_plain_cuda")(
             boxes.words, words, _address(table), out.detections.data_ptr(), out.ground_truths.data_ptr(),

@@ -253,6 +253,11 @@ class MatchRule:
             self._cache[key] = bytes(head) + self.numbers().tobytes()
         return self._cache[key]
 
+    def plain_words(self, codes: tuple[int, ...], box_format: int) -> bytes:
+        """Returns :meth:`words` for codes in the order of ``TYPED`` and one format, without a dict where it can."""
+        known = self._cache.get((*codes, box_format, box_format))
+        return known or self.words(dict(zip(TYPED, codes)), box_format, box_format)
+
 
 class Matched(NamedTuple):
     """What matching leaves: three row tables, matches int32 ``[D, L]`` when wanted (-1: none), and an error code.
