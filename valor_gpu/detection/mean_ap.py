@@ -228,7 +228,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
             return None
         if (error := base["error"]).is_cuda:
             found = self._device_tables(*args, self._plain_code, error)
-            return None if found is None else Step({"error": found.error}, tuple(zip(_TABLES, found)))
+            return None if found is None else Step({"error": found.error}, tuple(zip(_TABLES, found[:3])))
         tables = self._plain_tables(*args, self._plain_code)
         return None if tables is None else Step({}, tuple(zip(_TABLES, tables)))
 

@@ -153,7 +153,7 @@ def _place_ids(fields: dict[str, Any], ids: list[Any]) -> bool:
 def _padded(preds: dict[Any, Any], target: dict[Any, Any], device: int) -> PlainWords | None:
     columns = [*_PREDS(preds), *_TARGET(target), target.get(FLAG, _ABSENT), target.get(AREA, _ABSENT)]
     ids = target.get("image_id")
-    sized = (preds.get("counts", _ABSENT), target.get("counts", _ABSENT), _ABSENT if ids is None else ids)
+    sized: list[Any] = [preds.get("counts", _ABSENT), target.get("counts", _ABSENT), _ABSENT if ids is None else ids]
     by_image = [value for value in sized if value is not _ABSENT]
     present = [column for column in columns if column is not _ABSENT]
     rows, gt_rows = columns[2].shape, columns[4].shape  # [B, N]

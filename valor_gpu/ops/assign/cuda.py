@@ -106,6 +106,11 @@ class PlainWords(NamedTuple):
     keep_areas: int
     keep_bytes: int
 
+    @property
+    def types(self) -> tuple[int, ...]:
+        """Codes of the dtypes, in the order of ``TYPED``."""
+        return self[7:14]
+
     @classmethod
     def of(cls, words: bytes) -> PlainWords:
         """Reads the fields."""
@@ -113,7 +118,6 @@ class PlainWords(NamedTuple):
 
 
 _HEAD = Struct(f"{len(PlainWords._fields) - 1}q")
-_TYPES = slice(PlainWords._fields.index("boxes_type"), PlainWords._fields.index("keep_boxes"))
 
 
 class PlainTables(NamedTuple):
@@ -159,7 +163,7 @@ def assign_plain(
         error.new_empty(images, len(IMAGE_COLUMNS)), torch.empty_like(error),
         torch.empty(boxes.keep_bytes, dtype=uint8, device=device) if keep else None,
     )  # fmt: skip
-    words = rule.plain_words(boxes[_TYPES], box_format)
+    words = rule.plain_words(boxes.types, box_format)
     with launching(device) as stream:
         native.function("valor_cuda", "valor_assign_plain_cuda")(
             boxes.words, words, _address(table), out.detections.data_ptr(), out.ground_truths.data_ptr(),
