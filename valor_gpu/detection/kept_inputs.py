@@ -88,7 +88,7 @@ class KeptInputs(NamedTuple):
 
 
 class PackedInputs(NamedTuple):
-    """Inputs of the short way on CUDA, as its kernel copied them into one piece of memory.
+    """Holds inputs of the short way on CUDA in one piece of memory, as its kernel copied them.
 
     Attributes:
         memory: uint8, boxes, flags and areas as they were given.
@@ -101,7 +101,7 @@ class PackedInputs(NamedTuple):
     box_format: int
 
     def unpacked(self) -> KeptInputs:
-        """Views of the memory."""
+        """Returns the inputs as views of the memory."""
         head = PlainWords(b"", *self.fields)
         rows = head.ground_truths
         boxes = self._view(head.keep_boxes, 4 * head.detections, _FLOATS[head.boxes_type])
@@ -114,12 +114,12 @@ class PackedInputs(NamedTuple):
         return None if begin < 0 else self.memory[begin : begin + size * dtype.itemsize].view(dtype)
 
     def moved(self, device: torch.device) -> PackedInputs:
-        """The same with memory on ``device``."""
+        """Returns the same with memory on ``device``."""
         return self._replace(memory=self.memory.to(device))
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the memory."""
+        """Returns the bytes of the memory."""
         return self.memory.nbytes
 
 
@@ -169,7 +169,7 @@ class KeepsInputs:
         return tables
 
     def _device_tables(self, preds: Any, target: Any, box_format: int, error: Tensor) -> PlainTables | None:
-        """As :meth:`_plain_tables` for tensors on CUDA, with the new error; does not synchronise."""
+        """Returns what :meth:`_plain_tables` does for tensors on CUDA, and the new error; does not synchronise."""
         found = device_tables(preds, target, self._rule, box_format, error, self.keep_inputs is not False)
         if found is None:
             return None

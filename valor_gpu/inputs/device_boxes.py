@@ -82,7 +82,7 @@ def _types(columns: Sequence[Sequence[Tensor]]) -> list[int] | None:
 def _plain_words(
     rows: Sequence[int], each: Sequence[int], most: int, columns: Sequence[Sequence[Tensor]], words: array[int]
 ) -> PlainWords | None:
-    """Puts the head of PlainBoxes before the words of images; None where a dtype is none that kernels read."""
+    """Returns the words of images behind a head; None where a column has more than one dtype."""
     if (types := _types(columns)) is None:
         return None
     places, end = [], 0

@@ -73,7 +73,7 @@ def run(batch: MatchBatch, rule: MatchRule, error: Tensor | None = None) -> Matc
 
 
 class PlainWords(NamedTuple):
-    """Upright boxes on one device whose shapes and dtypes the caller has checked, as csrc/core/plain_boxes.h has them.
+    """Holds checked upright boxes on one device, as csrc/core/plain_boxes.h has them.
 
     Attributes:
         words: int64 in bytes: the fields below, then the Segments ``[fields, I]``, or the Batch of images with equal
@@ -108,12 +108,12 @@ class PlainWords(NamedTuple):
 
     @property
     def types(self) -> tuple[int, ...]:
-        """Codes of the dtypes, in the order of ``TYPED``."""
+        """Returns the codes of the dtypes, in the order of ``TYPED``."""
         return self[7:14]
 
     @classmethod
     def of(cls, words: bytes) -> PlainWords:
-        """Reads the fields."""
+        """Returns the boxes of a head and the words behind it."""
         return cls(words, *_HEAD.unpack_from(words))
 
 
@@ -121,7 +121,7 @@ _HEAD = Struct(f"{len(PlainWords._fields) - 1}q")
 
 
 class PlainTables(NamedTuple):
-    """What :func:`assign_plain` makes on the device of the boxes.
+    """Holds what :func:`assign_plain` makes on the device of the boxes.
 
     Attributes:
         detections: row table, as that of ``Matched``; likewise ``ground_truths`` and ``images``.
