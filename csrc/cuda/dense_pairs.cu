@@ -169,15 +169,18 @@ __global__ void __launch_bounds__(kDenseThreads, 5)
     return;
   }
   int32_t next = 0;
-  MaskFacts own = no_facts();
-  for (bool first = true;; first = false) {
+  const auto list = [&] {
     if (w == 0) {
       const int32_t count = overlap.list(next);
       if (warp.lane() == 0) listed_count = count;
     }
     __syncthreads();
-    const int32_t count = listed_count;
-    if (!first && count == 0) return;
+    return listed_count;
+  };
+  MaskFacts own = no_facts();
+  int32_t count = list();
+  bool first = true;
+  do {
     shares[w][warp.lane()] = overlap.count(count, first, own);
     wait_for_kernel_ahead();  // also where a warp has no tile
     if (first) {
@@ -191,7 +194,9 @@ __global__ void __launch_bounds__(kDenseThreads, 5)
       overlap.store(threadIdx.x, shared);
     }
     __syncthreads();
-  }
+    count = list();
+    first = false;
+  } while (count);
 }
 
 }  // namespace
