@@ -143,9 +143,10 @@ class Maps {
     const Warp warp;
     const int lane = warp.lane();
     const uint32_t before = __shfl_up_sync(Warp::kAll, code, 1);
-    const uint32_t heads = warp.ballot(lane == 0 || before != code), after = heads >> lane >> 1;
-    const uint32_t end = 1u << (31 - lane);  // a lane after the last
-    if ((heads >> lane & 1) && !(code & kIgnoredPixel)) add(code, __ffs(static_cast<int>(after | end)));
+    const bool is_first = lane == 0 || before != code;
+    const uint32_t later = warp.ballot(is_first) & (~1u << lane);
+    const int end = __popc(~later & (later - 1));  // the next first lane, or 32
+    if (is_first && !(code & kIgnoredPixel)) add(code, end - lane);
   }
   __device__ __forceinline__ void add(uint32_t code, int32_t count) const {
     counter_.add(static_cast<int32_t>(code >> kClassBits),
