@@ -24,9 +24,10 @@ LAUNCHING = {"aten.clone.default": 1, "aten.cat.default": 2}
 _FREE = ("alias", "detach", "empty", "select", "lift_fresh", "view", "fill_")  # tests fill fresh memory
 
 
-def scene(
-    seed: int, ground_truths: tuple[int, ...] = (3, 0, 2)
-) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+Side = list[dict[str, Tensor]]
+
+
+def scene(seed: int, ground_truths: tuple[int, ...] = (3, 0, 2)) -> tuple[Side, Side]:
     """Rectangles of some images, and detections that are moved a little."""
     rng = np.random.default_rng(seed)
     preds, target = [], []
@@ -87,11 +88,12 @@ def test_updates_are_those_of_the_cpu(kind: Any) -> None:
 
 def test_an_update_launches_eight_kernels() -> None:
     metric = on_device(MeanAveragePrecision(iou_type="segm", keep_inputs=False))
+    sides = there(scene(1, (3, 1, 2)))
     with cuda_kernels():
         metric.update(*there(scene(0)))
         sim.launches()
         with Counted() as counted:
-            metric.update(*there(scene(1, (3, 1, 2))))
+            metric.update(*sides)
         launched = [text.strip("()").split("<")[0] for text in sim.launches()]
     assert launched == KERNELS and counted.counts == LAUNCHING
 
