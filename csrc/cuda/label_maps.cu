@@ -54,7 +54,7 @@ struct LoadOf<2> {
 
 // N neighbouring labels in one load, which nvcc would split where it sees the labels.
 template <class Word, int N>
-struct Labels {
+struct LabelGroup {
   using Load = typename LoadOf<N* static_cast<int>(sizeof(Word))>::Type;
   Load bits;
 
@@ -69,8 +69,8 @@ template <class P, class T>
 struct MapTile {
   static constexpr int kWide = sizeof(P) > sizeof(T) ? sizeof(P) : sizeof(T), N = 16 / kWide;
   static constexpr int kGroups = N < 8 ? 2 : 1;
-  Labels<P, N> preds[kGroups];
-  Labels<T, N> target[kGroups];
+  LabelGroup<P, N> preds[kGroups];
+  LabelGroup<T, N> target[kGroups];
 };
 
 // A block's share of the maps of one table.
@@ -126,8 +126,8 @@ class Maps {
     return tile * kTileGroups + j * kThreads + static_cast<int32_t>(threadIdx.x);
   }
   // Whole warps come here together.
-  __device__ __forceinline__ void count_group(int32_t group, const Labels<P, N>& preds,
-                                              const Labels<T, N>& target) {
+  __device__ __forceinline__ void count_group(int32_t group, const LabelGroup<P, N>& preds,
+                                              const LabelGroup<T, N>& target) {
     P predicted[N];
     T true_labels[N];
     preds.split(predicted), target.split(true_labels);
