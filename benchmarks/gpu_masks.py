@@ -131,13 +131,12 @@ def _frame_jobs(sizes: Sizes) -> list[Job]:
     jaccard = partial(_theirs, "MulticlassJaccardIndex", sizes.classes)
     region = partial(_region, segmentation.mIOU, sizes.classes)
     matrix = partial(_region, segmentation.PixelConfusionMatrix, sizes.classes)
-    keys = ("label maps", "torchmetrics, host-bound")  # a frame is as large as a batch of 8,192 x 1,000 scores
+    keys, of_logits = ("label maps", "torchmetrics, host-bound"), ("logits", "torchmetrics, logits")
     return [
         Job(f"mIoU, {maps}", partial(_maps, sizes), region, keys, sizes.repeats, jaccard),
         Job(f"confusion matrix, {maps}", partial(_maps, sizes), matrix, keys, sizes.repeats,
             partial(_theirs, "MulticlassConfusionMatrix", sizes.classes)),
-        Job(f"mIoU, logits {logits}", partial(_logits, sizes), region, ("logits", "torchmetrics"), sizes.repeats,
-            jaccard),
+        Job(f"mIoU, logits {logits}", partial(_logits, sizes), region, of_logits, sizes.repeats, jaccard),
     ]  # fmt: skip
 
 

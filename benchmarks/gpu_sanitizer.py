@@ -1,6 +1,8 @@
 """compute-sanitizer in a GPU check: every op and the metric on small examples, and one program that broke.
 
 Only kernels with ``valor`` in their names are looked at: those of C++ lie in that namespace, those of Triton begin so.
+A kernel that serves nothing where the CUDA library is, such as Triton's of ``count_logits``, runs beside the one that
+does.
 """
 
 from __future__ import annotations
@@ -11,15 +13,18 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
 from benchmarks import gpu_parity, gpu_process
 from benchmarks.checks import Checks, Disagreement, OutOfTime, Unavailable
-from testing.registry import ROWS
+from testing.parity import differences
+from testing.registry import ROWS, call, place
 from testing.scenes import random_scene
 
 TOOLS = ("memcheck", "racecheck")
@@ -147,10 +152,12 @@ def diagnose(
 
 
 def small_case(device: torch.device, half: str) -> int:
-    """Runs the first examples of half of the ops, and with the second half the metric on one scene."""
+    """Runs the first examples of half of the ops by all their kernels, with the second half the metric on one scene."""
     checks, place = Checks(), HALVES.index(half)
     for name, row in islice(ROWS.items(), place, None, len(HALVES)):
-        checks.run(f"op {name}", lambda row=row: _call(row, device))  # type: ignore[misc]
+        checks.run(f"op {name}", partial(_call, row, device))
+        for kind, kernel in row.others if _runs_others(device) else ():
+            checks.run(f"op {name} by {kind}", partial(_call_other, row, kernel, device))
     if place:
         sides = gpu_parity.as_lists(random_scene(np.random.default_rng(1), images=17, most=9), 1)
         checks.run("metric", lambda: gpu_parity.run_metric([gpu_parity.on(device, sides)], device))
@@ -161,4 +168,16 @@ def small_case(device: torch.device, half: str) -> int:
 def _call(row: gpu_parity.Row, device: torch.device) -> None:
     for example in islice(row.examples(True), _EXAMPLES):
         if text := gpu_parity.disagreement(row, example, device):
+            raise Disagreement(f"{example.name}: {text}")
+
+
+def _runs_others(device: torch.device) -> bool:
+    """Whether Triton can run there: on a GPU, or in its interpreter, which tests choose."""
+    return device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _call_other(row: gpu_parity.Row, kernel: Callable[..., Any], device: torch.device) -> None:
+    for example in islice(row.examples(True), _EXAMPLES):
+        expected = row.defined(call(row.op)(*example.arguments))
+        if text := differences(row.defined(kernel(*place(row, example, device))), expected):
             raise Disagreement(f"{example.name}: {text}")

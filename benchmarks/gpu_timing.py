@@ -287,7 +287,7 @@ def _time_peer(
 
     tolerance = 5e-3 if backend == PLAIN else 1e-6
     job = Job(
-        f"{named}, {len(kept):,} images", data, _precision, ("torchmetrics, host-bound",), 3,
+        f"{named}, {len(kept):,} images", data, _precision, ("torchmetrics",), 3,
         peer=lambda place: OfMetric(make().to(place)), gap=gap, tolerance=tolerance,
     )  # fmt: skip
     with contextlib.redirect_stdout(io.StringIO()):

@@ -1,7 +1,7 @@
 // Counts of pixels added to a state on CUDA, in new tensors: a launch lets them hold the state before, the
 // counting kernel adds to them, and where that leaves something to do, a last launch does it.
 #include "divisor.h"
-#include "launch.h"
+#include "early_launch.h"
 #include "region_counts.h"
 
 namespace valor {
@@ -17,6 +17,7 @@ struct BeginTask {
 };
 
 __global__ void __launch_bounds__(kThreads) begin_kernel(const __grid_constant__ BeginTask task) {
+  let_next_begin();
   const RegionSums& sums = task.sums;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
                 step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -41,6 +42,7 @@ struct EndTask {
 };
 
 __global__ void __launch_bounds__(kThreads) end_kernel(const __grid_constant__ EndTask task) {
+  wait_for_kernel_ahead();
   const RegionSums& sums = task.sums;
   const int64_t first = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
                 step = static_cast<int64_t>(gridDim.x) * kThreads;
@@ -74,7 +76,7 @@ int32_t add_counts(const PixelTask& task, const RegionSums& sums, bool finds_ign
   if (status != 0 || !(sums.rows || finds_ignored)) return status;
   const EndTask end{sums, words, finds_ignored, task.pairs ? 0 : 2 * task.classes,
                     Divisor(task.table_size())};
-  return VALOR_LAUNCH(end_kernel, grid, kThreads, 0, sums.stream, end);
+  return VALOR_LAUNCH_EARLY(end_kernel, grid, kThreads, 0, sums.stream, end);
 }
 
 void place_maps(PixelTask& task, const RegionSums& sums) {

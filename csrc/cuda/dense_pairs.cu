@@ -2,7 +2,7 @@
 // packs them in registers and counts what they share with the ground truths of its class; csrc/cuda/pairs.h
 // makes pairs of the counts. Packed detections are never written.
 #include "../core/dense_pairs.h"
-#include "launch.h"
+#include "early_launch.h"
 #include "pack_masks.h"
 #include "pairs.h"
 
@@ -42,6 +42,7 @@ __global__ void __launch_bounds__(kPackThreads, 2)
                     int64_t first_row) {
   VALOR_SHARED(uint64_t, stage, [kPackWarps][WarpPacker::kHalves / 4]);
   VALOR_SHARED(MaskFacts, facts, [kPackWarps]);
+  let_next_begin();
   const Warp warp;
   const int64_t row = first_row + blockIdx.x;
   const DenseRow at = DenseRow::of(batch, true, row);
@@ -113,6 +114,7 @@ class DenseOverlap {
       packer_.tile(mask, pixels_, tile, held);
       if (want_facts)
         VALOR_UNROLLED for (int q = 0; q < kHeld; ++q) own.add(held[q], tile + 32 * q + warp_.lane());
+      wait_for_kernel_ahead();  // for the ground truths
       VALOR_ROLLED for (int32_t k = 0; k < listed; ++k) {
         const int64_t* const span = masks_.span(first_gt_ + listed_[k]);
         if (span[1] <= tile || span[0] >= tile + kTileWords) continue;
@@ -148,6 +150,7 @@ class DenseOverlap {
   int32_t gts_;
 };
 
+// Reads its first pixels while ground truths are packed.
 __global__ void __launch_bounds__(kDenseThreads, 5)
     dense_overlaps_kernel(const __grid_constant__ PairBatch batch, const __grid_constant__ DenseMasks masks,
                           int64_t first_row) {
@@ -161,20 +164,25 @@ __global__ void __launch_bounds__(kDenseThreads, 5)
   const int w = threadIdx.x / 32;
   const DenseOverlap overlap(batch, masks, row, reinterpret_cast<uint16_t*>(stage[w]), listed);
   if (overlap.is_padding()) {
+    wait_for_kernel_ahead();
     if (threadIdx.x == 0) masks.clear(row);
     return;
   }
   int32_t next = 0;
-  MaskFacts own = no_facts();
-  for (bool first = true;; first = false) {
+  const auto list = [&] {
     if (w == 0) {
       const int32_t count = overlap.list(next);
       if (warp.lane() == 0) listed_count = count;
     }
     __syncthreads();
-    const int32_t count = listed_count;
-    if (!first && count == 0) return;
+    return listed_count;
+  };
+  MaskFacts own = no_facts();
+  int32_t count = list();
+  bool first = true;
+  do {
     shares[w][warp.lane()] = overlap.count(count, first, own);
+    wait_for_kernel_ahead();  // also where a warp has no tile
     if (first) {
       gather_facts<kDenseWarps>(facts, own);
       if (threadIdx.x == 0) masks.note(overlap.image(), row, facts[0]);
@@ -186,7 +194,9 @@ __global__ void __launch_bounds__(kDenseThreads, 5)
       overlap.store(threadIdx.x, shared);
     }
     __syncthreads();
-  }
+    count = list();
+    first = false;
+  } while (count);
 }
 
 }  // namespace
@@ -203,10 +213,11 @@ VALOR_API int32_t valor_dense_overlaps_cuda(const void* batch_words, const void*
   if (gts)
     status = VALOR_LAUNCH(pack_gts_kernel, static_cast<unsigned>(gts), kPackThreads, 0, stream, batch, masks,
                           first_gt);
-  if (status == 0 && detections)
-    status = VALOR_LAUNCH(dense_overlaps_kernel, static_cast<unsigned>(detections), kDenseThreads, 0, stream,
-                          batch, masks, first);
-  return status;
+  if (status != 0 || !detections) return status;
+  const unsigned grid = static_cast<unsigned>(detections);
+  if (!gts)  // what is ahead may write the tables
+    return VALOR_LAUNCH(dense_overlaps_kernel, grid, kDenseThreads, 0, stream, batch, masks, first);
+  return VALOR_LAUNCH_EARLY(dense_overlaps_kernel, grid, kDenseThreads, 0, stream, batch, masks, first);
 }
 
 // Finds the pairs of a PairBatch over DenseOverlaps; the table `firsts` lies on the device.

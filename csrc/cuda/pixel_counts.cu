@@ -4,18 +4,13 @@
 #include "pixel_tables.h"
 #include "region_counts.h"
 
-#if defined(VALOR_SIM)
-#define VALOR_UNROLLED
-#else
-#define VALOR_UNROLLED _Pragma("unroll")
-#endif
-
 namespace valor {
 namespace {
 
 constexpr int kThreads = 256;
 constexpr int64_t kWantedBlocks = 1056;  // 8 for each of 132 multiprocessors
-using PixelCounter = Counter<kThreads>;
+template <Room kRoom>
+using PixelCounter = Counter<kThreads, kRoom>;
 
 // Codes of 16 bits: classes, or one of these.
 constexpr uint32_t kBad = 0xffff, kIgnored = 0xfffe;
@@ -32,7 +27,8 @@ struct Pixels {
   }
 
   // Adds runs of one pair; where a whole warp has one pair, one lane adds all of them.
-  __device__ void count_runs(const PixelCounter& counter) {
+  template <Room kRoom>
+  __device__ void count_runs(const PixelCounter<kRoom>& counter) {
     const Warp warp;
     bool steady = count == N && counts(codes[0]);
     VALOR_UNROLLED
@@ -58,7 +54,8 @@ struct Pixels {
     }
     if (bad) note_first(counter.task);
   }
-  static __device__ void add(const PixelCounter& counter, uint32_t code, int32_t length) {
+  template <Room kRoom>
+  static __device__ void add(const PixelCounter<kRoom>& counter, uint32_t code, int32_t length) {
     counter.add(static_cast<int32_t>(code >> 16), static_cast<int32_t>(code & 0xffffu), length);
   }
   __device__ void note_first(const CountTask& task) const {
@@ -159,9 +156,10 @@ __device__ __forceinline__ void over_tiles(const CountTask& task, Count count) {
   }
 }
 
-__device__ __forceinline__ PixelCounter counter_of(const CountTask& task, uint32_t* own) {
-  const PixelCounter counter{task, task.tables + blockIdx.x / task.table_blocks * task.pixels.table_size(),
-                             own};
+template <Room kRoom>
+__device__ __forceinline__ PixelCounter<kRoom> counter_of(const CountTask& task, uint32_t* own) {
+  const PixelCounter<kRoom> counter{
+      task, task.tables + blockIdx.x / task.table_blocks * task.pixels.table_size(), own};
   counter.clear();
   return counter;
 }
@@ -169,9 +167,10 @@ __device__ __forceinline__ PixelCounter counter_of(const CountTask& task, uint32
 constexpr int kLabelPixels = 4;
 
 // Four blocks a multiprocessor: for more of them nvcc would spill registers on sm_80.
+template <Room kRoom>
 __global__ void __launch_bounds__(kThreads, 4) count_labels_kernel(const __grid_constant__ CountTask task) {
   VALOR_DYNAMIC_SHARED(uint32_t, own);
-  const PixelCounter counter = counter_of(task, own);
+  const PixelCounter<kRoom> counter = counter_of<kRoom>(task, own);
   over_tiles<kLabelPixels>(task, [&](Pixels<kLabelPixels>& pixels) {
     load_labels(task, 2, pixels);
     pixels.count_runs(counter);
@@ -203,10 +202,10 @@ __device__ __forceinline__ void find_largest(const CountTask& task, Pixels<kLogi
   for (int i = 0; i < kLogitPixels; ++i) pixels.codes[i] = pixels.codes[i] << 16 | at[i];
 }
 
-template <class Bits>
+template <class Bits, Room kRoom>
 __global__ void __launch_bounds__(kThreads) count_logits_kernel(const __grid_constant__ CountTask task) {
   VALOR_DYNAMIC_SHARED(uint32_t, own);
-  const PixelCounter counter = counter_of(task, own);
+  const PixelCounter<kRoom> counter = counter_of<kRoom>(task, own);
   over_tiles<kLogitPixels>(task, [&](Pixels<kLogitPixels>& pixels) {
     load_labels(task, 1, pixels);
     find_largest<Bits>(task, pixels);
@@ -234,9 +233,13 @@ int32_t count_pixels(const PixelTask& pixels, int64_t* tables, int64_t* error, v
   const int64_t blocks = task.plan(tile, kWantedBlocks), shared = shared_bytes(pixels, task.room);
   if (blocks > INT32_MAX) return 9;  // cudaErrorInvalidConfiguration
   const unsigned grid = static_cast<unsigned>(blocks);
-  if (!pixels.channel_stride) return VALOR_LAUNCH(count_labels_kernel, grid, kThreads, shared, stream, task);
-  return with_bits(pixels.preds.type, [&](auto bits) {
-    return VALOR_LAUNCH(count_logits_kernel<decltype(bits)>, grid, kThreads, shared, stream, task);
+  return with_room(task.room, [&](auto room) {
+    if (!pixels.channel_stride)
+      return VALOR_LAUNCH_EARLY(count_labels_kernel<room()>, grid, kThreads, shared, stream, task);
+    return with_bits(pixels.preds.type, [&](auto bits) {
+      return VALOR_LAUNCH_EARLY((count_logits_kernel<decltype(bits), room()>), grid, kThreads, shared, stream,
+                                task);
+    });
   });
 }
 

@@ -1,16 +1,18 @@
 // Tables of counts of pixels, as the kernels of label maps and of logits fill them: in shared memory where
 // they fit.
 #pragma once
+#include <type_traits>
+
 #include "../core/pixel_counts.h"
 #include "divisor.h"
-#include "launch.h"
+#include "early_launch.h"
 
 namespace valor {
 
 constexpr int64_t kSharedBytes = 48 << 10;  // that every device has without asking
 constexpr int64_t kRoundsPixels = 61440;    // of a block, so that 16-bit cells hold their counts
 
-// Where a block counts.
+// Where a block counts. Kernels are templates of it.
 enum Room : int32_t {
   kClassRoom,   // shared, 32 bits: right pixels, then wrong ones by prediction and by truth
   kPairRoom,    // shared, 16 bits
@@ -44,6 +46,7 @@ struct CountTask {
     return found;
   }
   __device__ void note(int64_t pixel, ValueError kind) const {
+    wait_for_kernel_ahead();
     int64_t place;
     const int64_t row = code_pixels.divide(pixel, &place);
     atomicMin(reinterpret_cast<long long*>(error), static_cast<long long>(value_error(row, place, kind)));
@@ -60,31 +63,44 @@ inline Room room_of(const PixelTask& task) {
   return shared_bytes(task, room) <= kSharedBytes ? room : kDeviceRoom;
 }
 
-// The counts of a block of so many threads.
-template <int kThreads>
+// Calls visit with a constant of a room.
+template <class Visit>
+auto with_room(Room room, Visit visit) {
+  switch (room) {
+    case kClassRoom:
+      return visit(std::integral_constant<Room, kClassRoom>());
+    case kPairRoom:
+      return visit(std::integral_constant<Room, kPairRoom>());
+    default:
+      return visit(std::integral_constant<Room, kDeviceRoom>());
+  }
+}
+
+// The counts of a block of so many threads. A kernel ahead lets the tables hold what is added to: it may be
+// at that while this one reads and counts in shared memory.
+template <int kThreads, Room kRoom>
 struct Counter {
   const CountTask& task;
   unsigned long long* table;  // of this block's image
   uint32_t* own;              // shared
 
   __device__ void clear() const {
-    const int64_t classes = task.classes();
-    const int64_t words = task.room == kClassRoom  ? 3 * classes
-                          : task.room == kPairRoom ? (classes * classes + 1) / 2
-                                                   : 0;
-    for (int64_t i = threadIdx.x; i < words; i += kThreads) own[i] = 0;
-    __syncthreads();
-  }
-  __device__ void add(int32_t row, int32_t column, int32_t count) const {
     const int32_t classes = task.classes();
-    if (task.room == kClassRoom) {
-      if (row == column) {
-        atomicAdd(own + row, static_cast<uint32_t>(count));
-      } else {
-        atomicAdd(own + classes + column, static_cast<uint32_t>(count));
-        atomicAdd(own + 2 * classes + row, static_cast<uint32_t>(count));
-      }
-    } else if (task.room == kPairRoom) {
+    const int32_t words = kRoom == kClassRoom ? 3 * classes : (classes * classes + 1) / 2;
+    if constexpr (kRoom == kDeviceRoom) {
+      wait_for_kernel_ahead();
+    } else {
+      VALOR_ROLLED for (int32_t i = threadIdx.x; i < words; i += kThreads) own[i] = 0;
+      __syncthreads();
+    }
+  }
+  __device__ __forceinline__ void add(int32_t row, int32_t column, int32_t count) const {
+    const int32_t classes = task.classes();
+    if constexpr (kRoom == kClassRoom) {
+      const bool right = row == column;
+      atomicAdd(own + column + (right ? 0 : classes), static_cast<uint32_t>(count));
+      if (!right) atomicAdd(own + 2 * classes + row, static_cast<uint32_t>(count));
+    } else if constexpr (kRoom == kPairRoom) {
       const int32_t cell = row * classes + column;
       atomicAdd(own + cell / 2, static_cast<uint32_t>(count) << (16 * (cell & 1)));
     } else {
@@ -103,18 +119,19 @@ struct Counter {
   }
   // Adds the block's counts to the table.
   __device__ void fold() const {
-    __syncthreads();
-    const int64_t classes = task.classes();
-    if (task.room == kClassRoom)
-      for (int64_t c = threadIdx.x; c < classes; c += kThreads) {
+    const int32_t classes = task.classes();
+    if constexpr (kRoom != kDeviceRoom) __syncthreads();
+    wait_for_kernel_ahead();
+    if constexpr (kRoom == kClassRoom)
+      VALOR_ROLLED for (int32_t c = threadIdx.x; c < classes; c += kThreads) {
         const unsigned long long right = own[c];
         add_some(table + c, right);
         add_some(table + classes + c, right + own[classes + c]);
         add_some(table + 2 * classes + c, right + own[2 * classes + c]);
       }
-    if (task.room == kPairRoom)
-      for (int64_t cell = threadIdx.x; cell < classes * classes; cell += kThreads)
-        add_some(table + cell, own[cell / 2] >> (16 * (cell & 1)) & 0xffffu);
+    if constexpr (kRoom == kPairRoom)
+      VALOR_ROLLED for (int32_t cell = threadIdx.x; cell < classes * classes; cell += kThreads)
+          add_some(table + cell, own[cell / 2] >> (16 * (cell & 1)) & 0xffffu);
   }
   __device__ static void add_some(unsigned long long* cell, unsigned long long count) {
     if (count) atomicAdd(cell, count);

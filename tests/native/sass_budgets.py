@@ -51,10 +51,19 @@ def _maps(name: str, scores: str, elements: int, loads: int, most: float) -> Bud
     return Budget(f"largest score of maps, {name}", "top_maps", kernel, elements, most, loads)
 
 
+def _labels(word: str, name: str, pixels: int, room: int, most: float) -> Budget:
+    kernel = f"{_VALOR}count_maps_kernel<unsigned {word}, unsigned {word}, (valor::Room){room}>"
+    return Budget(f"label maps, {name}", "label_maps", kernel, pixels, most, 128)
+
+
 BUDGETS = (
     Budget("IoU of boxes, float32", "boxes", f"{_VALOR}box_iou_kernel<true, false>", 1, 79, 128, calls=1),
     Budget("boundaries of masks, pixels to bits", "boundary", f"{_VALOR}erode_rows_kernel", 64, 12, 128, loop=False),
     Budget("boundaries of masks, bits to pixels", "boundary", f"{_VALOR}boundary_kernel", 64, 8, 32, loop=False),
+    _labels("long", "int64, by class", 4, 0, 58),
+    _labels("long", "int64, pairs", 4, 1, 56),
+    _labels("char", "uint8, by class", 16, 0, 47),
+    _labels("char", "uint8, pairs", 16, 1, 46),
     _maps("float32", "F32", 16, 128, 7),
     _maps("float16", "F16", 32, 128, 7),
     _maps("bfloat16", "BF16", 32, 128, 7),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -143,6 +145,19 @@ def test_triton_equals_the_reference() -> None:
     for pairs in (False, True):
         args = made.logits_of(rng, (1, 3, 2, 2100)), made.labels_of(rng, (1, 2, 2100), 3, 50), None, False, pairs
         check(by_triton(*args), "count_logits", *args)
+
+
+def test_the_kernel_that_serves_logits_is_the_faster_one_of_every_record() -> None:
+    """CUDA C++ serves them wherever its library is, since records of a GPU that have both say so."""
+    found = []
+    for path in (Path(__file__).parents[2] / "benchmarks/results").glob("gpu_*.json"):
+        checks = [check for part in json.loads(path.read_text())["sections"].values() for check in part["checks"]]
+        rows = {row["op"]: row for check in checks for row in check.get("rows", ()) if "op" in row}
+        if "count_logits by Triton" in rows:
+            found.append([rows[name] for name in ("count_logits", "count_logits by Triton")])
+    assert found
+    for ours, triton in found:
+        assert all(ours[clock]["median"] < triton[clock]["median"] for clock in ("device_seconds", "seconds"))
 
 
 def test_triton_leaves_many_classes_to_others(monkeypatch: pytest.MonkeyPatch) -> None:

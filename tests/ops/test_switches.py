@@ -170,7 +170,7 @@ def test_dense_pairs_spares_the_dispatcher_only_where_it_is_not_named(
     reached, op = [], masks._PAIRS
 
     def noting(name: str) -> Any:
-        return lambda *given: reached.append(name) or op(*here(given))
+        return lambda *given, **_: reached.append(name) or op(*here(given))
 
     def pairs() -> Any:
         with pytest.MonkeyPatch().context() as patched:

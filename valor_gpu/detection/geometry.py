@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -243,7 +243,7 @@ def match_all(
     stored = stored or {}
     for (name, kind), own in zip(geometries.items(), shapes):
         if name in stored or isinstance(kind, MaskRows):
-            pairs, problem = stored[name] if name in stored else kind.pairs(batch, own, rule)  # type: ignore[attr-defined]
+            pairs, problem = stored.get(name) or cast(MaskRows, kind).pairs(batch, own, rule, error)
             found[name] = assign_stored(pairs, problem, rule, error)
             if "bbox" in geometries:
                 areas = torch.cat([t.reshape(-1) for t in pairs.gt_own_areas])

@@ -39,16 +39,18 @@ class MaskRows:
         """The masks of a batch whose other columns are read."""
         return instance_masks(preds, target, batch)
 
-    def pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
-        """The batch with pairs, and an error code."""
+    def pairs(
+        self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None = None
+    ) -> tuple[MatchBatch, Tensor]:
+        """The batch with pairs, and an error code, which is ``error`` where there is one and pairs have no errors."""
         plain = replace(batch, boxes=[], gt_boxes=[])
         masks, gt_masks = shapes
         if masks.dense is not None and gt_masks.dense is not None:
-            return dense_pairs(plain, masks.dense, gt_masks.dense, rule)
+            return dense_pairs(plain, masks.dense, gt_masks.dense, rule, error=error)
         return _coded_pairs(plain, [masks.runs, gt_masks.runs], rule)
 
     def match(self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None) -> Matched:  # noqa: D102
-        return assign_stored(*self.pairs(batch, shapes, rule), rule, error)
+        return assign_stored(*self.pairs(batch, shapes, rule, error), rule, error)
 
     def tables(self, masks: Runs, gt_masks: Runs, crowd: Any) -> Any:
         """float64 ``[D, G]`` of the masks of an image."""
@@ -74,17 +76,21 @@ class BoundaryRows(MaskRows):
     On the CPU dense masks become run lengths, whose boundaries take a sixth of the time.
     """
 
-    def pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:  # noqa: D102
+    def pairs(  # noqa: D102
+        self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None = None
+    ) -> tuple[MatchBatch, Tensor]:
         if batch.labels[0].is_cuda and all(side.dense is not None for side in shapes):
-            return self.dense_pairs(batch, shapes, rule)
+            return self.dense_pairs(batch, shapes, rule, error)
         runs = [side.runs for side in shapes]
         return _coded_pairs(replace(batch, boxes=[], gt_boxes=[]), runs, rule, [boundary_runs(masks) for masks in runs])
 
-    def dense_pairs(self, batch: MatchBatch, shapes: Sides, rule: MatchRule) -> tuple[MatchBatch, Tensor]:
+    def dense_pairs(
+        self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None = None
+    ) -> tuple[MatchBatch, Tensor]:
         """Pairs of dense masks; boundaries take as much memory as the masks."""
         masks, gt_masks = (side.dense or [] for side in shapes)
         edges, gt_edges = ([mask_boundary(image) for image in side] for side in (masks, gt_masks))
-        return dense_pairs(replace(batch, boxes=[], gt_boxes=[]), masks, gt_masks, rule, (edges, gt_edges))
+        return dense_pairs(replace(batch, boxes=[], gt_boxes=[]), masks, gt_masks, rule, (edges, gt_edges), error)
 
     def tables(self, masks: Runs, gt_masks: Runs, crowd: Any) -> Any:  # noqa: D102
         whole, edges = super().tables(masks, gt_masks, crowd), (boundary_runs(masks), boundary_runs(gt_masks))
@@ -126,9 +132,11 @@ def assign_stored(batch: MatchBatch, found: Tensor, rule: MatchRule, error: Tens
 
     Args:
         batch: with pairs.
-        found: int64 ``[]``, the error code of the pairs.
+        found: int64 ``[]``, the error code of the pairs; it may be ``error``.
         rule: the choices of the run.
         error: on a GPU, the code that is lowered to the first error.
     """
     matched = assign(batch, rule, found if found.is_cuda else None)
-    return matched if error is None else matched._replace(error=torch.minimum(error, found, out=error))
+    if error is None or found is error:
+        return matched
+    return matched._replace(error=torch.minimum(error, found, out=error))

@@ -113,7 +113,7 @@ _PACK = register(
 
 def dense_pairs(
     batch: MatchBatch, masks: Sequence[Tensor], gt_masks: Sequence[Tensor], rule: MatchRule,
-    boundaries: tuple[Sequence[Tensor], Sequence[Tensor]] | None = None,
+    boundaries: tuple[Sequence[Tensor], Sequence[Tensor]] | None = None, error: Tensor | None = None,
 ) -> tuple[MatchBatch, Tensor]:  # fmt: skip
     """Returns a batch of stored pairs for :func:`valor_gpu.ops.assign.op.assign`, and an error code.
 
@@ -132,9 +132,11 @@ def dense_pairs(
         gt_masks: likewise ``[G_i, H_i, W_i]``.
         rule: of which thresholds and options are looked at.
         boundaries: boundaries of ``masks`` and of ``gt_masks``, in the same forms.
+        error: int64 ``[]`` on that device, an error code that is returned as it is, which saves a launch on CUDA; None
+            for a new one.
 
     Returns:
-        The batch without boxes, and int64 ``[]``, an error code: no value of a mask is an error.
+        The batch without boxes, and the error code: no value of a mask is an error.
 
     Raises:
         InputError: naming the first image whose masks have another shape, dtype or device, or another size than its
@@ -144,8 +146,8 @@ def dense_pairs(
     columns = (getattr(batch, name) for name in _BATCH_FIELDS)
     contours = ([], []) if boundaries is None else tuple(map(list, boundaries))
     arguments = (list(masks), list(gt_masks), *contours, *columns, lowest, agnostic)
-    found = Found(*(_pairs_on_cuda if _direct(arguments) else _PAIRS)(*arguments))
-    return stored(batch, found), found.error
+    found = Found(*(_pairs_on_cuda(*arguments, error=error) if _direct(arguments) else _PAIRS(*arguments)))
+    return stored(batch, found), found.error if error is None else error
 
 
 _PLAIN = {Tensor}
@@ -186,7 +188,7 @@ def _pairs_on_cpu(*arguments: Any) -> Found:
     return found._replace(error=torch.tensor(found.error))
 
 
-def _pairs_on_cuda(*arguments: Any) -> Found:
+def _pairs_on_cuda(*arguments: Any, error: Tensor | None = None) -> Found:
     sides, batch, lowest, agnostic = _Given.of(*arguments)
     device = check_one_device({
         "labels": batch.labels, "gt_labels": batch.gt_labels, "gt_flags": batch.gt_flags,
@@ -205,7 +207,7 @@ def _pairs_on_cuda(*arguments: Any) -> Found:
         search = Search(given, overlap_words(layers, table.data_ptr(), images, access), lowest, agnostic)
         launch = native.function("valor_cuda", "valor_dense_pairs_cuda")
         pairs = _pairs_cuda.find(search, firsts, table, access, launch, stream)
-    return result(layers, pairs, torch.full((), NO_ERROR, device=device))
+    return result(layers, pairs, torch.full((), NO_ERROR, device=device) if error is None else error)
 
 
 def _load_on_cuda(
