@@ -148,46 +148,64 @@ class StretchBlock {
   }
 
  private:
-  __device__ __forceinline__ uint32_t begin(uint32_t stretch) const {
-    return size_ * stretch < count_ ? size_ * stretch : count_;
-  }
-
   // Adds up a stretch after those `before` it; with kWrite writes the running sums and the places of
   // positives.
   template <bool kWrite>
   __device__ __forceinline__ StretchSum<Sum> walk(const StretchSum<Sum>& before) {
-    const uint32_t end = begin(own_ + 1);
     uint32_t* places = columns_.places + j_ * columns_.rows + before.positives;
     RunningSums<Sum> sums = columns_.sums(j_);
     StretchSum<Sum> inside{};
+    Word words[kChunk];
+    fetch(0, words);
     for (uint32_t base = 0; base < size_; base += kChunk) {
-      for_chunk(base, [&](uint32_t i, Sum& tp, Sum& fp) {
-        const uint32_t rest = static_cast<uint32_t>(columns_.word(j_, i));
-        tp = rest & 1 ? sums.weight(task_, rest) : 0, fp = rest & 1 ? 0 : sums.weight(task_, rest);
+      for_chunk([&](uint32_t step, uint32_t stretch, uint32_t c) {
+        const uint32_t rest = static_cast<uint32_t>(words[step]);
+        const Sum weight = sums.weight(task_, rest);
+        shared_.tp[stretch][c] = rest & 1 ? weight : 0, shared_.fp[stretch][c] = rest & 1 ? 0 : weight;
       });
       __syncwarp();
-      const uint32_t from = begin(own_) + base;
-      for (uint32_t c = 0; c < kChunk && from + c < end; ++c) {
+      fetch(base + kChunk, words);
+      for (uint32_t c = 0; c < kChunk && holds(own_, base + c); ++c) {
         Sum &tp = shared_.tp[threadIdx.x][c], &fp = shared_.fp[threadIdx.x][c];
-        if (kWrite && tp > 0) places[inside.positives] = from + c;
+        if (kWrite && tp > 0) places[inside.positives] = index(own_, base + c);
         inside.positives += tp > 0, inside.tp += tp, inside.fp += fp;
         if (kWrite) tp = before.tp + inside.tp, fp = before.fp + inside.fp;
       }
       __syncwarp();
-      if (kWrite) for_chunk(base, [&](uint32_t i, Sum tp, Sum fp) { sums.set(i, tp, fp); });
+      if (kWrite)
+        for_chunk([&](uint32_t, uint32_t stretch, uint32_t c) {
+          if (holds(first_ + stretch, base + c))
+            sums.set(index(first_ + stretch, base + c), shared_.tp[stretch][c], shared_.fp[stretch][c]);
+        });
       __syncwarp();
     }
     return {before.tp + inside.tp, before.fp + inside.fp, before.positives + inside.positives};
   }
 
-  // Calls use(i, tp, fp) for elements `base` to `base` + kChunk of all stretches.
+  // Reads elements `base` to `base` + kChunk of all stretches, anything beyond their ends.
+  __device__ __forceinline__ void fetch(uint32_t base, Word* words) {
+    if (base >= size_) return;
+    for_chunk([&](uint32_t step, uint32_t stretch, uint32_t c) {
+      const uint32_t i = index(first_ + stretch, base + c);
+      words[step] = columns_.word(j_, i < count_ ? i : 0);
+    });
+  }
+
+  // Calls use(step, stretch, c) for kChunk elements of all stretches, neighbours by neighbouring threads.
   template <class Use>
-  __device__ __forceinline__ void for_chunk(uint32_t base, const Use& use) {
+  __device__ __forceinline__ static void for_chunk(const Use& use) {
     VALOR_UNROLLED
-    for (uint32_t at = threadIdx.x; at < kStretchThreads * kChunk; at += kStretchThreads) {
-      const uint32_t stretch = at / kChunk, c = at % kChunk, i = begin(first_ + stretch) + base + c;
-      if (i < begin(first_ + stretch + 1)) use(i, shared_.tp[stretch][c], shared_.fp[stretch][c]);
+    for (uint32_t step = 0; step < kChunk; ++step) {
+      const uint32_t at = step * kStretchThreads + threadIdx.x;
+      use(step, at / kChunk, at % kChunk);
     }
+  }
+
+  __device__ __forceinline__ uint32_t index(uint32_t stretch, uint32_t k) const {
+    return size_ * stretch + k;
+  }
+  __device__ __forceinline__ bool holds(uint32_t stretch, uint32_t k) const {
+    return k < size_ && index(stretch, k) < count_;
   }
 
   const RankTask& task_;
