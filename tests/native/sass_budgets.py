@@ -55,6 +55,7 @@ BUDGETS = (
     Budget("IoU of boxes, float32", "boxes", f"{_VALOR}box_iou_kernel<true, false>", 1, 79, 128, calls=1),
     Budget("boundaries of masks, pixels to bits", "boundary", f"{_VALOR}erode_rows_kernel", 64, 12, 128, loop=False),
     Budget("boundaries of masks, bits to pixels", "boundary", f"{_VALOR}boundary_kernel", 64, 8, 32, loop=False),
+    Budget("exact ranks, stretches", "rank_columns", f"{_VALOR}stretch_kernel<unsigned long, long, false>", 16, 33, 32),
     _maps("float32", "F32", 16, 128, 7),
     _maps("float16", "F16", 32, 128, 7),
     _maps("bfloat16", "BF16", 32, 128, 7),
