@@ -62,6 +62,7 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     few = indices(rng, 2_000, 20) * (torch.arange(2_000) % 7 == 0)
     yield "classes of many and of few", (torch.from_numpy(rng.random((2_000, 20), np.float32)), few, None, None)
     yield "one large class", (torch.from_numpy(rng.random((rows, 1))), multi_hot(rng, rows, 1), None, None)
+    yield "large classes, weights", (scores(rng, rows, 2), multi_hot(rng, rows, 2), None, weights(rng, rows))
 
 
 def load(scene: BoxDataset) -> Arguments:

@@ -1,8 +1,11 @@
-// What the CUDA kernels of exact AUROC and AP share: their arguments, signed keys, sums over a block.
+// What the CUDA kernels of exact AUROC and AP share: their arguments, places among equal scores, sums over a
+// block.
 #pragma once
 #include "../core/ranks.h"
 #include "../core/sort.h"
 #include "launch.h"
+#include "sorting.h"
+#include "table_layout.h"
 
 namespace valor {
 
@@ -17,34 +20,34 @@ struct RankTask {
   double* auroc_and_ap;  // [2, C]
   void* totals;          // [2, C] of int64_t, or of double with weights
   int64_t* error;        // holds kNoError
-};
 
-// Keys as torch sorts them: signed. The least stands for what is left out.
-template <class Order>
-struct SignedOrder {
-  using Raw = typename Order::Raw;
-  using Key = std::conditional_t<sizeof(Raw) == 8, int64_t, int32_t>;
-  using Unsigned = typename Order::Key;
-  static constexpr Unsigned kTop = Unsigned{1} << (8 * sizeof(Unsigned) - 1);
-  static constexpr Key kLeftOut = static_cast<Key>(kTop);
-
-  __device__ __forceinline__ static Raw raw(const RankTask& task, int64_t row, int64_t column) {
-    return static_cast<const Raw*>(task.scores)[row * task.target.classes + column];
+  template <class Order>
+  VALOR_HD typename Order::Raw raw(int64_t row, int64_t column) const {
+    return static_cast<const typename Order::Raw*>(scores)[row * target.classes + column];
   }
-  __device__ __forceinline__ static bool is_nan(Raw raw) { return Order::is_nan(raw); }
-  __device__ __forceinline__ static Key key(Raw raw) { return static_cast<Key>(Order::key(raw) ^ kTop); }
 };
+
+// Bits of a score's key.
+template <class Order>
+constexpr int kScoreBits = 8 * sizeof(typename Order::Raw);
+
+// Bits that numbers from 0 to `last` take.
+inline int bits_up_to(int64_t last) {
+  int bits = 0;
+  while (last >> bits) ++bits;
+  return bits;
+}
 
 // Tells of a bad value.
 __device__ __forceinline__ void note(const RankTask& task, int64_t word) {
   atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(word));
 }
 
-// Sum over the block, the upper half of the lanes into the lower; every thread gets it.
+// Sum over the first kLanes threads of a block, the upper half of them into the lower; every thread gets it.
 template <class Sum>
 __device__ __forceinline__ Sum block_sum(Sum* parts, Sum value) {
   __syncthreads();
-  parts[threadIdx.x] = value;
+  if (threadIdx.x < kLanes) parts[threadIdx.x] = value;
   __syncthreads();
   for (unsigned half = kLanes / 2; half > 0; half /= 2) {
     if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
@@ -64,18 +67,18 @@ __device__ __forceinline__ void write_auroc_and_ap(const RankTask& task, int64_t
   totals[c] = positives, totals[C + c] = negatives;
 }
 
-// First and last of the ascending keys that equal the one at `at`.
-template <class Key>
-__device__ __forceinline__ int64_t first_equal(const Key* keys, int64_t at) {
-  const Key key = keys[at];
-  if (at == 0 || keys[at - 1] != key) return at;
-  return partition_point(at, [=](int64_t i) { return keys[i] < key; });
+// First and last of the ascending keys key_at(0) to key_at(count - 1) that equal the one at `at`.
+template <class KeyAt>
+__device__ __forceinline__ int64_t first_equal(const KeyAt& key_at, int64_t at) {
+  const auto key = key_at(at);
+  if (at == 0 || key_at(at - 1) != key) return at;
+  return partition_point(at, [&](int64_t i) { return key_at(i) < key; });
 }
-template <class Key>
-__device__ __forceinline__ int64_t last_equal(const Key* keys, int64_t at, int64_t count) {
-  const Key key = keys[at];
-  if (at + 1 == count || keys[at + 1] != key) return at;
-  return at + partition_point(count - at, [=](int64_t i) { return keys[at + i] <= key; }) - 1;
+template <class KeyAt>
+__device__ __forceinline__ int64_t last_equal(const KeyAt& key_at, int64_t at, int64_t count) {
+  const auto key = key_at(at);
+  if (at + 1 == count || key_at(at + 1) != key) return at;
+  return at + partition_point(count - at, [&](int64_t i) { return key_at(at + i) <= key; }) - 1;
 }
 
 // Blocks of `size` for `count` things.

@@ -1,5 +1,5 @@
 // Exact ROC AUC and average precision for class indices: every row has one positive, so that the positives of
-// all classes are as many as the rows. torch sorts them; each score then looks its place among those of its
+// all classes are as many as the rows. They are sorted; each score then looks its place among those of its
 // column up.
 #include "rank_task.h"
 
@@ -20,36 +20,52 @@ __device__ __forceinline__ long long block_scan(long long* warps, long long valu
   return value;
 }
 
-// One thread per row: its class, C for a row that is left out, and the key of its score.
+// The positives, one per row: grouped by class, ascending in each, and how many negatives have their place
+// right after each. Rows that are left out are of a class C.
+template <class Order>
+struct Positives {
+  using Key = typename Order::Key;
+  using Word = std::conditional_t<sizeof(Key) == 8, Word128, uint64_t>;
+  SortWords<Word> words;  // [rows] class and, in the lower bits, key
+  Key* keys;              // [rows]
+  int64_t* first;         // [C + 1] places of the classes
+  uint32_t* at;           // [rows] negatives at or above this positive and below the next
+  uint32_t* equal;        // [rows] those of them with the score of this one, the last of its ties
+  unsigned char* scratch;
+  int64_t scratch_bytes;
+
+  static constexpr int kKeyBits = 8 * sizeof(Key);
+
+  // Sorts, or without scratch asks how large that must be.
+  int32_t sort(const RankTask& task, void* stream) {
+    const int end = kKeyBits + bits_up_to(task.target.classes);
+    return sort_words(words, task.rows, 0, end, scratch, scratch_bytes, stream);
+  }
+};
+
 template <class Order>
 __global__ void __launch_bounds__(kThreads)
-    list_kernel(const __grid_constant__ RankTask task, int32_t* classes, typename Order::Key* keys) {
+    list_kernel(const __grid_constant__ RankTask task, const __grid_constant__ Positives<Order> positives) {
+  using Word = typename Positives<Order>::Word;
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= task.rows) return;
   const int64_t c = task.target.row_class(row);
   if (c == kBadRow) note(task, value_error(row, 0, kTarget));
-  classes[row] = static_cast<int32_t>(c < 0 ? task.target.classes : c);
-  keys[row] = c < 0 ? Order::kLeftOut : Order::key(Order::raw(task, row, c));
+  positives.words.now[row] = static_cast<Word>(c < 0 ? task.target.classes : c) << positives.kKeyBits |
+                             (c < 0 ? 0 : Order::key(task.raw<Order>(row, c)));
 }
 
-// The positives: grouped by class, ascending in each, and how many negatives have their place right after
-// each.
-template <class Key>
-struct Positives {
-  const int32_t* classes;  // [rows], ascending
-  const Key* keys;         // [rows]
-  int64_t* first;          // [C + 1] places of the classes
-  uint32_t* at;            // [rows] negatives at or above this positive and below the next
-  uint32_t* equal;         // [rows] those of them with the score of this one, the last of its ties
-};
-
-template <class Key>
+template <class Order>
 __global__ void __launch_bounds__(kThreads)
-    bounds_kernel(const __grid_constant__ RankTask task, const __grid_constant__ Positives<Key> positives) {
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (c > task.target.classes) return;
-  positives.first[c] =
-      partition_point(task.rows, [&](int64_t i) { return positives.classes[i] < static_cast<int32_t>(c); });
+    part_kernel(const __grid_constant__ RankTask task, const __grid_constant__ Positives<Order> positives) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const auto* words = positives.words.now;
+  if (i <= task.target.classes)
+    positives.first[i] = partition_point(
+        task.rows, [&](int64_t k) { return static_cast<int64_t>(words[k] >> positives.kKeyBits) < i; });
+  if (i >= task.rows) return;
+  positives.keys[i] = static_cast<typename Order::Key>(words[i]);
+  positives.at[i] = positives.equal[i] = 0;
 }
 
 constexpr int kColumns = 8;      // a block reads: sectors of 32 bytes of float32
@@ -59,8 +75,7 @@ constexpr int64_t kRoom = 1536;  // positives of the columns in shared memory
 // Each thread stays in one column and looks the place of every negative up.
 template <class Order>
 __global__ void __launch_bounds__(kThreads)
-    place_kernel(const __grid_constant__ RankTask task,
-                 const __grid_constant__ Positives<typename Order::Key> positives) {
+    place_kernel(const __grid_constant__ RankTask task, const __grid_constant__ Positives<Order> positives) {
   using Key = typename Order::Key;
   VALOR_SHARED(Key, shared_keys, [kRoom]);
   VALOR_SHARED(uint32_t, shared_at, [kRoom]);
@@ -85,7 +100,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int64_t row = first_row + threadIdx.x / kColumns; row < end; row += kThreads / kColumns) {
       const int64_t c = task.target.row_class(row);
       if (c < 0) continue;
-      const auto raw = Order::raw(task, row, column);
+      const auto raw = task.raw<Order>(row, column);
       if (Order::is_nan(raw)) note(task, value_error(row, column, kNanScore));
       if (c == column) continue;
       const Key key = Order::key(raw);
@@ -104,24 +119,24 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // One block per class: thread k takes the positives k, k + kLanes and so on from the highest score.
-template <class Key>
+template <class Order>
 __global__ void __launch_bounds__(kThreads)
     places_auroc_and_ap_kernel(const __grid_constant__ RankTask task,
-                               const __grid_constant__ Positives<Key> positives) {
+                               const __grid_constant__ Positives<Order> positives) {
   VALOR_SHARED(long long, warps, [kThreads / 32]);
   VALOR_SHARED(long long, wins_parts, [kLanes]);
   VALOR_SHARED(double, parts, [kLanes]);
   const int64_t c = blockIdx.x, begin = positives.first[c], count = positives.first[c + 1] - begin;
   const int64_t negatives = positives.first[task.target.classes] - count;
-  const Key* keys = positives.keys + begin;
+  const auto key_at = [keys = positives.keys + begin](int64_t i) { return keys[i]; };
   long long wins = 0, carry = 0;
   double precisions = 0.0;
   for (int64_t base = 0; base < count; base += kThreads) {
     const int64_t i = count - 1 - base - threadIdx.x;
     carry = block_scan(warps, (i >= 0 ? positives.at[begin + i] : 0) + (threadIdx.x == 0 ? carry : 0));
     if (i >= 0) {
-      const int64_t equal = positives.equal[begin + last_equal(keys, i, count)];
-      const Standing<int64_t> at{count - first_equal(keys, i), carry, carry - equal};
+      const int64_t equal = positives.equal[begin + last_equal(key_at, i, count)];
+      const Standing<int64_t> at{count - first_equal(key_at, i), carry, carry - equal};
       wins += wins_of(at, negatives);
       precisions += precision_of(at);
     }
@@ -136,43 +151,54 @@ __global__ void __launch_bounds__(kThreads)
     write_auroc_and_ap<int64_t>(task, c, static_cast<int64_t>(wins), precisions, count, negatives);
 }
 
-}  // namespace
-}  // namespace valor
-
-// Writes the class and the key of every row's positive [rows]; torch sorts both. `words`: RankTask.
-VALOR_API int32_t valor_rank_list_cuda(const void* words, int32_t* classes, void* keys, void* stream) {
-  using namespace valor;
-  const RankTask& task = *static_cast<const RankTask*>(words);
-  int32_t status = 0;
-  with_order(task.type, [&](auto order) {
-    using Order = SignedOrder<decltype(order)>;
-    if (task.rows > 0)
-      status = VALOR_LAUNCH(list_kernel<Order>, blocks_of(task.rows, kThreads), kThreads, 0, stream, task,
-                            classes, static_cast<typename Order::Key*>(keys));
-  });
+// Places the tables; `bytes` gets how many they take.
+template <class Order>
+int32_t place_tables(const RankTask& task, void* room, Positives<Order>& positives, int64_t* bytes) {
+  TableLayout layout(room);
+  layout.place(positives.words.now, task.rows);  // aligned to 16 bytes, as the spare words
+  layout.place(positives.words.spare, task.rows);
+  layout.place(positives.keys, task.rows);
+  layout.place(positives.first, task.target.classes + 1);
+  layout.place(positives.at, task.rows);
+  layout.place(positives.equal, task.rows);
+  const int32_t status = positives.sort(task, nullptr);
+  layout.place(positives.scratch, positives.scratch_bytes);
+  *bytes = layout.bytes();
   return status;
 }
 
-// Fills the AUROC and AP from the sorted positives; `at` and `equal` [rows] hold 0, `first` has room for C
-// + 1.
-VALOR_API int32_t valor_rank_places_cuda(const void* words, const int32_t* classes, const void* keys,
-                                         int64_t* first, uint32_t* at, uint32_t* equal, void* stream) {
+template <class Order>
+int32_t look_up(const RankTask& task, Positives<Order>& positives, void* stream) {
+  const int64_t C = task.target.classes, rows = task.rows;
+  int32_t status = 0;
+  if (rows > 0)
+    status =
+        VALOR_LAUNCH(list_kernel<Order>, blocks_of(rows, kThreads), kThreads, 0, stream, task, positives);
+  if (status == 0) status = positives.sort(task, stream);
+  const unsigned parts = blocks_of(rows > C ? rows : C + 1, kThreads);
+  if (status == 0) status = VALOR_LAUNCH(part_kernel<Order>, parts, kThreads, 0, stream, task, positives);
+  const unsigned grid = blocks_of(C, kColumns) * blocks_of(rows, kChunk);  // y ends at 65,535
+  if (status == 0 && rows > 0)
+    status = VALOR_LAUNCH(place_kernel<Order>, grid, kThreads, 0, stream, task, positives);
+  if (status == 0)
+    status = VALOR_LAUNCH(places_auroc_and_ap_kernel<Order>, static_cast<unsigned>(C), kThreads, 0, stream,
+                          task, positives);
+  return status;
+}
+
+}  // namespace
+}  // namespace valor
+
+// Fills the AUROC and AP of class indices without weights, or with a null room gives the `bytes` that it
+// needs. `words`: RankTask.
+VALOR_API int32_t valor_rank_places_cuda(const void* words, void* room, int64_t* bytes, void* stream) {
   using namespace valor;
   const RankTask& task = *static_cast<const RankTask*>(words);
-  const int64_t C = task.target.classes;
   int32_t status = 0;
   with_order(task.type, [&](auto order) {
-    using Order = SignedOrder<decltype(order)>;
-    using Key = typename Order::Key;
-    const Positives<Key> positives{classes, static_cast<const Key*>(keys), first, at, equal};
-    status =
-        VALOR_LAUNCH(bounds_kernel<Key>, blocks_of(C + 1, kThreads), kThreads, 0, stream, task, positives);
-    const unsigned grid = blocks_of(C, kColumns) * blocks_of(task.rows, kChunk);  // y ends at 65,535
-    if (status == 0 && task.rows > 0)
-      status = VALOR_LAUNCH(place_kernel<Order>, grid, kThreads, 0, stream, task, positives);
-    if (status == 0)
-      status = VALOR_LAUNCH(places_auroc_and_ap_kernel<Key>, static_cast<unsigned>(C), kThreads, 0, stream,
-                            task, positives);
+    Positives<decltype(order)> positives{};
+    status = place_tables(task, room, positives, bytes);
+    if (status == 0 && room) status = look_up(task, positives, stream);
   });
   return status;
 }

@@ -27,6 +27,18 @@ int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void*, i
   return 0;
 }
 
+template <class Word>
+int32_t sort_words(SortWords<Word>& words, int64_t count, int begin, int end, void* scratch, int64_t& bytes,
+                   void*) {
+  if (scratch == nullptr) return bytes = 8, 0;
+  const Word mask = (Word{1} << (end - begin)) - 1;
+  std::copy(words.now, words.now + count, words.spare);
+  std::swap(words.now, words.spare);
+  std::stable_sort(words.now, words.now + count,
+                   [=](Word a, Word b) { return (a >> begin & mask) < (b >> begin & mask); });
+  return 0;
+}
+
 }  // namespace valor
 
 #else
@@ -66,6 +78,21 @@ int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void* sc
   return cleared(radix_sort(scratch, bytes, pairs, count, begin, end, static_cast<cudaStream_t>(stream)));
 }
 
+template <class Word>
+int32_t sort_words(SortWords<Word>& words, int64_t count, int begin, int end, void* scratch, int64_t& bytes,
+                   void* stream) {
+  cub::DoubleBuffer<Word> buffers(words.now, words.spare);
+  size_t size = static_cast<size_t>(bytes);
+  const cudaError_t status = cub::DeviceRadixSort::SortKeys(
+      scratch, size, buffers, static_cast<uint32_t>(count), begin, end, static_cast<cudaStream_t>(stream));
+  words = {buffers.Current(), buffers.Alternate()};
+  bytes = static_cast<int64_t>(size);
+  return cleared(status);
+}
+
 }  // namespace valor
 
 #endif
+
+template int32_t valor::sort_words(SortWords<uint64_t>&, int64_t, int, int, void*, int64_t&, void*);
+template int32_t valor::sort_words(SortWords<Word128>&, int64_t, int, int, void*, int64_t&, void*);

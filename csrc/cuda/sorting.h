@@ -18,4 +18,17 @@ int32_t sort_pairs_scratch(int64_t count, int64_t* bytes);
 int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void* scratch, int64_t scratch_bytes,
                    void* stream);
 
+__extension__ typedef unsigned __int128 Word128;
+
+// Two arrays that a sort uses in turn; `now` holds what there is, then the result.
+template <class Word>
+struct SortWords {
+  Word *now, *spare;
+};
+
+// Sorts words of type uint64_t or Word128 likewise. Without scratch it only says how many `bytes` it needs.
+template <class Word>
+int32_t sort_words(SortWords<Word>& words, int64_t count, int begin, int end, void* scratch, int64_t& bytes,
+                   void* stream);
+
 }  // namespace valor

@@ -64,6 +64,7 @@ BUDGETS = (
     _labels("long", "int64, pairs", 4, 1, 56),
     _labels("char", "uint8, by class", 16, 0, 47),
     _labels("char", "uint8, pairs", 16, 1, 46),
+    Budget("exact ranks, stretches", "rank_columns", f"{_VALOR}stretch_kernel<unsigned long, long, false>", 16, 33, 32),
     _maps("float32", "F32", 16, 128, 7),
     _maps("float16", "F16", 32, 128, 7),
     _maps("bfloat16", "BF16", 32, 128, 7),

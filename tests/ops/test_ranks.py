@@ -145,9 +145,9 @@ def test_curves_equal_the_reference(curves: Op, name: str) -> None:
 
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", ["33 x 37, indices", "33 x 37, multi-hot", "33 x 37, weights"])
-def test_small_cases(areas: Op, name: str) -> None:
+def test_small_cases(areas: Op, curves: Op, name: str) -> None:
     check(areas, *EXAMPLES[name])
-    torch.ops.valor_gpu.rank_curves(*EXAMPLES[name])
+    curves(*EXAMPLES[name])
 
 
 @pytest.mark.parametrize("dtype", made.FLOATS)
@@ -186,17 +186,19 @@ def test_the_order_of_cuda_threads_changes_no_bit(monkeypatch: pytest.MonkeyPatc
         check(simulated, *EXAMPLES[name])
 
 
-def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_ranks_cuda, "ROOM", 2 * 56 * 333)
-    check(
-        kernel("simulated", "auroc_and_ap", _ranks_cuda.auroc_and_ap),
-        *EXAMPLES["torch.float64, torch.int32, multi-hot"],
-    )
+@pytest.mark.parametrize("room", [1, 40_000, 850_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_columns_are_sorted_some_at_a_time(monkeypatch: pytest.MonkeyPatch, room: int, weighted: bool) -> None:
+    """One at a time, a few, and more than a block reads."""
+    monkeypatch.setattr(_ranks_cuda, "ROOM", room)
     monkeypatch.setattr(ranks, "CURVE_ROOM", 2 * 333)
-    arguments = EXAMPLES["torch.float64, torch.int32, multi-hot"]
-    for backend in ("cpu", "simulated"):
-        found = kernel(backend, "rank_curves", _ranks_cuda.rank_curves)(*arguments)
-        assert differences(found, _library.reference("rank_curves")(*arguments)) == ""
+    rng = np.random.default_rng(6)
+    arguments = (made.scores(rng, 333, 70), made.multi_hot(rng, 333, 70), None, made.weights(rng, 333))
+    arguments = arguments if weighted else (*arguments[:3], None)
+    for name, op in (("auroc_and_ap", _ranks_cuda.auroc_and_ap), ("rank_curves", _ranks_cuda.rank_curves)):
+        expected = _library.reference(name)(*arguments)
+        for backend in ("cpu", "simulated"):
+            assert differences(kernel(backend, name, op)(*arguments), expected) == ""
 
 
 @pytest.mark.parametrize("dtype", made.FLOATS)

@@ -1,7 +1,8 @@
-"""ROC AUC and average precision on CUDA: kernels of csrc/cuda/ranks.cu around torch's sort, without synchronising."""
+"""ROC AUC and average precision on CUDA: kernels of csrc/cuda/ranks.cu and rank_columns.cu, without synchronising."""
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,8 +20,7 @@ from valor_gpu.ops.targets import op as targets
 ROOM = 1 << 29
 """Bytes that columns which are sorted whole may take at a time, if one column does not need more."""
 
-_MOST_COLUMNS = 1 << 20  # 32 a block of a grid whose second side ends at 65,535
-_BYTES = 56  # of an element of such a column: its keys, sorted and not, rows, running sums, and what torch's sort takes
+_TILE = 32  # columns that a block reads; from a multiple of it on, reads begin with a sector of memory
 
 
 def auroc_and_ap(
@@ -28,15 +28,15 @@ def auroc_and_ap(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The op ``auroc_and_ap`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.op.auroc_and_ap`.
 
-    Beyond the input it takes 40 bytes per row, if the target is class indices and there are no weights; else ``ROOM``,
-    or 56 bytes per row.
+    Beyond the input it takes 28 bytes per row (float64 scores: 48), if the target is class indices and there are no
+    weights; else ``ROOM``, or 20 bytes per row (weights or float64 scores: 36).
     """
     task = _task(scores, target, ignore_index, weight)
     if target.ndim == 1 and weight is None:
-        _look_up(task.words, task.scores)
+        _look_up(task, scores.new_empty(_look_up(task), dtype=torch.uint8))
     else:
-        for column, width in task.parts():
-            _sort(task.words, task.scores, column, width)
+        for column, width, room in _parts(task):
+            _sort(task, column, width, room)
     return task.areas, task.totals, task.error
 
 
@@ -45,7 +45,7 @@ def rank_curves(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """The op ``rank_curves`` for CUDA tensors; see :func:`valor_gpu.ops.ranks.op.rank_curves`.
 
-    Beyond input and result it takes ``ROOM``, or 56 bytes per row. The host waits for the number of points.
+    Beyond input and result it takes ``ROOM``, or up to 61 bytes per row. The host waits for the number of points.
 
     Raises:
         InputError: a CUDA graph is captured.
@@ -53,12 +53,12 @@ def rank_curves(
     check_not_capturing("rank_curves sizes its result by values on the device and must not run")
     task = _task(scores, target, ignore_index, weight)
     points: list[tuple[Tensor, ...]] = []
-    for column, width in task.parts():
-        keys, tp, fp = _sort(task.words, task.scores, column, width)
-        last = keys != torch.iinfo(keys.dtype).max  # what is left out has the largest key
-        last[:, :-1] &= keys[:, :-1] != keys[:, 1:]
-        sums = (part[last].view(task.totals.dtype) for part in (tp, fp))
-        points.append((_scores_of(keys[last], scores.dtype), *sums, last.sum(1)))
+    for column, width, room in _parts(task, 17 + scores.element_size()):
+        shape = (width, scores.shape[0])
+        last, thresholds = scores.new_empty(shape, dtype=torch.bool), scores.new_empty(shape)
+        sums = task.totals.new_empty((2, *shape))
+        _sort(task, column, width, room, (last, thresholds, *sums))
+        points.append((thresholds[last], *(part[last] for part in sums), last.sum(1)))
     thresholds, tp, fp, counts = (torch.cat(parts) for parts in zip(*points))
     return thresholds, tp, fp, torch.cat((counts.new_zeros(1), counts)).cumsum(0), task.error
 
@@ -73,13 +73,6 @@ class _Task(NamedTuple):
     areas: Tensor
     totals: Tensor
     error: Tensor
-
-    def parts(self) -> Iterator[tuple[int, int]]:
-        """First column and number of columns that are sorted at a time."""
-        rows, classes = self.scores.shape
-        most = min(_MOST_COLUMNS, max(1, ROOM // max(1, rows * _BYTES)))
-        for column in range(0, classes, most):
-            yield column, min(most, classes - column)
 
 
 def _task(scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tensor | None) -> _Task:
@@ -99,54 +92,48 @@ def _task(scores: Tensor, target: Tensor, ignore_index: int | None, weight: Tens
     return _Task(words, scores, target, weight, areas, totals, error)
 
 
-def _scores_of(keys: Tensor, dtype: torch.dtype) -> Tensor:
-    """The scores behind sorted keys, which are those of SignedOrder in csrc/cuda/rank_task.h upside down."""
-    lowest = torch.iinfo(keys.dtype).min
-    if dtype.itemsize > 2:
-        return torch.where(keys < 0, ~keys, keys | lowest).view(dtype)
-    bits = ~keys ^ lowest
-    return torch.where(bits >= 1 << 15, bits & 0x7FFF, ~bits & 0xFFFF).to(torch.int16).view(dtype)
-
-
-def _key_dtype(scores: Tensor) -> torch.dtype:
-    return torch.int64 if scores.dtype == torch.float64 else torch.int32
-
-
-def _look_up(words: bytes, scores: Tensor) -> None:
-    """Sorts the positives, one per row, then looks up the position of every score among the positives of its class."""
-    rows, classes = scores.shape
-    class_of_positive = scores.new_empty(rows, dtype=torch.int32)
-    keys = scores.new_empty(rows, dtype=_key_dtype(scores))
-    with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_rank_list_cuda")(
-            words, class_of_positive.data_ptr(), keys.data_ptr(), stream
-        )
-        keys, order = keys.sort()
-        class_of_positive, by_class = class_of_positive[order].sort(stable=True)
-        keys = keys[by_class]
-        first = scores.new_empty(classes + 1, dtype=torch.int64)
-        counts = scores.new_zeros((2, rows), dtype=torch.int32)
-        native.function("valor_cuda", "valor_rank_places_cuda")(
-            words, class_of_positive.data_ptr(), keys.data_ptr(), first.data_ptr(), counts[0].data_ptr(),
-            counts[1].data_ptr(), stream,
-        )  # fmt: skip
-
-
-def _sort(words: bytes, scores: Tensor, column: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sorts columns whole; running sums then tell what stands at or above each positive.
+def _look_up(task: _Task, room: Tensor | None = None) -> int:
+    """Sorts the positives, one per row, then looks up the position of every score among the positives of its class.
 
     Returns:
-        Sorted keys and running sums of positives and negatives ``[width, N]``, the latter 8 bytes of their type each.
+        Bytes that ``room`` needs. Without room nothing else is done.
     """
-    shape = (width, scores.shape[0])
-    keys = scores.new_empty(shape, dtype=_key_dtype(scores))
-    with launching(scores.device) as stream:
-        native.function("valor_cuda", "valor_rank_keys_cuda")(words, column, width, keys.data_ptr(), stream)
-        keys, order = keys.sort(stable=True)
-        tp, fp = (keys.new_empty(shape, dtype=torch.int64) for _ in range(2))
-        positions = keys.new_empty(shape, dtype=torch.int32)
+    size = ctypes.c_int64()
+    with launching(task.scores.device) as stream:
+        native.function("valor_cuda", "valor_rank_places_cuda")(
+            task.words, 0 if room is None else room.data_ptr(), ctypes.addressof(size), stream
+        )
+    return size.value
+
+
+def _sort(task: _Task, column: int, width: int, room: Tensor | None = None, points: tuple[Tensor, ...] = ()) -> int:
+    """Sorts columns whole; running sums then tell what stands at or above each positive, or at each of the points.
+
+    Args:
+        task: of the op.
+        column: the first one.
+        width: number of columns.
+        room: what they take.
+        points: results ``[width, N]`` of the C function, for curves.
+
+    Returns:
+        Bytes that ``room`` needs. Without room nothing else is done.
+    """
+    size = ctypes.c_int64()
+    outputs = [part.data_ptr() for part in points] or [0] * 4
+    with launching(task.scores.device) as stream:
         native.function("valor_cuda", "valor_rank_columns_cuda")(
-            words, column, width, keys.data_ptr(), order.data_ptr(), tp.data_ptr(), fp.data_ptr(),
-            positions.data_ptr(), stream,
-        )  # fmt: skip
-    return keys, tp, fp
+            task.words, column, width, 0 if room is None else room.data_ptr(), ctypes.addressof(size), *outputs, stream
+        )
+    return size.value
+
+
+def _parts(task: _Task, more: int = 0) -> Iterator[tuple[int, int, Tensor]]:
+    """First column, number and room of the columns that are sorted at a time; each element takes ``more`` bytes."""
+    rows, classes = task.scores.shape
+    width = max(1, min(classes, ROOM // (_sort(task, 0, 1) + more * rows)))
+    if _TILE < width < classes:
+        width -= width % _TILE
+    room = task.scores.new_empty(_sort(task, 0, width), dtype=torch.uint8)
+    for column in range(0, classes, width):
+        yield column, min(width, classes - column), room
