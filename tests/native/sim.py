@@ -151,6 +151,7 @@ def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> c
     path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], [machine])
     library = ctypes.CDLL(str(path))
     library.valor_sim_error.restype = library.valor_sim_launches.restype = ctypes.c_char_p
+    library.valor_sim_skip.restype, library.valor_sim_skip.argtypes = None, [ctypes.c_int32]
     return library
 
 
@@ -215,6 +216,23 @@ def launches() -> list[str]:
     """Names of the kernels that the simulator has launched since the last call."""
     names: bytes = simulated().valor_sim_launches()
     return names.decode().splitlines()
+
+
+@contextmanager
+def launching_nothing(library: ctypes.CDLL | None = None) -> Iterator[None]:
+    """Within it kernels are named among the launches, and none of them runs, so that the time of the host is seen.
+
+    Memory stays as it was. A copy to the host brings what the last one of as many bytes brought before.
+
+    Args:
+        library: made by :func:`simulate`; None for that of :func:`simulated`.
+    """
+    library = simulated() if library is None else library
+    library.valor_sim_skip(1)
+    try:
+        yield
+    finally:
+        library.valor_sim_skip(0)
 
 
 def find_nvcc() -> str | None:
