@@ -19,10 +19,9 @@ from benchmarks.gpu_targets import TARGETS, duration
 from benchmarks.host_cases import CASES as CASES
 from benchmarks.host_cases import HostCase
 from benchmarks.host_costs import GPU, THERE, here, predicted
-from benchmarks.host_device import Work, counts_of, pretended
+from benchmarks.host_device import Work, counts_of, launching_nothing, pretended
 from benchmarks.small import alone, block_seconds
 from testing.parity import differences
-from tests.native import sim
 
 PACKAGES = ("valor_gpu", "torch", "numpy")
 _ROUNDS = 6  # for each of --repeats
@@ -41,7 +40,7 @@ def measure(case: HostCase, group: str, rounds: int, costs: Mapping[str, float])
     with pretended():
         counts = {part: count / case.times for part, count in sorted(counts_of(case.make).items())}
         work = case.make()
-        with sim.launching_nothing():
+        with launching_nothing():
             seconds = [_seconds(work) for _ in range(rounds + 1)][1:]
         if text := _difference(work):
             return {**row, "status": "mismatch", "reason": text}
@@ -66,7 +65,7 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     rounds = 2 if arguments.quick else _ROUNDS * arguments.repeats
     found: list[dict[str, Any]] = []
     with alone():
-        with pretended(), sim.launching_nothing():
+        with pretended(), launching_nothing():
             costs = here()
         for group in CASES if arguments.case == "all" else (arguments.case,):
             for case in CASES[group]:

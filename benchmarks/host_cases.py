@@ -10,11 +10,10 @@ from typing import Any
 import torch
 
 from benchmarks.baselines import BATCH
-from benchmarks.host_device import Work
+from benchmarks.host_device import Work, launching_nothing
 from testing import formats
 from testing.datasets import CASES as SCENES
 from testing.datasets import make
-from tests.native import sim
 from valor_gpu.classification import ROCAUC, Accuracy, ConfusionMatrix
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.segmentation import MeanIoU, mIOU
@@ -62,7 +61,7 @@ class Computes:
         self._updates, self._with_updates = Updates(MeanAveragePrecision(), batches), with_updates
         self.value: Any = None
         if not with_updates:
-            with sim.launching_nothing():
+            with launching_nothing():
                 self._updates()
 
     @property

@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from tests.native import sim
+from testing import simulator
 from valor_gpu import native, plans
 from valor_gpu.ops import _launch
 
@@ -53,14 +53,19 @@ def pretended() -> Iterator[ctypes.CDLL]:
     def pageable(*sizes: Any, pin_memory: bool = False, **choices: Any) -> Tensor:
         return empty(*sizes, **choices)
 
-    library = sim.simulated()
+    library = simulator.cuda_library(False)
     with (
-        sim.serving("valor_cuda", library),
+        simulator.serving("valor_cuda", library),
         mock.patch.object(Tensor, "is_cuda", True),
         mock.patch.object(Tensor, "is_cpu", False),
         mock.patch.object(torch, "empty", pageable),
     ):
         yield library
+
+
+def launching_nothing() -> contextlib.AbstractContextManager[None]:
+    """Leaves out the launches of the library of :func:`pretended`."""
+    return simulator.launching_nothing(simulator.cuda_library(False))
 
 
 def counts_of(make: Callable[[], Work]) -> Counter[str]:
@@ -69,21 +74,21 @@ def counts_of(make: Callable[[], Work]) -> Counter[str]:
     Raises:
         NotImplementedError: the work calls an op of the package through torch's dispatcher, which sees CPU tensors.
     """
-    found = Found()
+    found, library = Found(), simulator.cuda_library(False)
     with contextlib.ExitStack() as patches:
         for patch in _noting(found):
             patches.enter_context(patch)
         work = make()
-        patches.enter_context(sim.launching_nothing())
+        patches.enter_context(launching_nothing())
         work.prepare()
         work()  # makes plans, which hold functions of the library
         work.prepare()
         found.counts.clear()
-        sim.launches()
+        simulator.launches(library)
         found.take(work.held)
         with Operations(found):
             work()
-        found.counts["launch"] = len(sim.launches())
+        found.counts["launch"] = len(simulator.launches(library))
     return +found.counts
 
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from benchmarks import host, host_cases, host_costs, report, run
-from benchmarks.host_device import counts_of, pretended
+from benchmarks.host_device import counts_of, launching_nothing, pretended
 from testing.parity import differences
-from tests.native import sim
+from testing.simulator import launches
 from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.ops import box_iou
@@ -24,8 +24,7 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(autouse=True)
 def as_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No digest holds all the Python that these tests run, and fresh memory is not filled, which would be counted."""
-    monkeypatch.setattr(sim, "skips_known", False)
+    """Fresh memory is not filled, which would be counted."""
     for name in ("empty", "empty_like", "empty_strided"):
         monkeypatch.setattr(torch, name, getattr(torch._C._VariableFunctions, name))
     monkeypatch.setattr(Tensor, "new_empty", torch._C.TensorBase.new_empty)
@@ -85,14 +84,14 @@ def test_metrics_take_the_way_of_cuda_tensors_and_give_the_numbers_of_the_cpu() 
     theirs.update(scores, target)
     for batch in batches:
         expected.update(*batch)
-    with pretended():
-        sim.launches()
+    with pretended() as library:
+        launches(library)
         ours.update(scores, target)
         for batch in batches:
             metric.update(*batch)
-        assert len(sim.launches()) > 4
+        assert len(launches(library)) > 4
         found = metric.compute()
-        assert "mean_kernel" in sim.launches()
+        assert "mean_kernel" in launches(library)
     assert differences(found, expected.compute()) == "" and float(found["map"]) > 0
     assert torch.equal(ours.compute(), theirs.compute())
     assert not torch.ones(1).is_cuda and torch.ones(1).is_cpu
@@ -135,7 +134,7 @@ def test_other_numbers_get_no_time(compute: host_cases.HostCase) -> None:
 
 
 def test_costs_here_are_those_of_the_counted_parts() -> None:
-    with pretended(), sim.launching_nothing():
+    with pretended(), launching_nothing():
         costs = host_costs.here()
     assert costs.keys() == host_costs.THERE.keys() and min(costs.values()) >= 0 and max(costs.values()) < 1e3
     assert host_costs.predicted(100.0, {"operation": 2.0, "view": 0.5}, {**costs, "operation": 3.0, "view": 1.3}) == 121
