@@ -19,60 +19,72 @@ from benchmarks.gpu_targets import TARGETS, duration
 from benchmarks.host_cases import CASES as CASES
 from benchmarks.host_cases import HostCase
 from benchmarks.host_costs import GPU, THERE, here, predicted
-from benchmarks.host_device import Work, counts_of, launching_nothing, pretended
+from benchmarks.host_device import counts_of, launching_nothing, pretended
 from benchmarks.small import alone, block_seconds
 from testing.parity import differences
 
 PACKAGES = ("valor_gpu", "torch", "numpy")
-_ROUNDS = 6  # for each of --repeats
+_ROUNDS = 6  # calls of a work in a pass; --repeats passes
+
+Row = dict[str, Any]
 
 
-def measure(case: HostCase, group: str, rounds: int, costs: Mapping[str, float]) -> dict[str, Any]:
-    """Returns the row of a work: microseconds, counts of parts, and the prediction.
+def measure(cases: Sequence[tuple[str, HostCase]], passes: int, rounds: int) -> tuple[list[Row], dict[str, float]]:
+    """Returns a row of each work and the least costs of parts here.
+
+    Passes over all works spread the calls of one over the run, so that no row has a busy minute of the machine alone.
 
     Args:
-        case: the work.
-        group: of :data:`CASES`.
-        rounds: measured calls.
-        costs: of the parts here, see :func:`benchmarks.host_costs.here`.
+        cases: groups of :data:`CASES`, and works.
+        passes: over all of them.
+        rounds: measured calls of a work in a pass.
     """
-    row: dict[str, Any] = {"case": group, "path": case.name, "tool": OURS, "package": "valor_gpu"}
+    costs: dict[str, float] = {}
     with pretended():
-        counts = {part: count / case.times for part, count in sorted(counts_of(case.make).items())}
-        work = case.make()
+        works = [_Timed(group, case, counts_of(case.make), case.make()) for group, case in cases]
         with launching_nothing():
-            seconds = [_seconds(work) for _ in range(rounds + 1)][1:]
-        if text := _difference(work):
-            return {**row, "status": "mismatch", "reason": text}
-    micros = [round(1e6 * each / case.times, 3) for each in seconds]
-    spread = {"median": statistics.median(micros), "min": min(micros), "max": max(micros)}
-    found = round(predicted(spread["min"], counts, costs), 1)
-    return {**row, "status": "ok", "microseconds": spread, "counts": counts, "predicted": found}
+            for _ in range(passes):
+                costs = {part: min(micros, costs.get(part, micros)) for part, micros in here().items()}
+                for work in works:
+                    work.run(rounds)
+    return [work.row(costs) for work in works], costs
 
 
-def _seconds(work: Work) -> float:
-    work.prepare()
-    return block_seconds(work, 1)
+class _Timed:
+    """A work with its counts, and the microseconds of its calls."""
 
+    def __init__(self, group: str, case: HostCase, counts: Mapping[str, int], work: Any) -> None:
+        self._case, self._work, self._micros = case, work, list[float]()
+        self._counts = {part: count / case.times for part, count in sorted(counts.items())}
+        self._row: Row = {"case": group, "path": case.name, "tool": OURS, "package": "valor_gpu"}
 
-def _difference(work: Any) -> str:
-    """How the numbers of a work differ from those that kernels gave; empty for a work without numbers."""
-    return differences(work.expected, work.value) if hasattr(work, "expected") else ""
+    def run(self, rounds: int) -> None:
+        """Measures calls; one more comes first, which fills the caches."""
+        for number in range(rounds + 1):
+            self._work.prepare()
+            micros = 1e6 * block_seconds(self._work, 1) / self._case.times
+            self._micros += [round(micros, 3)] if number else []
+
+    def row(self, costs: Mapping[str, float]) -> Row:
+        """The row; without a time where the numbers are not those that kernels gave."""
+        if hasattr(self._work, "expected") and (text := differences(self._work.expected, self._work.value)):
+            return {**self._row, "status": "mismatch", "reason": text}
+        micros = self._micros
+        spread = {"median": statistics.median(micros), "min": min(micros), "max": max(micros), "runs": len(micros)}
+        found = round(predicted(spread["min"], self._counts, costs), 1)
+        return {**self._row, "status": "ok", "microseconds": spread, "counts": self._counts, "predicted": found}
 
 
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns all groups asked for, as the JSON that is stored."""
-    rounds = 2 if arguments.quick else _ROUNDS * arguments.repeats
-    found: list[dict[str, Any]] = []
+    groups = CASES if arguments.case == "all" else (arguments.case,)
+    cases = [(group, case) for group in groups for case in CASES[group]]
     with alone():
-        with pretended(), launching_nothing():
-            costs = here()
-        for group in CASES if arguments.case == "all" else (arguments.case,):
-            for case in CASES[group]:
-                found.append(measure(case, group, rounds, costs))
-                print(f"  {_line(found[-1])}", file=sys.stderr, flush=True)
+        rows, costs = measure(cases, 1 if arguments.quick else arguments.repeats, 2 if arguments.quick else _ROUNDS)
+    for row in rows:
+        print(f"  {_line(row)}", file=sys.stderr, flush=True)
     choices = {"quick": arguments.quick, "repeats": arguments.repeats, "threads": 1, "costs": costs}
-    return {"kind": "host", **machine.describe(PACKAGES), **choices, "rows": found}
+    return {"kind": "host", **machine.describe(PACKAGES), **choices, "rows": rows}
 
 
 def _line(row: Mapping[str, Any]) -> str:

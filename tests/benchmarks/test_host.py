@@ -97,6 +97,15 @@ def test_metrics_take_the_way_of_cuda_tensors_and_give_the_numbers_of_the_cpu() 
     assert not torch.ones(1).is_cuda and torch.ones(1).is_cpu
 
 
+def row_of(case: host_cases.HostCase, group: str = "detection") -> dict[str, Any]:
+    """The row of a work where parts cost the same on both machines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(host, "here", lambda: dict(host_costs.THERE))
+        (row,), costs = host.measure([(group, case)], 2, 1)
+    assert costs == host_costs.THERE
+    return row
+
+
 @pytest.mark.parametrize(("group", "name"), [
     ("detection", "update of 16 images, padded"), ("detection", "update of 16 images, lists"),
     ("classification", "Accuracy, update of 8,192 x 1,000 scores"),
@@ -105,30 +114,27 @@ def test_metrics_take_the_way_of_cuda_tensors_and_give_the_numbers_of_the_cpu() 
 ])  # fmt: skip
 def test_an_update_is_one_call_of_the_library(group: str, name: str) -> None:
     case = next(case for case in host_cases.CASES[group] if case.name == name)
-    row = host.measure(case, group, 1, dict(host_costs.THERE))
+    row = row_of(case, group)
     assert row["status"] == "ok" and row["counts"]["C call"] == row["counts"]["stream"] == 1
     assert row["counts"]["launch"] >= 1
-    assert row["predicted"] == pytest.approx(row["microseconds"]["min"], abs=0.06)  # parts cost the same here
+    assert row["predicted"] == pytest.approx(row["microseconds"]["min"], abs=0.06)
+    assert row["microseconds"]["runs"] == 2
 
 
-@pytest.fixture(scope="module")
-def compute() -> host_cases.HostCase:
-    return host_cases.HostCase("compute after 2 updates", lambda: host_cases.Computes(host_cases.short(2), False))
-
-
-def test_compute_reads_the_numbers_that_kernels_gave(compute: host_cases.HostCase) -> None:
-    row = host.measure(compute, "detection", 1, dict(host_costs.THERE))
+def test_compute_reads_the_numbers_that_kernels_gave() -> None:
+    case = host_cases.HostCase("compute after 2 updates", lambda: host_cases.Computes(host_cases.short(2), False))
+    row = row_of(case)
     assert row["status"] == "ok" and row["counts"]["tensor of a cat"] == 6  # two parts of three tables
     assert row["counts"]["pinned"] <= 1 and row["counts"]["launch"] > 5
 
 
-def test_other_numbers_get_no_time(compute: host_cases.HostCase) -> None:
+def test_other_numbers_get_no_time() -> None:
     def wrong() -> Any:
-        work = compute.make()
-        work.expected["map"] = work.expected["map"] + 1  # type: ignore[attr-defined]
+        work = Given(lambda there: there + 1)
+        work.expected, work.value = {"map": torch.ones(1)}, {"map": torch.zeros(1)}  # type: ignore[attr-defined]
         return work
 
-    row = host.measure(host_cases.HostCase("wrong", wrong), "detection", 1, dict(host_costs.THERE))
+    row = row_of(host_cases.HostCase("wrong", wrong))
     assert row["status"] == "mismatch" and "1 of 1 values" in row["reason"] and "microseconds" not in row
     assert "| wrong | mismatch |" in host.report([_result([row])], {"sections": {}})
 
