@@ -134,10 +134,11 @@ class Machine {
   int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;
-  bool shuffled_ = false, skipping_ = false;
-  std::map<size_t, std::vector<unsigned char>> brought_;  // by read_back, the last of each size
+  bool shuffled_ = false;
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
+  bool skipping_ = false;
+  std::map<size_t, std::vector<unsigned char>> brought_;  // by read_back, the last of each size
 };
 
 // Parameters follow one another, each aligned as its type.
