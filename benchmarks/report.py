@@ -13,6 +13,7 @@ from benchmarks import (
     evaluation,
     failures,
     gpu_table,
+    host,
     intervals,
     mask_cases,
     masks,
@@ -57,6 +58,7 @@ _SECTIONS = {
     "valor_detection": "Detection by Valor's definitions",
     "text": "Texts",
     "small": "Small updates",
+    "host": "Host time on CUDA",
     "evaluation": "Evaluation runs",
     "failures": "Runs whose judge fails for some prompts",
     "intervals": "Intervals",
@@ -249,6 +251,7 @@ TEXTS = {
     "intervals": intervals.report,
     "analysis": analysis.report,
     "offline": offline.report,
+    "host": host.report,
     "studio": studio.report,
     "valor_detection": valor_text,
 }

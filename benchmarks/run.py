@@ -19,6 +19,7 @@ from benchmarks import (
     detection,
     evaluation,
     failures,
+    host,
     intervals,
     machine,
     masks,
@@ -49,6 +50,7 @@ _TASKS: dict[str, tuple[Collection[str], Callable[[argparse.Namespace], dict[str
     "intervals": (intervals.CASES, intervals.benchmark),
     "offline": (offline.CASES, offline.benchmark),
     "small": (small.CASES, small.benchmark),
+    "host": (host.CASES, host.benchmark),
     "studio": (studio.CASES, studio.benchmark),
     "valor_detection": (valor_cases.CASES, valor_detection.benchmark),
 }

@@ -18,7 +18,7 @@
 namespace valor {
 
 inline int32_t read_back(void* host, const void* device, int64_t bytes, void*) {
-  memcpy(host, device, static_cast<size_t>(bytes));
+  ::valor_sim::Machine::instance().read_back(host, device, static_cast<size_t>(bytes));
   return 0;
 }
 

@@ -12,6 +12,7 @@ namespace valor {
 int32_t sort_pairs_scratch(int64_t, int64_t* bytes) { return *bytes = 8, 0; }
 
 int32_t sort_pairs(SortPairs& pairs, int64_t count, int begin, int end, void*, int64_t, void*) {
+  if (::valor_sim::Machine::instance().skipping()) return 0;
   const uint64_t mask = end - begin == 64 ? ~0ull : (1ull << (end - begin)) - 1;
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);

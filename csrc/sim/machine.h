@@ -78,6 +78,15 @@ class Machine {
   int32_t launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
                  Body body);
 
+  // Whether launches return at once, so that the time of host code is seen: they are checked and named, and
+  // no lane runs. What a kernel would have written is as it was.
+  void skip(bool launches) { skipping_ = launches; }
+  bool skipping() const { return skipping_; }
+
+  // A copy to the host. While launches are skipped it brings what the last one of as many bytes brought
+  // before, so that host code goes the way that real numbers led it.
+  void read_back(void* host, const void* device, size_t bytes);
+
   const char* error() const { return error_.c_str(); }
   void* dynamic_shared() { return shared_.get(); }
 
@@ -128,6 +137,8 @@ class Machine {
   bool shuffled_ = false;
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
+  bool skipping_ = false;
+  std::map<size_t, std::vector<unsigned char>> brought_;  // by read_back, the last of each size
 };
 
 // Parameters follow one another, each aligned as its type.

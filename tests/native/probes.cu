@@ -194,6 +194,9 @@ VALOR_API int32_t probe_parameters(int32_t* out, int32_t words) {
   if (words == 511) return VALOR_LAUNCH(parameters_kernel<511>, 1, 1, 0, nullptr, Parameters<511>{}, out);
   return VALOR_LAUNCH(parameters_kernel<512>, 1, 1, 0, nullptr, Parameters<512>{}, out);
 }
+VALOR_API int32_t probe_read_back(int64_t* host, const int64_t* device, int64_t words) {
+  return valor::read_back(host, device, static_cast<int64_t>(sizeof *host) * words, nullptr);
+}
 VALOR_API int32_t probe_absent_lane(int* out) {
   return VALOR_LAUNCH(absent_lane_kernel, 1, 16, 0, nullptr, out);
 }

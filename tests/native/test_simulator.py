@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.native.sim import simulate
+from tests.native.sim import launching_nothing, simulate
 
 SEEDS = ["", "1", "2", "3"]
 
@@ -135,6 +136,34 @@ def test_parameters_of_a_kernel_have_a_limit() -> None:
     assert call("probe_parameters", out, 511) == (0, "") and out[0] == 0
     status, error = call("probe_parameters", out, 512)
     assert status == 1 and "4104 bytes of parameters, of which there is room for 4096" in error
+
+
+def test_launches_can_be_left_out() -> None:
+    values = np.arange(300, dtype=np.int32).reshape(3, 100)
+    probes().valor_sim_launches()
+    for skips in (True, False):
+        out = np.full(3, -1, np.int32)
+        with launching_nothing(probes()) if skips else contextlib.nullcontext():
+            assert call("probe_block_sum", values, out, 3, 100, 1) == (0, "")
+        assert probes().valor_sim_launches() == b"block_sum_kernel<true>\n"
+        assert out.tolist() == ([-1] * 3 if skips else values.sum(1).tolist())
+    with launching_nothing(probes()):
+        status, error = call("probe_limits", 1025, ctypes.c_int64(0))
+        assert status == 9 and "limits" in error
+
+
+def test_a_copy_back_brings_what_it_brought_while_kernels_ran() -> None:
+    host, earlier, later = np.zeros(3, np.int64), np.array([5, 6, 7]), np.array([8, 9, 10])
+
+    def read(device: np.ndarray, words: int) -> list[int]:
+        assert call("probe_read_back", host, device, ctypes.c_int64(words))[0] == 0
+        return host.tolist()
+
+    assert read(earlier, 3) == [5, 6, 7]
+    with launching_nothing(probes()):
+        assert read(later, 3) == [5, 6, 7]
+        assert read(later, 2) == [8, 9, 7]  # none of two words came before
+    assert read(later, 3) == [8, 9, 10]
 
 
 @pytest.mark.parametrize(
