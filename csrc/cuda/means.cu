@@ -16,6 +16,9 @@ struct Pick {
   int64_t of_recall, area, limit, first, count;
 };
 
+// Levels of a tree whose nodes are left when blocks have added up what they took.
+VALOR_HD int top_of(int steps) { return steps > kPathBits ? steps - kPathBits : 0; }
+
 struct MeansTask {
   const double *precision, *recall;  // [T, R, K, A, C] and [T, K, A, M]
   int64_t recalls, classes, areas, curves, limits;
@@ -23,15 +26,13 @@ struct MeansTask {
   const int64_t* thresholds;  // places, by Pick
   int64_t* counts;            // [A] classes that count
   int32_t* present;           // [A, K] these classes, ascending
-  double* sums;               // [picks, 2^top()]
-  int steps;
-  double* out;  // [picks]
+  double* sums;               // [picks, 2^top_of(steps)]
+  int steps;                  // of a tree of all classes; one of those that count has fewer
+  double* out;                // [picks]
 
   VALOR_HD int64_t samples(const Pick& pick) const { return pick.of_recall ? 1 : recalls; }
   VALOR_HD int64_t size(const Pick& pick) const { return pick.count * samples(pick) * counts[pick.area]; }
-  // Levels of the tree whose nodes are left when blocks have added up what they took.
-  VALOR_HD int top() const { return steps > kPathBits ? steps - kPathBits : 0; }
-  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top()); }
+  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top_of(steps)); }
 };
 
 // Addresses of the values of a pick in the order of the arrays, every kParts-th from one on; those behind the
@@ -149,14 +150,15 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ M
   const int64_t own = threadIdx.x / kParts, path = static_cast<int64_t>(blockIdx.x) * kPaths + own;
   const Pick pick = task.picks[blockIdx.y];
   const int64_t size = task.size(pick);
-  if (size == 0) return;
+  const int steps = halvings(size), levels = top_of(steps);
+  if (size == 0 || blockIdx.x >> levels != 0) return;
   SumNode top{0, size}, node{0, size};
-  const bool inside = (path >> task.steps) == 0;
-  if (!top.follow(blockIdx.x, task.top()) || !inside) top.size = 0;
-  if (!inside || !node.follow(path, task.steps)) node.size = 0;
+  const bool inside = (path >> steps) == 0;
+  if (!top.follow(blockIdx.x, levels) || !inside) top.size = 0;
+  if (!inside || !node.follow(path, steps)) node.size = 0;
   const double sum = sum_parts(task, pick, node);
   if (threadIdx.x % kParts == 0) sums[own] = sum;
-  add_halves(sums, top, own, task.steps - task.top(), threadIdx.x % kParts == 0 && top.size > 0);
+  add_halves(sums, top, own, steps - levels, threadIdx.x % kParts == 0 && top.size > 0);
   __syncthreads();
   if (threadIdx.x == 0 && top.size > 0) task.sums_of(blockIdx.y)[blockIdx.x] = sums[0];
 }
@@ -164,9 +166,10 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ M
 // One block per mean: sums of halves become those of the whole, level by level.
 __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ MeansTask task) {
   const int64_t size = task.size(task.picks[blockIdx.x]);
+  const int top = top_of(halvings(size));
   double* sums = task.sums_of(blockIdx.x);
-  for (int level = task.top() - 1; level >= 0 && size > 0; --level) {
-    const int below = task.top() - level;  // the last bits of a path that this level has left behind
+  for (int level = top - 1; level >= 0 && size > 0; --level) {
+    const int below = top - level;  // the last bits of a path that this level has left behind
     for (int64_t path = threadIdx.x; path < int64_t{1} << level; path += kThreads) {
       SumNode node{0, size};
       if (node.follow(path, level) && node.splits())
@@ -184,7 +187,7 @@ int64_t place_tables(const MeansSizes& sizes, void* base, MeansTask& task) {
   task.steps = halvings(sizes.most_thresholds * sizes.recalls * sizes.classes);
   TableLayout layout(base);
   layout.place(task.counts, sizes.areas);
-  layout.place(task.sums, sizes.picks << task.top());
+  layout.place(task.sums, sizes.picks << top_of(task.steps));
   layout.place(task.present, sizes.areas * sizes.classes);
   return layout.bytes();
 }
@@ -209,7 +212,7 @@ int32_t run_means(const double* precision, const double* recall, const MeansSize
   const unsigned count = static_cast<unsigned>(sizes.picks), areas = static_cast<unsigned>(sizes.areas);
   int32_t status = VALOR_LAUNCH(present_kernel, areas, kThreads, 0, stream, task);
   if (status == 0)
-    status = VALOR_LAUNCH(sum_kernel, dim3(1u << task.top(), count), kThreads, 0, stream, task);
+    status = VALOR_LAUNCH(sum_kernel, dim3(1u << top_of(task.steps), count), kThreads, 0, stream, task);
   return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
 }
 

@@ -318,7 +318,8 @@ def enqueue(
         base = out.data_ptr()
         task = _task_words(len(plan.ties)).pack(
             detections.data_ptr(), ground_truths.data_ptr(), images.data_ptr(),
-            0 if error is None else error.data_ptr(), rows, ground_truths.shape[0], images.shape[0], *shape, choices.agnostic, by_key, guess.wide, guess.labels,
+            0 if error is None else error.data_ptr(), rows, ground_truths.shape[0], images.shape[0], *shape,
+            choices.agnostic, by_key, guess.wide, guess.labels,
             guess.slots, 0 if wanted is None else wanted.data_ptr(), 0 if wanted is None else guess.labels,
             base, base + 8 * layout.labels, base + 8 * layout.positives, base + 8 * layout.offsets,
             base + 8 * layout.order, *plan.tail, words.data_ptr(), base + 8 * layout.precision,
