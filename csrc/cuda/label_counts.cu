@@ -36,10 +36,11 @@ __global__ void __launch_bounds__(kThreads)
     label_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks,
                  const int64_t row_blocks) {
   VALOR_SHARED(unsigned long long, claims, [kThreads]);
+  VALOR_SHARED(SortKey, strip, [kStrip]);
   const OrderTask& task = run.task;
   const int64_t block = blockIdx.x;
   if (block >= row_blocks) {
-    note_image(run, (block - row_blocks) * kThreads + threadIdx.x);
+    note_images(run, (block - row_blocks) * kThreads + threadIdx.x, strip);
     return;
   }
   const bool found = block < detection_blocks;
