@@ -240,8 +240,8 @@ int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* str
   const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots,
                         reinterpret_cast<int64_t*>(samples.precision),
                         reinterpret_cast<int64_t*>(samples.scores), run.tables.digits},
-                       {kWords - 1, classes * task.areas, classes + 1, task.slots, samples.precision_samples,
-                        samples.score_samples, run.digit_words()},
+                       {kWords - 1, classes * task.areas, classes + 1, task.slots + 1,
+                        samples.precision_samples, samples.score_samples, run.digit_words()},
                        task.error,
                        task.words + kErrorWord};
   return clear(zero, stream);
@@ -263,7 +263,7 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   layout.place(tables.keys.spare, by_merging);
   LabelTable& labels = tables.labels;
   labels.size = task.slots, labels.capacity = task.capacity, labels.words = task.words;
-  layout.place(labels.slots, task.slots);
+  layout.place(labels.slots, task.slots + 1);
   layout.place(labels.classes, task.slots);
   layout.place(labels.used, task.capacity);
   layout.place(tables.arrival, images);

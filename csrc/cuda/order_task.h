@@ -70,9 +70,9 @@ VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
 
 // Distinct labels in open addressing: any int32, so that a slot in use has a bit above them.
 struct LabelTable {
-  unsigned long long* slots;
-  int32_t* classes;  // of each slot in use
-  int32_t* used;     // [capacity] these slots, in no order
+  unsigned long long* slots;  // [size], then how many blocks are done with it
+  int32_t* classes;           // of each slot in use
+  int32_t* used;              // [capacity] these slots, in no order
   int64_t size, capacity;
   int64_t* words;
 
@@ -113,7 +113,10 @@ struct LabelTable {
     return classes[at];
   }
   // Whether all labels are here and have classes.
-  VALOR_HD bool holds() const { return words[kFullWord] == 0 && words[kLabelsWord] <= capacity; }
+  VALOR_HD bool holds() const {
+    volatile const int64_t* const now = words;
+    return now[kFullWord] == 0 && now[kLabelsWord] <= capacity;
+  }
 };
 
 struct OrderTables {

@@ -79,7 +79,10 @@ def accumulate(
 
 
 def _check(records: Records, shape: RecordShape) -> None:
-    shape.check_tables(*records)
+    row, gt_row, columns = shape.columns
+    expected = [(torch.uint8, row), (torch.uint8, gt_row), (torch.int64, columns)]
+    if [(table.dtype, *table.shape[1:]) for table in records] != expected:
+        shape.check_tables(*records)  # raises
     check_same_device(Records._fields, records)
     detections, ground_truths, images = (table.shape[0] for table in records)
     if max(detections, ground_truths, images) > MOST_ROWS:
@@ -108,6 +111,12 @@ def _read(run: Enqueued) -> tuple[Words, Rows]:
 
 class _Found(Accumulated):
     """What a run found. Tensors are made when somebody asks: a few numbers need none of those on the device."""
+
+    _run: Enqueued
+    _head: Rows
+    _labels: int
+    _classes: int
+    _rows: Tensor | None
 
     def __init__(self, run: Enqueued, words: Words, head: Rows, kept: int, left_out: int, rows: Tensor | None) -> None:
         reach = np.array([words.detections_reach, words.ground_truths_reach], np.int32).view(np.float32)
