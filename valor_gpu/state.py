@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -27,6 +28,9 @@ ROUNDING = 1e-6
 
 MAX_SUM = 1e80
 """Limit of counts and sums of weights in a state, far above what any data reach and far below overflow."""
+
+
+_device_of = operator.attrgetter("device")
 
 
 def _concatenate(parts: Sequence[Tensor]) -> Tensor:
@@ -121,7 +125,8 @@ class Spec:
         if type(held) is not list:
             tensor: Tensor = held  # type: ignore[assignment]
             return tensor if tensor.device == device else tensor.to(device)
-        parts = [part if part.device == device else part.to(device) for part in held]
+        elsewhere = not {device}.issuperset(map(_device_of, held))
+        parts = [part.to(device) for part in held] if elsewhere else held
         return merge_tensors(self.merge, parts) if parts else self.identity(device)
 
     def holds_nothing(self, value: Tensor) -> bool:

@@ -12,8 +12,8 @@ VALOR_HD uint32_t up_to(int bit) { return 0xffffffffu >> (31 - bit); }
 __device__ __forceinline__ int first_bit(uint32_t word) { return __ffs(static_cast<int>(word)) - 1; }
 __device__ __forceinline__ int last_bit(uint32_t word) { return 31 - __clz(static_cast<int>(word)); }
 
-// The true positives among 32 records of a class, one a lane, in one setting and curve; kTied if tied scores
-// change places.
+// The true positives among 32 records of a class in one setting and curve; kTied if tied scores change
+// places.
 template <bool kTied>
 struct Group {
   const CurveTask& task;
@@ -21,24 +21,23 @@ struct Group {
   uint32_t trues, falses;  // those within the limit of the curve
   int32_t tp, fp;          // how many of each the class has before the group
 
-  // Raises the sample of this lane's true positive, if it has one. Where another follows at once in the given
-  // order, that one has the higher precision, and no lower recall.
-  __device__ __forceinline__ void run() const {
-    const int bit = Warp().lane();
-    const bool raises = (trues >> bit & 1) && (kTied || bit == 31 || !(trues >> (bit + 1) & 1));
-    if (!raises && !(task.run.full && (trues >> bit & 1))) return;
-    const int32_t thresholds = static_cast<int32_t>(task.run.shape.thresholds);
+  // True positives that may raise a sample. Where another follows at once in the given order, that one has
+  // the higher precision, and no lower recall.
+  VALOR_HD static uint32_t raising(uint32_t trues) { return kTied ? trues : trues & ~(trues >> 1); }
+
+  // Raises the sample of a true positive.
+  __device__ __forceinline__ void run(int bit) const {
+    const Accumulation& all = task.run;
+    const int32_t thresholds = static_cast<int32_t>(all.shape.thresholds);
     const int32_t at = task.first + static_cast<int32_t>(setting), a = at / thresholds;
-    if (task.run.positives_of(k, a) == 0) return;
-    const int64_t* reach = task.reach(k, a);
+    const int64_t positives = all.positives_of(k, a);
+    if (positives == 0) return;
     const int64_t index = tp + __popc(trues & below(bit));
-    const int32_t r = partition_point(static_cast<int32_t>(task.run.shape.recalls),
-                                      [=](int32_t i) { return reach[i] <= index; }) -
-                      1;
+    const int32_t r = task.samples_reached(index + 1, positives) - 1;
     if (r < 0) return;
-    const int64_t out = task.run.first_sample(at - a * thresholds, k, a, curve);
-    if (raises) raise(out, r, precision_at(index + 1, false_at(bit)));
-    if (task.run.full) note_score(reach, out, r, index, bit);
+    const int64_t out = all.first_sample(at - a * thresholds, k, a, curve);
+    if (raising(trues) >> bit & 1) raise(out, r, precision_at(index + 1, false_at(bit)));
+    if (all.full) note_score(out, r, task.samples_reached(index, positives), bit);
   }
 
   // False positives of the class before another group.
@@ -85,13 +84,12 @@ struct Group {
     atomicMax(reinterpret_cast<unsigned long long*>(sample), static_cast<unsigned long long>(bits_of(value)));
   }
 
-  // Samples that this very true positive reaches first carry its score.
-  __device__ __forceinline__ void note_score(const int64_t* reach, int64_t out, int64_t r, int64_t index,
-                                             int bit) const {
-    if (reach[r] != index) return;
+  // Samples that this very true positive reaches first carry its score: from `before` to `r`.
+  __device__ __forceinline__ void note_score(int64_t out, int32_t r, int32_t before, int bit) const {
+    if (r < before) return;
     const int64_t at = (group - task.first_tile(k) * kGroups) * 32 + bit;
     const double score = record_score(task.run.record(task.run.offsets[k] + at));
-    for (; r >= 0 && reach[r] == index; --r)
+    for (; r >= before; --r)
       task.run.scores[out + task.run.grid_places[r] * task.run.sample_stride()] = score;
   }
 };

@@ -5,13 +5,20 @@
 
 namespace valor {
 
+// How many samples of an ascending grid are not above `recall`, which is not NaN. NaN, which numpy sorts
+// last, is above all. Where samples are evenly spaced from 0 to 1, two of them are looked at.
+VALOR_HD int32_t samples_up_to(const double* grid, int32_t recalls, double recall) {
+  const int32_t near = recall < 1 ? static_cast<int32_t>(recall * (recalls - 1)) : recalls;
+  if (near + 1 < recalls && grid[near] <= recall && !(grid[near + 1] <= recall)) return near + 1;
+  return partition_point(recalls, [=](int32_t r) { return grid[r] <= recall; });
+}
+
 constexpr int kGroups = 8;           // groups of 32 records in a tile
 constexpr int kTile = 32 * kGroups;  // threads of a block, too
 constexpr int kPass = 64;            // settings that one pass takes
 
 // `settings` are those of one pass.
 struct CurveTables {
-  int64_t* reach;    // [K, A, R] index of the true positive that reaches each sample
   int32_t* totals;   // [K, M, L] true positives within each limit
   int32_t* classes;  // [tiles] the class of the tile's records, -1: none
   int32_t* counts;   // [tiles, M + C, settings] true, then false positives; scanned: those of tiles before
@@ -34,6 +41,12 @@ struct CurveTask {
   VALOR_HD int64_t records_of(int64_t k) const { return run.offsets[k + 1] - run.offsets[k]; }
   VALOR_HD int64_t tiles_of(int64_t k) const { return (records_of(k) + kTile - 1) / kTile; }
   VALOR_HD int64_t limits() const { return run.shape.limits; }
+  // Samples that so many true positives reach; those at recall 0 or below only if there is one. The quotient
+  // is that of reaching_index.
+  VALOR_HD int32_t samples_reached(int64_t tp, int64_t positives) const {
+    const double recall = static_cast<double>(tp) / static_cast<double>(positives);
+    return tp == 0 ? 0 : samples_up_to(run.recall_grid, static_cast<int32_t>(run.shape.recalls), recall);
+  }
   VALOR_HD int64_t slots() const { return limits() + run.curves(); }
   VALOR_HD int64_t limit_of(int64_t curve) const { return run.full ? curve : limits() - 1; }
 
@@ -44,9 +57,6 @@ struct CurveTask {
     return tables.masks[(group * 2 + kind) * settings + setting];
   }
   VALOR_HD uint32_t& kept(int64_t group, int64_t m) const { return tables.kept[group * limits() + m]; }
-  VALOR_HD int64_t* reach(int64_t k, int64_t a) const {
-    return tables.reach + (k * run.shape.areas + a) * run.shape.recalls;
-  }
   VALOR_HD int32_t& total(int64_t k, int64_t m, int64_t setting) const {
     return tables.totals[(k * limits() + m) * run.shape.settings() + setting];
   }
@@ -65,7 +75,6 @@ inline int64_t place_tables(const CurveSizes& sizes, bool full, bool ties, void*
   const int64_t settings = sizes.shape().settings(), pass = settings < kPass ? settings : kPass,
                 tiles = sizes.tiles();
   TableLayout layout(base);
-  layout.place(tables.reach, sizes.classes * sizes.areas * sizes.recalls);
   layout.place(tables.totals, sizes.classes * sizes.limits * settings);
   layout.place(tables.classes, tiles);
   layout.place(tables.counts, tiles * (sizes.limits + (full ? sizes.limits : 1)) * pass);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kScanWarps = 16;
 constexpr int kFew = 4;               // loads under way where most threads have no more
-constexpr int kShare = 16;            // settings that a block raises samples in
+constexpr int kShare = 32;            // settings that a block raises samples in, at most
 constexpr int kShares = 8;            // threads of a curve that is finished
 constexpr int kBatch = 13;            // samples of each in a turn: 101 of them take one turn
 constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
@@ -149,7 +149,6 @@ __device__ __forceinline__ void exclude_own(int32_t* counts, int64_t stride, int
 // Blocks of 32 columns (slot, setting) of a class: counts become those of the tiles before.
 __global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_constant__ CurveTask task) {
   VALOR_SHARED(int32_t, sums, [kScanWarps][32]);
-  const CurveShape& shape = task.run.shape;
   const int64_t k = blockIdx.x, tiles = task.tiles_of(k), share = (tiles + kScanWarps - 1) / kScanWarps;
   const int warp = static_cast<int>(threadIdx.y);
   const int64_t column = static_cast<int64_t>(blockIdx.y) * 32 + threadIdx.x,
@@ -169,47 +168,77 @@ __global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_c
   if (column < columns) exclude_own(counts, columns, begin, end, before);
   if (warp == 0 && column < task.limits() * task.settings)
     task.total(k, column / task.settings, task.first + column % task.settings) = total;
-  if (blockIdx.y > 0 || task.first > 0) return;
-  for (int64_t i = warp * 32 + threadIdx.x; i < shape.areas * shape.recalls; i += 32 * kScanWarps) {
-    const int64_t a = i / shape.recalls, r = i % shape.recalls, p = task.run.positives_of(k, a);
-    if (p == 0) continue;
-    const int64_t rows = task.records_of(k);
-    task.reach(k, a)[r] = reaching_index(p, p > rows ? p : rows, task.run.recall_grid[r]);
-  }
 }
 
-// One block a tile and kShare settings, one warp a group: samples become the largest precision of the true
-// positives that fall to them. A lane knows what the group has in one setting: half of the lanes true, half
-// false positives.
+// What the groups of a tile have in up to kShare settings, by kind.
+struct TileWords {
+  uint32_t words[kGroups][2][kShare];
+  int32_t before[kGroups][2][kShare];
+  uint32_t listed;
+  uint16_t list[kTile * kShare];  // record * kShare + setting of true positives, in no order
+};
+
+// Lists the true positives of this thread's record that have something to do.
 template <bool kTied>
-__global__ void __launch_bounds__(kTile) raise_kernel(const __grid_constant__ CurveTask task) {
-  VALOR_SHARED(uint32_t, words, [kGroups][2 * kShare]);
-  const int64_t tile = blockIdx.x, k = task.tables.classes[tile];
-  if (k < 0) return;
+__device__ __forceinline__ void list_own(const CurveTask& task, int share, TileWords& tile) {
   const Warp warp;
-  const int lane = warp.lane(), own = static_cast<int>(threadIdx.x) / 32, first = blockIdx.y * kShare;
-  const int kind = lane / kShare, setting = first + lane % kShare;
-  const int64_t group = tile * kGroups + own;
-  const bool there = setting < task.settings;
+  const int lane = warp.lane(), own = static_cast<int>(threadIdx.x) / 32;
+  uint32_t settings = 0;
+  for (int i = 0; i < share; ++i) {
+    const uint32_t trues = tile.words[own][kTrue][i];
+    settings |= ((task.run.full ? trues : Group<kTied>::raising(trues)) >> lane & 1) << i;
+  }
+  const uint32_t count = static_cast<uint32_t>(__popc(settings)), upto = warp.running_sum(count);
+  uint32_t first = lane == 31 && upto ? atomicAdd(&tile.listed, upto) : 0;
+  first = warp.from(first, 31) + upto - count;
+  for (; settings; settings &= settings - 1)
+    tile.list[first++] = static_cast<uint16_t>(threadIdx.x * kShare + first_bit(settings));
+}
+
+// One block a tile and some settings: samples become the largest precision of the true positives that fall to
+// them. These are listed first, so that all threads have as many of them, and none waits for another's loads.
+template <bool kTied>
+__global__ void __launch_bounds__(kTile, 4) raise_kernel(const __grid_constant__ CurveTask task) {
+  VALOR_SHARED(TileWords, shared, );
+  const int64_t tile = blockIdx.x, k = task.tables.classes[tile];
+  const int lane = Warp().lane(), own = static_cast<int>(threadIdx.x) / 32,
+            share = (task.settings + gridDim.y - 1) / gridDim.y, first = blockIdx.y * share;
+  const bool there = lane < share && first + lane < task.settings;
   for (int64_t curve = 0; curve < task.run.curves(); ++curve) {
-    const int64_t m = task.limit_of(curve), slot = kind == kTrue ? m : task.limits() + curve;
-    int32_t before = there ? task.count(tile, slot, setting) : 0;
-    const uint32_t word = there ? task.mask(group, kind, setting) & task.kept(group, m) : 0;
+    const int64_t group = tile * kGroups + own, m = task.limit_of(curve),
+                  slots[] = {m, task.limits() + curve};
+    const uint32_t kept = task.kept(group, m);
+    uint32_t words[2] = {};
+    int32_t before[2] = {};
+    for (int kind = kTrue; there && kind <= kFalse; ++kind) {
+      words[kind] = task.mask(group, kind, first + lane) & kept;
+      before[kind] = task.count(tile, slots[kind], first + lane);
+    }
+    if (k < 0) return;  // all loads are under way by then
     __syncthreads();
-    words[own][lane] = word;
+    for (int kind = kTrue; kind <= kFalse; ++kind) shared.words[own][kind][lane] = words[kind];
+    if (threadIdx.x == 0) shared.listed = 0;
     __syncthreads();
-    for (int g = 0; g < own; ++g) before += __popc(words[g][lane]);
-    for (int i = 0; i < kShare; ++i) {
+    for (int kind = kTrue; kind <= kFalse; ++kind) {
+      for (int g = 0; g < own; ++g) before[kind] += __popc(shared.words[g][kind][lane]);
+      shared.before[own][kind][lane] = before[kind];
+    }
+    list_own<kTied>(task, share, shared);
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < shared.listed; i += kTile) {
+      const int record = shared.list[i] / kShare, at = shared.list[i] % kShare, g = record / 32;
+      const auto& held = shared.words[g];
+      const auto& earlier = shared.before[g];
       const Group<kTied> found{task,
                                k,
-                               group,
-                               first + i,
+                               tile * kGroups + g,
+                               first + at,
                                curve,
-                               warp.from(word, i),
-                               warp.from(word, kShare + i),
-                               warp.from(before, i),
-                               warp.from(before, kShare + i)};
-      if (found.trues) found.run();
+                               held[kTrue][at],
+                               held[kFalse][at],
+                               earlier[kTrue][at],
+                               earlier[kFalse][at]};
+      found.run(record % 32);
     }
   }
 }
@@ -228,8 +257,7 @@ __device__ __forceinline__ bool first_score(const CurveTask& task, int64_t k, in
 // How many samples of a curve are reached, in ascending order; `score` is that of its first record.
 __device__ __forceinline__ int64_t samples_reached(const CurveTask& task, int64_t k, int64_t a, int64_t m,
                                                    int64_t tp, double& score) {
-  const int64_t* reach = task.reach(k, a);
-  const int64_t reached = partition_point(task.run.shape.recalls, [=](int64_t r) { return reach[r] < tp; });
+  const int64_t reached = task.samples_reached(tp, task.run.positives_of(k, a));
   if (task.unconditional == 0 || (!task.run.full && reached >= task.unconditional)) return reached;
   return first_score(task, k, m, score) && reached < task.unconditional ? task.unconditional : reached;
 }

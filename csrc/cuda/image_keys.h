@@ -22,11 +22,13 @@ VALOR_HD bool same_id(const SortKey& a, const SortKey& b) {
   return a.high >> 63 && a.high == b.high && a.low >> 63 == b.low >> 63;
 }
 
-// Writes the key of an image, and sums up what the boxes of those of the warp look like.
-__device__ __forceinline__ void note_image(const Ordering& run, int64_t i) {
+// Writes the keys of the images of a block, sorted, and sums up what the boxes of those of a warp look like.
+__device__ __forceinline__ void note_images(const Ordering& run, int64_t i, SortKey* strip) {
   const bool there = i < run.task.num_images;
   const int64_t* row = image_row(run.task, there ? i : 0);
-  if (there) run.tables.images.now[i] = image_key(row[kId], row[kHasId] != 0, i);
+  static_assert(kThreads == kStrip, "a block writes a strip");
+  write_strip(image_key(row[kId], row[kHasId] != 0, i), there, run.tables.images.now + (i - threadIdx.x),
+              strip);
   const uint64_t negative = there ? static_cast<uint64_t>(row[kNegative]) : 0,
                  reach = there ? static_cast<uint64_t>(row[kReach]) : 0;
   for (int side = 0; side < 2; ++side) {

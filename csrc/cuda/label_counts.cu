@@ -5,6 +5,7 @@
 namespace valor {
 namespace {
 
+constexpr int64_t kFewLabels = 2 * kThreads;  // that one block ranks, which spares a launch
 constexpr int kTotals = 3;  // detections, ground truths, ignored ones: the words from kDetectionsWord on
 
 // Adds what each thread of the block has counted, by one atomic for each total.
@@ -30,20 +31,56 @@ __device__ __forceinline__ bool claim(unsigned long long* claims, int32_t label)
   return *place != entry && atomicCAS(place, 0ull, entry) != entry;
 }
 
-// Notes the label of each row, once a block: thousands of rows that compare and swap in one slot would wait
-// for one another. The first blocks take detections, the next ground truths, the last images.
-__global__ void __launch_bounds__(kThreads)
-    label_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks,
-                 const int64_t row_blocks) {
-  VALOR_SHARED(unsigned long long, claims, [kThreads]);
-  const OrderTask& task = run.task;
-  const int64_t block = blockIdx.x;
-  if (block >= row_blocks) {
-    note_image(run, (block - row_blocks) * kThreads + threadIdx.x);
-    return;
+// Gives the labels of a block their classes, the `first` one and those after it: the class of a label is the
+// number of smaller ones. What blocks of the same launch have written is not to be read from a cache before
+// them.
+__device__ __forceinline__ void rank_labels(const OrderTask& task, const LabelTable& table, int64_t first,
+                                            int64_t count, int32_t* others) {
+  volatile const unsigned long long* const slots = table.slots;
+  volatile const int32_t* const used = table.used;
+  const int64_t i = first + threadIdx.x;
+  const int32_t slot = i < count ? used[i] : 0;
+  const int32_t label = static_cast<int32_t>(static_cast<uint32_t>(slots[slot]));
+  int32_t rank = 0;
+  for (int64_t base = 0; base < count; base += kThreads) {
+    __syncthreads();
+    if (base + threadIdx.x < count)
+      others[threadIdx.x] = static_cast<int32_t>(static_cast<uint32_t>(slots[used[base + threadIdx.x]]));
+    __syncthreads();
+    const int64_t left = count - base < kThreads ? count - base : kThreads;
+    for (int64_t j = 0; j < left; ++j) rank += others[j] < label;
   }
-  const bool found = block < detection_blocks;
-  const int64_t i = (found ? block : block - detection_blocks) * kThreads + threadIdx.x;
+  if (i >= count) return;
+  table.classes[slot] = rank;
+  task.labels[rank] = label;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    rank_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table) {
+  VALOR_SHARED(int32_t, others, [kThreads]);
+  if (!table.holds()) return;
+  rank_labels(task, table, static_cast<int64_t>(blockIdx.x) * kThreads, task.words[kLabelsWord], others);
+}
+
+// The block that is done last ranks the labels that all have found, where there is room for few.
+__device__ __forceinline__ void rank_at_last(const OrderTask& task, const LabelTable& table) {
+  VALOR_SHARED(int32_t, others, [kThreads]);
+  VALOR_SHARED(uint32_t, done, [1]);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) done[0] = atomicAdd(reinterpret_cast<unsigned*>(table.slots + table.size), 1u);
+  __syncthreads();
+  if (done[0] != gridDim.x - 1 || !table.holds()) return;
+  const int64_t count = *static_cast<volatile const int64_t*>(task.words + kLabelsWord);
+  for (int64_t first = 0; first < count; first += kThreads) rank_labels(task, table, first, count, others);
+}
+
+// Notes the label of each row of a block, once: thousands of rows that compare and swap in one slot would
+// wait for one another.
+__device__ __forceinline__ void note_rows(const Ordering& run, bool found, int64_t block,
+                                          unsigned long long* claims) {
+  const OrderTask& task = run.task;
+  const int64_t i = block * kThreads + threadIdx.x;
   const bool there = i < (found ? task.num_detections : task.num_ground_truths);
   const uint8_t* row = found ? task.detection(there ? i : 0) : task.ground_truth(there ? i : 0);
   int32_t counts[kTotals] = {};
@@ -58,6 +95,22 @@ __global__ void __launch_bounds__(kThreads)
   add_totals(task, counts);
 }
 
+// The first blocks take detections, the next ground truths, the last images.
+__global__ void __launch_bounds__(kThreads)
+    label_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks,
+                 const int64_t row_blocks) {
+  VALOR_SHARED(unsigned long long, claims, [kThreads]);
+  VALOR_SHARED(SortKey, strip, [kStrip]);
+  const OrderTask& task = run.task;
+  const int64_t block = blockIdx.x;
+  if (block >= row_blocks)
+    note_images(run, (block - row_blocks) * kThreads + threadIdx.x, strip);
+  else
+    note_rows(run, block < detection_blocks, block < detection_blocks ? block : block - detection_blocks,
+              claims);
+  if (!task.wanted && task.capacity <= kFewLabels) rank_at_last(task, run.tables.labels);
+}
+
 // One thread a wanted label, whose class is its place. No row has a label that int32 does not hold.
 __global__ void __launch_bounds__(kThreads)
     wanted_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table) {
@@ -67,30 +120,6 @@ __global__ void __launch_bounds__(kThreads)
   if (label != static_cast<int32_t>(label)) return;
   const int64_t slot = table.insert(static_cast<int32_t>(label));
   if (slot >= 0) table.classes[slot] = static_cast<int32_t>(i);
-}
-
-// One thread a label: its class is the number of smaller ones.
-__global__ void __launch_bounds__(kThreads)
-    rank_kernel(const __grid_constant__ OrderTask task, const __grid_constant__ LabelTable table) {
-  VALOR_SHARED(int32_t, others, [kThreads]);
-  const int64_t count = task.words[kLabelsWord];
-  if (!table.holds()) return;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const int32_t slot = i < count ? table.used[i] : 0;
-  const int32_t label = static_cast<int32_t>(static_cast<uint32_t>(table.slots[slot]));
-  int32_t rank = 0;
-  for (int64_t base = 0; base < count; base += kThreads) {
-    __syncthreads();
-    if (base + threadIdx.x < count)
-      others[threadIdx.x] =
-          static_cast<int32_t>(static_cast<uint32_t>(table.slots[table.used[base + threadIdx.x]]));
-    __syncthreads();
-    const int64_t left = count - base < kThreads ? count - base : kThreads;
-    for (int64_t j = 0; j < left; ++j) rank += others[j] < label;
-  }
-  if (i >= count) return;
-  table.classes[slot] = rank;
-  task.labels[rank] = label;
 }
 
 }  // namespace
@@ -105,7 +134,7 @@ int32_t count_labels(const Ordering& run, void* stream) {
   if (task.wanted && labels) status = VALOR_LAUNCH(wanted_kernel, labels, kThreads, 0, stream, task, table);
   if (status || blocks == 0) return status;
   status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, run, found, rows);
-  if (status || task.wanted || labels == 0) return status;
+  if (status || task.wanted || task.capacity <= kFewLabels) return status;
   return VALOR_LAUNCH(rank_kernel, labels, kThreads, 0, stream, task, table);
 }
 

@@ -10,11 +10,15 @@ namespace {
 constexpr int kParts = 8;                  // running sums of sum_block, each by a thread of its own
 constexpr int kPaths = kThreads / kParts;  // paths that a block takes
 constexpr int kPathBits = 5;               // their logarithm
+constexpr int kMostListed = 1024;          // classes that each block lists anew, which spares a launch
 
 // One mean; all are places. `first` and `count` are those of its IoU thresholds in a list.
 struct Pick {
   int64_t of_recall, area, limit, first, count;
 };
+
+// Levels of a tree whose nodes are left when blocks have added up what they took.
+VALOR_HD int top_of(int steps) { return steps > kPathBits ? steps - kPathBits : 0; }
 
 struct MeansTask {
   const double *precision, *recall;  // [T, R, K, A, C] and [T, K, A, M]
@@ -23,25 +27,27 @@ struct MeansTask {
   const int64_t* thresholds;  // places, by Pick
   int64_t* counts;            // [A] classes that count
   int32_t* present;           // [A, K] these classes, ascending
-  double* sums;               // [picks, 2^top()]
-  int steps;
-  double* out;  // [picks]
+  double* sums;               // [picks, 2^top_of(steps)]
+  int steps;                  // of a tree of all classes; one of those that count has fewer
+  double* out;                // [picks]
 
   VALOR_HD int64_t samples(const Pick& pick) const { return pick.of_recall ? 1 : recalls; }
-  VALOR_HD int64_t size(const Pick& pick) const { return pick.count * samples(pick) * counts[pick.area]; }
-  // Levels of the tree whose nodes are left when blocks have added up what they took.
-  VALOR_HD int top() const { return steps > kPathBits ? steps - kPathBits : 0; }
-  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top()); }
+  VALOR_HD int64_t size(const Pick& pick, int64_t present) const {
+    return pick.count * samples(pick) * present;
+  }
+  VALOR_HD double* sums_of(int64_t pick) const { return sums + (pick << top_of(steps)); }
 };
 
 // Addresses of the values of a pick in the order of the arrays, every kParts-th from one on; those behind the
 // last one are addresses of others. No step has a branch, so that all values are under way at once.
 class Values {
  public:
-  __device__ __forceinline__ Values(const MeansTask& task, const Pick& pick, int64_t at)
+  __device__ __forceinline__ Values(const MeansTask& task, const Pick& pick, const int32_t* classes,
+                                    int64_t present, int64_t at)
       : task_(task),
         pick_(pick),
-        present_(static_cast<int32_t>(task.counts[pick.area])),
+        list_(classes),
+        present_(static_cast<int32_t>(present)),
         samples_(static_cast<int32_t>(task.samples(pick))) {
     at_ = static_cast<int32_t>(at % present_);
     sample_ = static_cast<int32_t>(at / present_ % samples_);
@@ -51,7 +57,7 @@ class Values {
     thresholds_a_step_ = kParts / present_ / samples_;
   }
   __device__ __forceinline__ const double* get() const {
-    const int64_t k = task_.present[pick_.area * task_.classes + at_];
+    const int64_t k = list_[at_];
     const int64_t last = pick_.count - 1;
     const int64_t t = task_.thresholds[pick_.first + (threshold_ < last ? threshold_ : last)];
     const int64_t row = (t * samples_ + sample_) * task_.classes + k;
@@ -72,15 +78,15 @@ class Values {
  private:
   const MeansTask& task_;
   const Pick& pick_;
+  const int32_t* const list_;
   const int32_t present_, samples_;
   int32_t at_, sample_, classes_a_step_, samples_a_step_, thresholds_a_step_;
   int64_t threshold_;
 };
 
-// One block per area range: the classes that have recall there, in order.
-__global__ void __launch_bounds__(kThreads) present_kernel(const __grid_constant__ MeansTask task) {
+// Lists the classes that have recall in an area range, in order, by a block; returns how many they are.
+__device__ __forceinline__ int64_t list_present(const MeansTask& task, int64_t a, int32_t* present) {
   VALOR_SHARED(int32_t, found, [kThreads / 32]);
-  const int64_t a = blockIdx.x;
   const Warp warp;
   int64_t before = 0;
   for (int64_t base = 0; base < task.classes; base += kThreads) {
@@ -95,17 +101,24 @@ __global__ void __launch_bounds__(kThreads) present_kernel(const __grid_constant
       if (w < static_cast<int>(threadIdx.x) / 32) place += found[w];
       before += found[w];
     }
-    if (counts) task.present[a * task.classes + place] = static_cast<int32_t>(k);
+    if (counts) present[place] = static_cast<int32_t>(k);
   }
-  if (threadIdx.x == 0) task.counts[a] = before;
+  return before;
+}
+
+// One block per area range.
+__global__ void __launch_bounds__(kThreads) present_kernel(const __grid_constant__ MeansTask task) {
+  const int64_t a = blockIdx.x, count = list_present(task, a, task.present + a * task.classes);
+  if (threadIdx.x == 0) task.counts[a] = count;
 }
 
 // The sum of sum_block by kParts lanes, each with one of its running sums; all of them get it.
-__device__ __forceinline__ double sum_parts(const MeansTask& task, const Pick& pick, const SumNode& node) {
+__device__ __forceinline__ double sum_parts(const MeansTask& task, const Pick& pick, const int32_t* classes,
+                                            int64_t present, const SumNode& node) {
   const int64_t part = threadIdx.x % kParts, whole = node.size - node.size % kParts;
   if (Warp().ballot(node.size > 0) == 0) return 0.0;
   constexpr int kMost = SumNode::kBlock / kParts;
-  Values values(task, pick, node.start + part);
+  Values values(task, pick, classes, present, node.start + part);
   const double* from[kMost];
   double own[kMost];
   VALOR_UNROLLED
@@ -143,30 +156,39 @@ __device__ __forceinline__ void add_halves(double* sums, SumNode root, int64_t p
   }
 }
 
-// kParts threads a path of the tree, whose last levels a block adds up.
+// kParts threads a path of the tree, whose last levels a block adds up. kListed: present_kernel was there.
+template <bool kListed>
 __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ MeansTask task) {
   VALOR_SHARED(double, sums, [kPaths]);
   const int64_t own = threadIdx.x / kParts, path = static_cast<int64_t>(blockIdx.x) * kPaths + own;
+  VALOR_SHARED(int32_t, listed, [kListed ? 1 : kMostListed]);
   const Pick pick = task.picks[blockIdx.y];
-  const int64_t size = task.size(pick);
-  if (size == 0) return;
+  const int32_t* classes = kListed ? task.present + pick.area * task.classes : listed;
+  const int64_t present = kListed ? task.counts[pick.area] : list_present(task, pick.area, listed);
+  if (!kListed && blockIdx.x == 0 && threadIdx.x == 0) task.counts[pick.area] = present;
+  if (!kListed) __syncthreads();
+  const int64_t size = task.size(pick, present);
+  const int steps = halvings(size), levels = top_of(steps);
+  if (size == 0 || blockIdx.x >> levels != 0) return;
   SumNode top{0, size}, node{0, size};
-  const bool inside = (path >> task.steps) == 0;
-  if (!top.follow(blockIdx.x, task.top()) || !inside) top.size = 0;
-  if (!inside || !node.follow(path, task.steps)) node.size = 0;
-  const double sum = sum_parts(task, pick, node);
+  const bool inside = (path >> steps) == 0;
+  if (!top.follow(blockIdx.x, levels) || !inside) top.size = 0;
+  if (!inside || !node.follow(path, steps)) node.size = 0;
+  const double sum = sum_parts(task, pick, classes, present, node);
   if (threadIdx.x % kParts == 0) sums[own] = sum;
-  add_halves(sums, top, own, task.steps - task.top(), threadIdx.x % kParts == 0 && top.size > 0);
+  add_halves(sums, top, own, steps - levels, threadIdx.x % kParts == 0 && top.size > 0);
   __syncthreads();
   if (threadIdx.x == 0 && top.size > 0) task.sums_of(blockIdx.y)[blockIdx.x] = sums[0];
 }
 
 // One block per mean: sums of halves become those of the whole, level by level.
 __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ MeansTask task) {
-  const int64_t size = task.size(task.picks[blockIdx.x]);
+  const Pick pick = task.picks[blockIdx.x];
+  const int64_t size = task.size(pick, task.counts[pick.area]);
+  const int top = top_of(halvings(size));
   double* sums = task.sums_of(blockIdx.x);
-  for (int level = task.top() - 1; level >= 0 && size > 0; --level) {
-    const int below = task.top() - level;  // the last bits of a path that this level has left behind
+  for (int level = top - 1; level >= 0 && size > 0; --level) {
+    const int below = top - level;  // the last bits of a path that this level has left behind
     for (int64_t path = threadIdx.x; path < int64_t{1} << level; path += kThreads) {
       SumNode node{0, size};
       if (node.follow(path, level) && node.splits())
@@ -184,7 +206,7 @@ int64_t place_tables(const MeansSizes& sizes, void* base, MeansTask& task) {
   task.steps = halvings(sizes.most_thresholds * sizes.recalls * sizes.classes);
   TableLayout layout(base);
   layout.place(task.counts, sizes.areas);
-  layout.place(task.sums, sizes.picks << task.top());
+  layout.place(task.sums, sizes.picks << top_of(task.steps));
   layout.place(task.present, sizes.areas * sizes.classes);
   return layout.bytes();
 }
@@ -207,9 +229,14 @@ int32_t run_means(const double* precision, const double* recall, const MeansSize
   task.picks = reinterpret_cast<const Pick*>(picks), task.thresholds = thresholds;
   place_tables(sizes, workspace, task);
   const unsigned count = static_cast<unsigned>(sizes.picks), areas = static_cast<unsigned>(sizes.areas);
-  int32_t status = VALOR_LAUNCH(present_kernel, areas, kThreads, 0, stream, task);
-  if (status == 0)
-    status = VALOR_LAUNCH(sum_kernel, dim3(1u << task.top(), count), kThreads, 0, stream, task);
+  const dim3 parts(1u << top_of(task.steps), count);
+  int32_t status = 0;
+  if (sizes.classes <= kMostListed) {
+    status = VALOR_LAUNCH(sum_kernel<false>, parts, kThreads, 0, stream, task);
+  } else {
+    status = VALOR_LAUNCH(present_kernel, areas, kThreads, 0, stream, task);
+    if (status == 0) status = VALOR_LAUNCH(sum_kernel<true>, parts, kThreads, 0, stream, task);
+  }
   return status ? status : VALOR_LAUNCH(mean_kernel, count, kThreads, 0, stream, task);
 }
 

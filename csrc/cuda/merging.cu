@@ -11,20 +11,7 @@ namespace {
 #define VALOR_OPAQUE(address) asm("" : "+l"(address))
 #endif
 
-constexpr int kStrip = 256;  // items that a block sorts
-constexpr int kEach = 4;     // strips that a thread searches
-
-// One block a strip: the place of an item is the number of smaller ones.
-__global__ void __launch_bounds__(kStrip) strip_kernel(SortKey* keys, const int64_t count) {
-  VALOR_SHARED(SortKey, strip, [kStrip]);
-  const int64_t base = static_cast<int64_t>(blockIdx.x) * kStrip, i = base + threadIdx.x;
-  const SortKey own = i < count ? keys[i] : SortKey{~0ull, ~0ull};
-  strip[threadIdx.x] = own;
-  __syncthreads();
-  uint32_t rank = 0;
-  for (int j = 0; j < kStrip; ++j) rank += strip[j].below(own);
-  if (i < count) keys[base + rank] = own;
-}
+constexpr int kEach = 4;  // strips that a thread searches
 
 // Sorted strips of a power of two items become strips kWays times as long; kLanes threads take an item. The
 // place of an item is the sum of the smaller ones in all strips, its own included, which are searched side by
@@ -66,10 +53,9 @@ __global__ void __launch_bounds__(kStrip)
 
 }  // namespace
 
-int32_t sort_keys(SortKeys& keys, int64_t count, void* stream) {
-  if (count == 0) return 0;
+int32_t merge_strips(SortKeys& keys, int64_t count, void* stream) {
   const auto blocks = [=](int lanes) { return static_cast<unsigned>((count * lanes + kStrip - 1) / kStrip); };
-  int32_t status = VALOR_LAUNCH(strip_kernel, blocks(1), kStrip, 0, stream, keys.now, count);
+  int32_t status = 0;
   for (int64_t strip = kStrip, ways; status == 0 && strip < count; strip *= ways) {
     ways = count > 16 * strip && count <= 32 * strip ? 32 : 16;  // more only where that spares a launch
     status = ways == 32 ? VALOR_LAUNCH(merge_kernel<32 / kEach>, blocks(32 / kEach), kStrip, 0, stream,

@@ -30,7 +30,22 @@ struct SortKeys {
   SortKey *now, *spare;
 };
 
-// Sorts less than 2^31 items. Neither allocates nor waits; returns 0 or the cudaError_t.
-int32_t sort_keys(SortKeys& keys, int64_t count, void* stream);
+constexpr int kStrip = 256;  // items that a block sorts
+
+// Merges items whose strips of kStrip are sorted, fewer than 2^31. Neither allocates nor waits; returns 0 or
+// the cudaError_t.
+int32_t merge_strips(SortKeys& keys, int64_t count, void* stream);
+
+#if defined(__CUDACC__)
+// Writes the items of a block of kStrip threads in order, from `first` on; only `there` of its threads have
+// one. The place of an item is the number of smaller ones.
+__device__ __forceinline__ void write_strip(const SortKey& own, bool there, SortKey* first, SortKey* strip) {
+  strip[threadIdx.x] = there ? own : SortKey{~0ull, ~0ull};
+  __syncthreads();
+  uint32_t rank = 0;
+  for (int j = 0; j < kStrip; ++j) rank += strip[j].below(own);
+  if (there) first[rank] = own;
+}
+#endif
 
 }  // namespace valor

@@ -8,7 +8,6 @@
 namespace valor {
 namespace {
 
-constexpr int kScoreBits = 32;
 constexpr int64_t kFewImages = 8192;  // each thread adds 32 of them at most
 VALOR_HD int64_t tiles_of(const OrderTask& task) { return (task.num_images + kThreads - 1) / kThreads; }
 
@@ -87,7 +86,7 @@ int32_t order_images(Ordering& run, void* stream) {
   const int64_t images = run.task.num_images;
   if (images == 0) return 0;
   const unsigned tiles = static_cast<unsigned>(2 * tiles_of(run.task));
-  int32_t status = sort_keys(run.tables.images, images, stream);
+  int32_t status = merge_strips(run.tables.images, images, stream);
   const bool few = images <= kFewImages;
   if (status == 0 && !few) status = VALOR_LAUNCH(tile_kernel, tiles, kThreads, 0, stream, run);
   return status ? status : VALOR_LAUNCH(start_kernel, tiles, kThreads, 0, stream, run, few);
@@ -116,18 +115,26 @@ __device__ __forceinline__ int64_t place_of(const Ordering& run, int64_t row) {
   return static_cast<uint64_t>(place) < static_cast<uint64_t>(run.task.num_detections) ? place : -1;
 }
 
-__device__ __forceinline__ void write_key(const Ordering& run, int64_t i, bool labelled) {
-  const uint8_t* row = run.task.detection(i);
-  const double score = record_score(row);
-  const int64_t place = place_of(run, i), k = class_of(run, row, labelled);
+// The first part of the key of a row, where scores are float32.
+__device__ __forceinline__ uint64_t narrow_key(const Ordering& run, double score, int64_t k) {
   const float narrow = static_cast<float>(score);
   if (k < run.task.classes() && score == score && static_cast<double>(narrow) != score && !run.task.wide)
     run.task.words[kWideWord] = 1;
-  const uint64_t narrow_key = static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
+  return static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
+}
+
+// Writes the keys of the rows of a block, sorted where they will be merged.
+__device__ __forceinline__ void write_keys(const Ordering& run, int64_t i, bool labelled, SortKey* strip) {
+  const bool there = i < run.task.num_detections;
+  const uint8_t* row = run.task.detection(there ? i : 0);
+  const double score = record_score(row);
+  const int64_t place = there ? place_of(run, i) : -1;
+  const uint64_t key = there ? narrow_key(run, score, class_of(run, row, labelled)) : 0;
   if (run.merged())
-    run.tables.keys.now[i] = {narrow_key, static_cast<uint64_t>(place) << 32 | static_cast<uint64_t>(i)};
-  if (run.merged() || place < 0) return;
-  run.tables.pairs.keys[place] = run.task.wide ? descending_key(score) : narrow_key;
+    return write_strip({key, static_cast<uint64_t>(place) << 32 | static_cast<uint64_t>(i)}, there,
+                       run.tables.keys.now + (i - threadIdx.x), strip);
+  if (place < 0) return;
+  run.tables.pairs.keys[place] = run.task.wide ? descending_key(score) : key;
   run.tables.pairs.rows[place] = static_cast<uint32_t>(i);
 }
 
@@ -159,13 +166,14 @@ __device__ __forceinline__ void count_ground_truth(const Ordering& run, int64_t 
 __global__ void __launch_bounds__(kThreads)
     key_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks, const bool shared) {
   VALOR_DYNAMIC_SHARED(uint32_t, counts);
+  VALOR_SHARED(SortKey, strip, [kStrip]);
   const bool labelled = run.tables.labels.holds();
   const int64_t block = blockIdx.x;
   const int64_t i = (block < detection_blocks ? block : block - detection_blocks) * kThreads + threadIdx.x;
   if (block >= detection_blocks)
     count_ground_truth(run, i, labelled, shared ? counts : nullptr);
-  else if (i < run.task.num_detections)
-    write_key(run, i, labelled);
+  else
+    write_keys(run, i, labelled, strip);
 }
 
 // After a sort by float64 scores the keys become classes.
@@ -202,13 +210,13 @@ __global__ void __launch_bounds__(kThreads)
 int32_t sort_detections(Ordering& run, void* stream) {
   const int64_t rows = run.task.num_detections;
   const unsigned blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
-  int class_bits = 1;
-  while (run.task.classes() >> class_bits) ++class_bits;
+  const int class_bits = run.class_bits(), bits = kScoreBits + class_bits;
   const auto sort = [&](int end) {
     return sort_pairs(run.tables.pairs, rows, 0, end, run.tables.scratch, run.tables.scratch_bytes, stream);
   };
-  int32_t status = run.merged() ? sort_keys(run.tables.keys, rows, stream)
-                                : sort(run.task.wide ? 64 : kScoreBits + class_bits);
+  int32_t status = run.merged()      ? merge_strips(run.tables.keys, rows, stream)
+                   : run.by_digits() ? sort_by_digits(run.tables.pairs, rows, bits, run.tables.digits, stream)
+                                     : sort(run.task.wide ? 64 : bits);
   if (status == 0 && run.task.wide) status = VALOR_LAUNCH(class_kernel, blocks, kThreads, 0, stream, run);
   if (status == 0 && run.task.wide) status = sort(class_bits);
   const int shift = run.task.wide ? 0 : kScoreBits;
@@ -229,23 +237,24 @@ int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* str
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  const ClearTask zero{
-      {task.words + kErrorWord + 1, task.positives, task.offsets, slots,
-       reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
-      {kWords - 1, classes * task.areas, classes + 1, task.slots, samples.precision_samples,
-       samples.score_samples},
-      task.error,
-      task.words + kErrorWord};
+  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots,
+                        reinterpret_cast<int64_t*>(samples.precision),
+                        reinterpret_cast<int64_t*>(samples.scores), run.tables.digits},
+                       {kWords - 1, classes * task.areas, classes + 1, task.slots + 1,
+                        samples.precision_samples, samples.score_samples, run.digit_words()},
+                       task.error,
+                       task.words + kErrorWord};
   return clear(zero, stream);
 }
 
 // Places the tables of a call; returns the bytes that they take, a status below 0 for none.
 int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int64_t* bytes) {
   const int64_t images = task.num_images, rows = task.num_detections;
-  const bool merged = Ordering{task, {}}.merged();
+  const Ordering run{task, {}};
+  const bool merged = run.merged();
   const int64_t by_merging = merged ? rows : 0, by_radix = merged ? 0 : rows;
   tables.scratch_bytes = 0;
-  if (!merged)
+  if (!merged && !run.by_digits())
     if (const int32_t status = sort_pairs_scratch(rows, &tables.scratch_bytes)) return status;
   TableLayout layout(base);
   layout.place(tables.images.now, images);  // aligned to 16 bytes, as the tables of keys that follow
@@ -254,7 +263,7 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   layout.place(tables.keys.spare, by_merging);
   LabelTable& labels = tables.labels;
   labels.size = task.slots, labels.capacity = task.capacity, labels.words = task.words;
-  layout.place(labels.slots, task.slots);
+  layout.place(labels.slots, task.slots + 1);
   layout.place(labels.classes, task.slots);
   layout.place(labels.used, task.capacity);
   layout.place(tables.arrival, images);
@@ -264,6 +273,7 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   layout.place(tables.pairs.spare_keys, by_radix);
   layout.place(tables.pairs.rows, by_radix);
   layout.place(tables.pairs.spare_rows, by_radix);
+  layout.place(tables.digits, run.digit_words());
   unsigned char* scratch = nullptr;
   layout.place(scratch, tables.scratch_bytes);
   tables.scratch = scratch;

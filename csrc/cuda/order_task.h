@@ -3,6 +3,7 @@
 #pragma once
 #include "../core/curves.h"
 #include "../core/match_batch.h"
+#include "digits.h"
 #include "launch.h"
 #include "merging.h"
 #include "sorting.h"
@@ -12,6 +13,7 @@ namespace valor {
 
 constexpr int kThreads = 256;
 constexpr int64_t kMostMerged = 1 << 17;  // rows that are sorted by merging, more of them by radix
+constexpr int kScoreBits = 32;            // of a key, below its class, unless scores are float64
 
 // Words that the host reads in the end; valor_gpu/ops/accumulate/cuda.py lists the same.
 enum Word : int {
@@ -68,9 +70,9 @@ VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
 
 // Distinct labels in open addressing: any int32, so that a slot in use has a bit above them.
 struct LabelTable {
-  unsigned long long* slots;
-  int32_t* classes;  // of each slot in use
-  int32_t* used;     // [capacity] these slots, in no order
+  unsigned long long* slots;  // [size], then how many blocks are done with it
+  int32_t* classes;           // of each slot in use
+  int32_t* used;              // [capacity] these slots, in no order
   int64_t size, capacity;
   int64_t* words;
 
@@ -111,7 +113,10 @@ struct LabelTable {
     return classes[at];
   }
   // Whether all labels are here and have classes.
-  VALOR_HD bool holds() const { return words[kFullWord] == 0 && words[kLabelsWord] <= capacity; }
+  VALOR_HD bool holds() const {
+    volatile const int64_t* const now = words;
+    return now[kFullWord] == 0 && now[kLabelsWord] <= capacity;
+  }
 };
 
 struct OrderTables {
@@ -122,6 +127,7 @@ struct OrderTables {
   int64_t* sums;     // [2, tiles] detections of each tile of images
   SortKeys keys;     // [D] class and score, then place and row: where rows are merged
   SortPairs pairs;   // [D] where they are not
+  int64_t* digits;   // what a sort by digits needs
   void* scratch;
   int64_t scratch_bytes;
 };
@@ -131,6 +137,16 @@ struct Ordering {
   OrderTables tables;
 
   VALOR_HD bool merged() const { return !task.wide && task.num_detections <= kMostMerged; }
+  bool by_digits() const { return !merged() && !task.wide && task.num_detections <= kMostByDigits; }
+  // Bits of a class, that of rows left out included.
+  int class_bits() const {
+    int bits = 1;
+    while (task.classes() >> bits) ++bits;
+    return bits;
+  }
+  int64_t digit_words() const {
+    return by_digits() ? valor::digit_words(task.num_detections, kScoreBits + class_bits()) : 0;
+  }
 };
 
 int32_t count_labels(const Ordering& run, void* stream);

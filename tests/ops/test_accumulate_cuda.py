@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.fuzz import seeds
+from tests.native import sim
 from tests.native.sim import simulated_kernel
 from tests.ops.backends import BACKENDS, SIM_SEEDS
 from valor_gpu.errors import InputError
@@ -34,6 +36,22 @@ def accumulate(request: pytest.FixtureRequest) -> Accumulate:
     if request.param == "simulated":
         return simulated_kernel(ours.accumulate)
     return lambda *arguments: ours.accumulate(*(x.cuda() if torch.is_tensor(x) else x for x in arguments))
+
+
+FROM_AND_TO_NUMPY = ("aten.detach.default", "aten.lift_fresh.default")
+
+
+class Operations(TorchDispatchMode):
+    """Names of the operations of torch within it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.ops.aten.fill_.Scalar:  # how tests set new memory
+            self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 # ------------------------------------------------------------------------------------------------------------ the CPU
@@ -244,6 +262,30 @@ def test_more_classes_than_guessed(accumulate: Accumulate, runs: list[ours.Guess
     assert len(found.labels) > 255
     check(accumulate, tables, replace(CHOICES, full=full))
     assert [guess.labels for guess in runs] == [255, 511, 511]  # the second call knows what the first has seen
+
+
+def test_room_for_classes_follows_the_last_runs(accumulate: Accumulate, runs: list[ours.Guess]) -> None:
+    many, few = (tables_of(9, list(range(labels)), 6, most=60) for labels in (200, 3))
+    check(accumulate, many)
+    for _ in range(run.REMEMBERED + 1):
+        check(accumulate, few)
+    assert [guess.labels for guess in runs] == [255] * (run.REMEMBERED + 1) + [run.LEAST_CLASSES]
+
+
+@pytest.mark.parametrize("images", [3, 900])
+def test_what_a_run_costs_the_host(images: int) -> None:
+    """The numbers of a run take no torch op but allocation: views are made when somebody asks."""
+    tables = tuple(map(torch.from_numpy, tables_of(images, HUGE, 5, most=350 if images > 3 else 30)))
+    run.classes_seen.clear()
+    sim.launches()
+    with Operations() as found:
+        numbers = simulated_kernel(ours.accumulate)(*tables, CHOICES, kept_images).means
+    launched = sim.launches()
+    assert numbers.shape == (1, len(PICKS))
+    assert found.names.count("aten.new_empty.default") == 2 and found.names.count("aten.empty.memory_format") == 1
+    assert set(found.names) <= {"aten.new_empty.default", "aten.empty.memory_format", *FROM_AND_TO_NUMPY}
+    digits = launched.count("digit_kernel")
+    assert (digits, len(launched)) == ((5, 18) if images > 3 else (0, 11)), launched
 
 
 def test_a_guess_stays_in_its_budget(

@@ -61,4 +61,4 @@ def peer_numbers(values: Mapping[str, float]) -> dict[str, Tensor]:
 
 def peer_number(value: float | NDArray[np.float64]) -> Tensor:
     """float32 as torchmetrics gives it, -1 for a number that does not exist."""
-    return torch.as_tensor(np.where(np.isnan(value), -1.0, value), dtype=torch.float32)
+    return torch.from_numpy(np.where(np.isnan(value), -1.0, value).astype(np.float32))

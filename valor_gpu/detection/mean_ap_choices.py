@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,15 @@ def mean_ap_deviations(signature: Mapping[str, Any]) -> list[str]:
         **({"sigmas": list(COCO_SIGMAS)} if keypoints else {}),
     }
     return differences({name: signature[name] for name in usual}, usual)
+
+
+@lru_cache(maxsize=64)
+def _accumulation(
+    iou_thresholds: tuple[float, ...], limits: tuple[int, ...], areas: tuple[str, ...], recalls: tuple[float, ...],
+    shape: RecordShape, *flags: Any,
+) -> AccumulateChoices:  # fmt: skip
+    picks = tuple(summary_picks(iou_thresholds, limits, areas).values())
+    return AccumulateChoices(shape, np.array(recalls), picks, *flags)
 
 
 @frozen
@@ -75,10 +85,9 @@ class MeanApChoices:
         return self.iou_thresholds, self.limits, self.areas
 
     def of(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
-        """The choices of an accumulation."""
-        picks = tuple(summary_picks(*self.axes).values())
-        thresholds = np.array(self.rec_thresholds)
-        return AccumulateChoices(self.shape, thresholds, picks, self.by_image, agnostic, full, ties)
+        """The choices of an accumulation, made once."""
+        grids = tuple(self.iou_thresholds), tuple(self.limits), self.areas, tuple(self.rec_thresholds)
+        return _accumulation(*grids, self.shape, self.by_image, agnostic, full, ties)
 
     def accumulate(
         self, records: DetectionRecords, choices: AccumulateChoices, error: Tensor | None = None
@@ -88,9 +97,13 @@ class MeanApChoices:
             records.detections, records.ground_truths, records.images, choices, error, describe_error
         )  # fmt: skip
 
+    def scalars(self, found: Accumulated) -> dict[str, float]:
+        """The scalars of :meth:`summary`, without a look at the arrays."""
+        return dict(zip(summary_picks(*self.axes), found.means.numpy()[0].tolist()))
+
     def summary(self, found: Accumulated) -> CocoSummary:
         """The numbers of what was accumulated."""
-        return CocoSummary(found.curves, *self.axes, found.means[0].numpy())
+        return CocoSummary(found.curves, *self.axes, found.means.numpy()[0])
 
     def class_summary(self, records: DetectionRecords, pooled: CocoSummary, error: Tensor | None = None) -> CocoSummary:
         """The summary whose classes are the labels; ``pooled`` unless classes were matched on their own."""

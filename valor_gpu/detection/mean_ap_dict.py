@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,14 +35,13 @@ def torchmetrics_dict(
         boxes: that an extended state keeps, None of other geometries.
     """
     found = choices.accumulate(state, choices.of(choices.pooled, extended_summary), error)
-    summary = choices.summary(found)
-    values = peer_numbers(summary.scalars())
-    for name in ("map_small", "mar_small"):
-        values.setdefault(name, torch.tensor(-1.0, dtype=torch.float32))
     per_class = f"mar_{choices.limits[-1]}_per_class"
-    values |= {name: torch.tensor([-1.0], dtype=torch.float32) for name in ("map_per_class", per_class)}
+    numbers = choices.scalars(found)
+    for name in ("map_small", "mar_small", "map_per_class", per_class):
+        numbers.setdefault(name, math.nan)
+    values = peer_numbers(numbers)
     if class_metrics and found.totals.images:
-        classes = choices.class_summary(state, summary)
+        classes = choices.class_summary(state, choices.summary(found))
         values["map_per_class"] = peer_number(classes.average_precision())
         values[per_class] = peer_number(classes.average_recall())
     if extended_summary:
@@ -49,7 +50,7 @@ def torchmetrics_dict(
         values["ious"] = {  # type: ignore[assignment]
             cell: part.clone() if isinstance(part, Tensor) else part for cell, part in cells.items()
         }
-    values["classes"] = found.labels.int().cpu()
+    values["classes"] = torch.from_numpy(found.labels.numpy().astype(np.int32))
     return values
 
 

@@ -7,7 +7,9 @@ Design: docs/design/005-accumulation-on-cuda.md.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -19,8 +21,8 @@ from valor_gpu.checks import check_same_device
 from valor_gpu.errors import InputError
 from valor_gpu.ops._device_tables import to_device
 from valor_gpu.ops._launch import check_not_capturing, launching
-from valor_gpu.ops.accumulate.run import Enqueued, Guess, Records, Rows, Words, classes_seen, enqueue
-from valor_gpu.ops.accumulate.types import AccumulateChoices, Accumulated, Ordered, Totals
+from valor_gpu.ops.accumulate.run import REMEMBERED, Enqueued, Guess, Records, Rows, Words, classes_seen, enqueue
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Accumulated, Curves, Ordered, RecordShape, Totals
 
 MOST_ROWS = 2**31 - 1
 _DETECTIONS, _GROUND_TRUTHS = 4, 5  # columns of the images table: rows in the other tables
@@ -50,11 +52,9 @@ def accumulate(
     Raises:
         InputError: tensors on several devices, 2**31 rows or more, images with other rows than the tables have.
     """
-    choices.shape.check_tables(detections, ground_truths, images)
     check_not_capturing("compute reads numbers back and must not run")
     records = Records(*(tensor.contiguous() for tensor in (detections, ground_truths, images)))
-    check_same_device(Records._fields, records)
-    _check_sizes(records)
+    _check(records, choices.shape)
     chosen: _Chosen | None = None
     if choices.images is not None:
         chosen = _Chosen.of(records, choices.images)
@@ -71,15 +71,24 @@ def accumulate(
             chosen = _Chosen.of(records, choose_images(records.images.cpu().numpy(), choices.by_key))
             continue
         if (again := guess.corrected(words)) is None:
-            return _result(run, words, head, choices, len(records.images), chosen)
+            _note(run, words)
+            kept = len(records.images if chosen is None else chosen.records.images)
+            rows = None if chosen is None else chosen.rows
+            return _Found(run, words, head, kept, len(records.images) - kept, rows)
         guess = again
 
 
-def _check_sizes(records: Records) -> None:
-    for name, table in records._asdict().items():
-        if len(table) > MOST_ROWS:
-            raise InputError(f"{name} must hold at most {MOST_ROWS} rows but holds {len(table)}")
-    if len(records.images) == 0 and len(records.detections):
+def _check(records: Records, shape: RecordShape) -> None:
+    row, gt_row, columns = shape.columns
+    expected = [(torch.uint8, row), (torch.uint8, gt_row), (torch.int64, columns)]
+    if [(table.dtype, *table.shape[1:]) for table in records] != expected:
+        shape.check_tables(*records)  # raises
+    check_same_device(Records._fields, records)
+    detections, ground_truths, images = (table.shape[0] for table in records)
+    if max(detections, ground_truths, images) > MOST_ROWS:
+        name, rows = next((name, len(table)) for name, table in records._asdict().items() if len(table) > MOST_ROWS)
+        raise InputError(f"{name} must hold at most {MOST_ROWS} rows but holds {rows}")
+    if images == 0 and detections:
         raise _rows_error()
 
 
@@ -96,34 +105,58 @@ def _read(run: Enqueued) -> tuple[Words, Rows]:
     host = torch.empty(size, dtype=torch.int64, pin_memory=run.out.is_cuda)
     with launching(run.out.device) as stream:
         native.function("valor_cuda", "valor_read_back_cuda")(host.data_ptr(), run.out.data_ptr(), 8 * size, stream)
-    head: Rows = host.numpy()
+    head: Rows = host.numpy().copy()  # pinned memory goes back at once
     return Words(*head[: len(Words._fields)].tolist()), head
 
 
-def _result(
-    run: Enqueued, words: Words, head: Rows, choices: AccumulateChoices, images: int, chosen: _Chosen | None
-) -> Accumulated:
-    start = len(Words._fields)
-    found = words.labels if choices.labels is None else run.guess.labels
-    device = run.out.device
-    classes_seen[device] = max(found, classes_seen.get(device, 0))
-    classes = min(1, found) if choices.agnostic else found
-    means = head[start : start + run.means].view(np.float64).reshape(len(choices.ties), -1)
-    labels = head[start + run.means : start + run.means + found].copy()
-    order = run.order_of(words.within_limits)
-    kept = images if chosen is None else len(chosen.records.images)
-    reach = np.array([words.detections_reach, words.ground_truths_reach], np.int32).view(np.float32)
-    return Accumulated(
-        labels=torch.from_numpy(labels),
-        positives=run.positives_of(classes),
-        totals=Totals(
-            kept, images - kept, words.detections, words.ground_truths, words.ignored, words.within_limits,
+class _Found(Accumulated):
+    """What a run found. Tensors are made when somebody asks: a few numbers need none of those on the device."""
+
+    _run: Enqueued
+    _head: Rows
+    _labels: int
+    _classes: int
+    _rows: Tensor | None
+
+    def __init__(self, run: Enqueued, words: Words, head: Rows, kept: int, left_out: int, rows: Tensor | None) -> None:
+        reach = np.array([words.detections_reach, words.ground_truths_reach], np.int32).view(np.float32)
+        totals = Totals(
+            kept, left_out, words.detections, words.ground_truths, words.ignored, words.within_limits,
             words.negative_detections, words.negative_ground_truths, *reach.tolist(),
-        ),
-        ordered=Ordered(order if chosen is None else chosen.rows[order], run.offsets_of(classes)),
-        curves=run.curves_of(classes),
-        means=torch.from_numpy(means.copy()),
-    )  # fmt: skip
+        )  # fmt: skip
+        labels = words.labels if run.choices.labels is None else run.guess.labels
+        classes = min(1, labels) if run.choices.agnostic else labels
+        vars(self).update(totals=totals, _run=run, _head=head, _labels=labels, _classes=classes, _rows=rows)
+
+    @cached_property
+    def labels(self) -> Tensor:
+        first = self._run.layout.labels
+        return torch.from_numpy(self._head[first : first + self._labels])
+
+    @cached_property
+    def means(self) -> Tensor:
+        layout, ties = self._run.layout, self._run.choices.ties
+        means = self._head[len(Words._fields) : layout.labels].view(np.float64)
+        return torch.from_numpy(means.reshape(len(ties), -1))
+
+    @cached_property
+    def positives(self) -> Tensor:
+        return self._run.positives_of(self._classes)
+
+    @cached_property
+    def ordered(self) -> Ordered:
+        order = self._run.order_of(self.totals.within_limits)
+        return Ordered(order if self._rows is None else self._rows[order], self._run.offsets_of(self._classes))
+
+    @cached_property
+    def curves(self) -> Curves:
+        return self._run.curves_of(self._classes)
+
+
+def _note(run: Enqueued, words: Words) -> None:
+    """The next run on the device will have room for as many classes."""
+    found = words.labels if run.choices.labels is None else run.guess.labels
+    classes_seen.setdefault(run.out.device, deque(maxlen=REMEMBERED)).append(found)
 
 
 class _Chosen(NamedTuple):

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
 import math
-from array import array
-from dataclasses import dataclass, replace
+import struct
+from collections import deque
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -20,19 +21,21 @@ from torch import Tensor
 
 from valor_gpu import native
 from valor_gpu.ops._device_tables import constant
-from valor_gpu.ops._launch import launching
-from valor_gpu.ops.accumulate.types import AccumulateChoices, Curves, Pick, PickTable, RecordShape
+from valor_gpu.ops._launch import capturing, launching
+from valor_gpu.ops.accumulate.types import AccumulateChoices, Curves
 
 FIRST_CLASSES = 255
 """Classes that the first run on a device has room for."""
+LEAST_CLASSES = 127
+"""Classes that later runs have room for at least: those of COCO take no second run after a few images with less."""
 CLASS_BUDGET = 96 << 20
 """Bytes of arrays that a run may guess it needs; one that knows how many classes there are takes what it needs."""
 FIRST_SLOTS = 1 << 14
 """Size of the first table of labels: it tells how many labels there are while they are below half of it."""
-classes_seen: dict[torch.device, int] = {}
-"""The most classes that a device has seen: a run guesses that there are as many again."""
-
-_HASHABLE = (range, tuple)
+classes_seen: dict[torch.device, deque[int]] = {}
+"""How many classes each of the last runs on a device found: the next one guesses that there are no more."""
+REMEMBERED = 8
+"""So many runs."""
 
 Rows = NDArray[np.int64]
 
@@ -88,10 +91,9 @@ class Guess:
         """As many classes as were seen on the device, if they are in the budget."""
         if choices.labels is not None:
             return cls.of(len(choices.labels))
-        room, seen = FIRST_CLASSES, classes_seen.get(device, 0)
-        each = 1 if choices.agnostic else 8 * choices.class_numbers()
-        while room < seen:
-            room = 2 * room + 1
+        seen = classes_seen.get(device)
+        room = FIRST_CLASSES if seen is None else max(LEAST_CLASSES, (1 << max(seen).bit_length()) - 1)
+        each = 1 if choices.agnostic else 8 * _plan_of(choices).class_numbers
         while room > 1 and room * each > CLASS_BUDGET:
             room //= 2
         return cls.of(room)
@@ -106,30 +108,24 @@ class Guess:
         return replace(self, wide=True) if words.wide and not self.wide else None
 
 
-@dataclass(frozen=True)
-class Enqueued:
+class Enqueued(NamedTuple):
     """A run under way on the current stream.
 
     Attributes:
         out: int64, all that the run writes, one table after another.
+        layout: where the tables lie.
         guess: what the run takes for granted.
         choices: what is accumulated.
-        rows: D, detections.
         means: how many.
         tables: what the run reads; they live as long as a graph that captured it needs them.
     """
 
     out: Tensor
+    layout: _Layout
     guess: Guess
     choices: AccumulateChoices
-    rows: int
     means: int
     tables: tuple[Tensor | None, ...]
-
-    @functools.cached_property
-    def layout(self) -> _Layout:
-        """Offsets of the tables in ``out``."""
-        return _Layout.of(self.choices, self.guess, self.rows, self.means)
 
     @property
     def head(self) -> Tensor:
@@ -198,48 +194,86 @@ class _Layout(NamedTuple):
     words: int
 
     @classmethod
-    def of(cls, choices: AccumulateChoices, guess: Guess, rows: int, means: int) -> _Layout:
+    def of(cls, plan: _Plan, guess: Guess, rows: int) -> _Layout:
         """Returns the layout of a run over ``rows`` detections."""
-        classes = min(1, guess.labels) if choices.agnostic else guess.labels
-        labels = len(Words._fields) + means
-        curves = map(math.prod, choices.curve_shapes(classes).values())
-        sizes = (labels, guess.labels, classes * choices.shape.areas, classes + 1, rows, *curves)
-        return cls(classes, *itertools.accumulate(sizes))
+        classes = min(1, guess.labels) if plan.agnostic else guess.labels
+        labels = len(Words._fields) + plan.means
+        positives = labels + guess.labels
+        offsets = positives + classes * plan.areas
+        order = offsets + classes + 1
+        precision = order + rows
+        recall = precision + classes * plan.precision
+        scores = recall + classes * plan.recall
+        return cls(
+            classes, labels, positives, offsets, order, precision, recall, scores, scores + classes * plan.scores
+        )
 
 
-class _Constants(NamedTuple):
-    """Tables of a run that depend on its choices alone.
+@dataclass(frozen=True)
+class _Plan:
+    """What a run takes from its choices alone, made once for each.
 
     Attributes:
         words: int64 on the host: the recall grid, the pick rows, their thresholds.
-        unconditional: recall thresholds that are not above 0.
-        picks: P.
-        most: thresholds of the longest pick.
+        tail: fields of the task between the words of the constants and the arrays.
+        means: how many, of all orders of ties.
+        ties: their codes.
+        agnostic: as the choices have it.
+        areas: A.
+        precision: numbers of a class in that array; likewise ``recall`` and ``scores``.
+        on_device: ``words`` on devices.
     """
 
     words: Rows
-    unconditional: int
-    picks: int
-    most: int
+    tail: tuple[int, ...]
+    means: int
+    ties: tuple[int, ...]
+    agnostic: bool
+    areas: int
+    precision: int
+    recall: int
+    scores: int
+    on_device: dict[torch.device, Tensor] = field(default_factory=dict)
+
+    @property
+    def class_numbers(self) -> int:
+        """How many numbers the arrays hold for each class."""
+        return self.precision + self.recall + self.scores
 
     @classmethod
-    def of(cls, choices: AccumulateChoices) -> _Constants:
-        """Those of ``choices``, made once."""
-        picks = tuple(
-            pick if type(pick.thresholds) in _HASHABLE else pick._replace(thresholds=tuple(pick.thresholds))
-            for pick in choices.picks
-        )
-        recalls = np.ascontiguousarray(choices.recall_thresholds, np.float64).tobytes()
-        return _constants(recalls, picks, choices.shape, choices.curves)
+    def of(cls, choices: AccumulateChoices) -> _Plan:
+        """Returns the plan of ``choices``."""
+        thresholds = np.ascontiguousarray(choices.recall_thresholds, np.float64)
+        grid, table = grid_table(thresholds), choices.pick_table()
+        words = np.concatenate((grid, table.rows.reshape(-1), table.thresholds))
+        picks, most = len(table.rows), int(table.rows[:, 4].max(initial=0))
+        tail = (len(thresholds), int((thresholds <= 0).sum()), choices.full, picks, most)
+        sizes = {name: math.prod(shape) for name, shape in choices.curve_shapes(1).items()}
+        ties = tuple(choices.tie_codes)
+        scores = sizes["scores"] if choices.full else 0
+        return cls(
+            words, tail, len(ties) * picks, ties, choices.agnostic, choices.shape.areas, sizes["precision"],
+            sizes["recall"], scores,
+        )  # fmt: skip
+
+    def table_on(self, device: torch.device) -> Tensor:
+        """Returns ``words`` on the device; a graph under capture keeps its own."""
+        found = self.on_device.get(device)
+        if found is None or capturing():
+            found = constant(self.words, device)
+            if not capturing():
+                self.on_device[device] = found
+        return found
 
 
-@functools.lru_cache(maxsize=64)
-def _constants(recalls: bytes, picks: tuple[Pick, ...], shape: RecordShape, curves: int) -> _Constants:
-    thresholds = np.frombuffer(recalls)
-    grid, table = grid_table(thresholds), PickTable.of(picks, shape, curves)
-    words = np.concatenate((grid, table.rows.reshape(-1), table.thresholds))
-    most = int(table.rows[:, 4].max(initial=0))
-    return _Constants(words, int((thresholds <= 0).sum()), len(picks), most)
+_plans: WeakKeyDictionary[AccumulateChoices, _Plan] = WeakKeyDictionary()
+
+
+def _plan_of(choices: AccumulateChoices) -> _Plan:
+    found = _plans.get(choices)
+    if found is None:
+        found = _plans[choices] = _Plan.of(choices)
+    return found
 
 
 def _wanted(labels: NDArray[np.int64] | None, device: torch.device) -> Tensor | None:
@@ -252,6 +286,12 @@ def grid_table(recall_thresholds: NDArray[np.float64]) -> Rows:
     places = np.argsort(recall_thresholds, kind="stable")
     least = np.minimum.accumulate(np.append(places, len(places))[::-1])[::-1]
     return np.concatenate((recall_thresholds[places].view(np.int64), places, least))
+
+
+@functools.cache
+def _task_words(ties: int) -> struct.Struct:
+    """AccumulateTask in csrc/cuda/accumulate.cu, and the codes of its orders of ties."""
+    return struct.Struct(f"{33 + ties}q")
 
 
 def enqueue(
@@ -269,29 +309,25 @@ def enqueue(
         by_key: order images by their key, not by arrival.
         error: int64 ``[]`` to be read with the numbers.
     """
-    constants, shape, device = _Constants.of(choices), choices.shape, records.detections.device
-    means = len(choices.ties) * constants.picks
-    layout = _Layout.of(choices, guess, len(records.detections), means)
+    detections, ground_truths, images = records
+    plan, shape, device, rows = _plan_of(choices), choices.shape, detections.device, detections.shape[0]
+    layout = _Layout.of(plan, guess, rows)
     with launching(device) as stream:
-        words, wanted = constant(constants.words, device), _wanted(choices.labels, device)
-        out = records.images.new_empty(layout.words)
-        at = functools.partial(_word, out.data_ptr())
-        # AccumulateTask in csrc/cuda/accumulate.cu
-        task = array("q", (
-            *(table.data_ptr() for table in records), 0 if error is None else error.data_ptr(), *map(len, records),
-            shape.thresholds, shape.areas, shape.limits, choices.agnostic, by_key, guess.wide, guess.labels,
+        words, wanted = plan.table_on(device), _wanted(choices.labels, device)
+        out = images.new_empty(layout.words)
+        base = out.data_ptr()
+        task = _task_words(len(plan.ties)).pack(
+            detections.data_ptr(), ground_truths.data_ptr(), images.data_ptr(),
+            0 if error is None else error.data_ptr(), rows, ground_truths.shape[0], images.shape[0], *shape,
+            choices.agnostic, by_key, guess.wide, guess.labels,
             guess.slots, 0 if wanted is None else wanted.data_ptr(), 0 if wanted is None else guess.labels,
-            at(0), *map(at, layout[1:5]),
-            len(choices.recall_thresholds), constants.unconditional, choices.full, constants.picks, constants.most,
-            words.data_ptr(), *map(at, layout[5:8]), at(len(Words._fields)), len(choices.ties), *choices.tie_codes,
-        ))  # fmt: skip
-        address, bytes_ = task.buffer_info()[0], ctypes.c_int64()
-        native.function("valor_cuda", "valor_accumulate_workspace_cuda")(address, ctypes.addressof(bytes_))
-        workspace = records.detections.new_empty(bytes_.value)
-        native.function("valor_cuda", "valor_accumulate_cuda")(address, workspace.data_ptr(), stream)
-    return Enqueued(out, guess, choices, len(records.detections), means, (words, wanted, *records))
-
-
-def _word(base: int, place: int) -> int:
-    """Returns the address of a word."""
-    return base + 8 * place
+            base, base + 8 * layout.labels, base + 8 * layout.positives, base + 8 * layout.offsets,
+            base + 8 * layout.order, *plan.tail, words.data_ptr(), base + 8 * layout.precision,
+            base + 8 * layout.recall, base + 8 * layout.scores, base + 8 * len(Words._fields), len(plan.ties),
+            *plan.ties,
+        )  # fmt: skip
+        bytes_ = ctypes.c_int64()
+        native.function("valor_cuda", "valor_accumulate_workspace_cuda")(task, ctypes.addressof(bytes_))
+        workspace = detections.new_empty(bytes_.value)
+        native.function("valor_cuda", "valor_accumulate_cuda")(task, workspace.data_ptr(), stream)
+    return Enqueued(out, layout, guess, choices, plan.means, (words, wanted, *records))

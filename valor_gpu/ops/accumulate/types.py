@@ -40,10 +40,15 @@ class RecordShape(NamedTuple):
         """T x A, setting ``s = a * T + t``."""
         return self.thresholds * self.areas
 
+    @property
+    def columns(self) -> tuple[int, int, int]:
+        """Columns of the tables of detections, ground truths and images."""
+        return 13 + 2 * ((self.settings + 7) // 8), 4 + (self.areas + 2 + 7) // 8, len(IMAGE_COLUMNS)
+
     def check_tables(self, detections: Any, ground_truths: Any, images: Any) -> None:
         """Raises :class:`InputError` unless the tables have the columns of such records; takes arrays and tensors."""
-        row, gt_row = 13 + 2 * ((self.settings + 7) // 8), 4 + (self.areas + 2 + 7) // 8
-        needs = (("uint8", row), ("uint8", gt_row), ("int64", len(IMAGE_COLUMNS)))
+        row, gt_row, columns = self.columns
+        needs = (("uint8", row), ("uint8", gt_row), ("int64", columns))
         tables = {"detections": detections, "ground_truths": ground_truths, "images": images}
         for (name, table), (dtype, columns) in zip(tables.items(), needs):
             found = str(table.dtype).removeprefix("torch.")
