@@ -45,8 +45,7 @@ valor_sim_switch:
 namespace valor_sim {
 namespace {
 
-constexpr size_t kSharedBytes = 48 << 10;  // without cudaFuncAttributeMaxDynamicSharedMemorySize
-constexpr size_t kParameterBytes = 4096;   // for every toolkit and driver; CUDA 12.1 raises it
+constexpr size_t kParameterBytes = 4096;  // for every toolkit and driver; CUDA 12.1 raises it
 constexpr unsigned char kGarbage = 0xa5;
 
 struct Failure : std::runtime_error {
@@ -72,15 +71,31 @@ static std::string& launched() {
   return names;
 }
 
-int32_t Machine::launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
-                        Body body) {
+int32_t Machine::allow_shared(const void* kernel, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  error_.clear();
+  name_ = "allow_shared";
+  if (bytes < 0 || bytes > kSharedOfBlock)
+    return reject(kInvalidValue, std::to_string(bytes) +
+                                     " bytes of dynamic shared memory, of which there are " +
+                                     std::to_string(kSharedOfBlock));
+  allowed_[kernel] = bytes;
+  return kSuccess;
+}
+
+int32_t Machine::launch(const char* name, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                        size_t parameter_bytes, Body body) {
   std::lock_guard<std::mutex> lock(mutex_);
   error_.clear();
   name_ = name;
   launched().append(name_).push_back('\n');
   if (!fits(grid, block))
     return reject(kInvalidConfiguration, "grid or block is outside the device's limits");
-  if (shared_bytes > kSharedBytes) return reject(kInvalidValue, "more than 48 KiB of dynamic shared memory");
+  const auto allowed = allowed_.find(kernel);
+  most_shared_ = std::max(kSharedUnasked, allowed == allowed_.end() ? 0 : allowed->second);
+  if (shared_bytes > most_shared_)
+    return reject(kInvalidValue,
+                  "more than " + std::to_string(most_shared_ >> 10) + " KiB of dynamic shared memory");
   if (parameter_bytes > kParameterBytes)
     return reject(kInvalidValue, std::to_string(parameter_bytes) +
                                      " bytes of parameters, of which there is room for " +
@@ -125,10 +140,13 @@ void Machine::declare_shared(const void* variable, size_t bytes) {
   statics_[variable] = bytes;
   size_t total = 0;
   for (const auto& each : statics_) total += (each.second + 15) / 16 * 16;
-  if (total + shared_bytes_ > kSharedBytes)
+  // A kernel that asks for more dynamic shared memory has the static one besides, up to what a block can
+  // have.
+  const size_t most = most_shared_ > kSharedUnasked ? kSharedOfBlock : kSharedUnasked;
+  if (total + shared_bytes_ > most)
     fail(*current_,
          "finds " + std::to_string(total) + " bytes of static and " + std::to_string(shared_bytes_) +
-             " of dynamic shared memory, together more than 48 KiB",
+             " of dynamic shared memory, together more than " + std::to_string(most >> 10) + " KiB",
          kInvalidValue);
 }
 

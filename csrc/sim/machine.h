@@ -30,6 +30,10 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace valor_sim {
 
 constexpr int kWarpSize = 32;
+// Of compute capability 8.6, but for the number of multiprocessors.
+constexpr int64_t kMultiprocessors = 2, kSharedOfMultiprocessor = 100 << 10;
+constexpr int64_t kSharedReserved = 1 << 10, kSharedOfBlock = 99 << 10;
+constexpr int64_t kSharedUnasked = 48 << 10;  // without cudaFuncAttributeMaxDynamicSharedMemorySize
 enum Status : int32_t {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -75,8 +79,11 @@ class Machine {
  public:
   static Machine& instance();
 
-  int32_t launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
-                 Body body);
+  int32_t launch(const char* name, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                 size_t parameter_bytes, Body body);
+
+  // Lets blocks of a kernel take so many bytes of dynamic shared memory.
+  int32_t allow_shared(const void* kernel, int64_t bytes);
 
   const char* error() const { return error_.c_str(); }
   void* dynamic_shared() { return shared_.get(); }
@@ -120,8 +127,9 @@ class Machine {
   Body body_ = {};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<unsigned char[]> shared_;
-  size_t shared_bytes_ = 0;
-  std::map<const void*, size_t> statics_;  // shared variables that this launch has declared
+  size_t shared_bytes_ = 0, most_shared_ = 0;
+  std::map<const void*, int64_t> allowed_;  // by kernel
+  std::map<const void*, size_t> statics_;   // shared variables that this launch has declared
   int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;
@@ -145,7 +153,13 @@ int32_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 
                void*, Arguments... arguments) {
   const auto call = [&] { kernel(arguments...); };
   const Body body = {[](const void* made) { (*static_cast<decltype(call)*>(made))(); }, &call};
-  return Machine::instance().launch(name, grid, block, shared_bytes, parameter_bytes<Parameters...>(), body);
+  return Machine::instance().launch(name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
+                                    parameter_bytes<Parameters...>(), body);
+}
+
+template <class... Parameters>
+int32_t allow_shared(void (*kernel)(Parameters...), int64_t bytes) {
+  return Machine::instance().allow_shared(reinterpret_cast<const void*>(kernel), bytes);
 }
 
 inline void* dynamic_shared() { return Machine::instance().dynamic_shared(); }

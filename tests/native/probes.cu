@@ -1,6 +1,7 @@
 // Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
 #include "../../csrc/core/platform.h"
 #include "launch.h"
+#include "shared_room.h"
 
 namespace valor {
 
@@ -173,6 +174,10 @@ VALOR_API int32_t probe_block_sum(const int* in, int* out, int32_t blocks, int32
   const size_t shared = threads * sizeof(int);
   if (barrier) return VALOR_LAUNCH(block_sum_kernel<true>, blocks, threads, shared, nullptr, in, out);
   return VALOR_LAUNCH(block_sum_kernel<false>, blocks, threads, shared, nullptr, in, out);
+}
+VALOR_API int32_t probe_allowed_shared(const int* in, int* out, int64_t allowed, int64_t shared) {
+  if (const int32_t status = allow_shared(block_sum_kernel<true>, allowed)) return status;
+  return VALOR_LAUNCH(block_sum_kernel<true>, 1, 32, static_cast<size_t>(shared), nullptr, in, out);
 }
 VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks) {
   return VALOR_LAUNCH(unset_shared_kernel, blocks, 1, 0, nullptr, out);
