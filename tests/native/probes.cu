@@ -1,5 +1,6 @@
 // Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
 #include "../../csrc/core/platform.h"
+#include "lane_quads.h"
 #include "launch.h"
 #include "shared_room.h"
 
@@ -158,6 +159,14 @@ __global__ void shared_vector_kernel() {
 // The last block to run decides.
 __global__ void last_block_kernel(int* out) { *out = static_cast<int>(blockIdx.x); }
 
+// Polygons have room for 5 corners before they count as bent.
+__global__ void lane_iou_kernel(const Quad* quads1, const Quad* quads2, double* out, int32_t pairs) {
+  const int32_t at = static_cast<int32_t>(blockIdx.x) * 64 + static_cast<int32_t>(threadIdx.x);
+  const int32_t row = at < pairs ? at : 0;
+  const double iou = lane_iou<64, 5>(Warp(), quads1 + row, quads2 + row, at % 5 == 0, at < pairs);
+  if (at < pairs) out[at] = iou;
+}
+
 __global__ void overflow_kernel(int* out, int count) {
   if (static_cast<int>(threadIdx.x) < count) out[threadIdx.x] = 1;
 }
@@ -178,6 +187,10 @@ VALOR_API int32_t probe_block_sum(const int* in, int* out, int32_t blocks, int32
 VALOR_API int32_t probe_allowed_shared(const int* in, int* out, int64_t allowed, int64_t shared) {
   if (const int32_t status = allow_shared(block_sum_kernel<true>, allowed)) return status;
   return VALOR_LAUNCH(block_sum_kernel<true>, 1, 32, static_cast<size_t>(shared), nullptr, in, out);
+}
+VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
+  return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,
+                      static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), out, pairs);
 }
 VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks) {
   return VALOR_LAUNCH(unset_shared_kernel, blocks, 1, 0, nullptr, out);
