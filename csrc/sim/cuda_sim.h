@@ -82,8 +82,10 @@ using Given = std::common_type_t<T>;
 template <class T, class Operation>
 T update(const Place& place, T* address, Operation operation) {
   check_aligned(place, address, sizeof(T));
+  Machine::instance().update(true);
   const T old = *address;
   *address = operation(old);
+  Machine::instance().update(false);
   return old;
 }
 

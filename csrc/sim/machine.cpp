@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -105,6 +106,7 @@ int32_t Machine::launch(const char* name, const void* kernel, dim3 grid, dim3 bl
   body_ = body;
   shared_bytes_ = shared_bytes;
   statics_.clear();
+  forget_accesses();
   try {
     seed();
     for (uint64_t index : order_of_blocks(grid.count())) run_block(grid.at(index));
@@ -155,6 +157,26 @@ void Machine::fail(Lane& lane, const std::string& what, int32_t status) {
   pending_status_ = status;
   lane.fibre.suspend();
   abort();  // the scheduler drops the lanes of a failed launch
+}
+
+bool Machine::watches(const void* address) const {
+  const char* const at = static_cast<const char*>(address);
+  const auto lies_in = [at](const void* begin, size_t size) {
+    return at >= begin && at < static_cast<const char*>(begin) + size;
+  };
+  const size_t statics = static_cast<size_t>(__stop_valor_shared - __start_valor_shared);
+  return current_ && !lies_in(current_->fibre.stack(), Fibre::kStackBytes) &&
+         !lies_in(__start_valor_shared, statics) && !lies_in(shared_.get(), shared_bytes_);
+}
+
+void Machine::conflict(const void* caller) {
+  Dl_info place = {};
+  dladdr(caller, &place);
+  const auto offset = static_cast<const char*>(caller) - static_cast<const char*>(place.dli_fbase);
+  char text[32];
+  snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(offset));
+  fail(*current_, "reads or writes without an atomic operation what another block writes, at " +
+                      std::string(text) + " of " + (place.dli_fname ? place.dli_fname : "?"));
 }
 
 void Machine::misaligned(const Place& place, const void* address, size_t bytes) {

@@ -101,6 +101,15 @@ class Machine {
   // declarations that a thread reaches are known.
   void declare_shared(const void* variable, size_t bytes);
 
+  // For csrc/sim/watch.cpp: whether a thread of a kernel would share what lies at an address with other
+  // blocks, which block it is of, and whether it makes an atomic operation.
+  bool watches(const void* address) const;
+  uint32_t block_number() const { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+  bool updating() const { return updating_; }
+  void update(bool begins);  // not inline: the compiler would take it for a store that nobody reads
+  // Called there for an access of which another block makes one as well.
+  [[noreturn]] void conflict(const void* caller);
+
   // Called where a kernel reads or writes `bytes` at an address that is no multiple of them.
   [[noreturn]] void misaligned(const Place& place, const void* address, size_t bytes);
 
@@ -133,10 +142,13 @@ class Machine {
   int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;
-  bool shuffled_ = false;
+  bool shuffled_ = false, updating_ = false;
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
 };
+
+// Of csrc/sim/watch.cpp, at each launch.
+void forget_accesses();
 
 // Parameters follow one another, each aligned as its type.
 template <class... Parameters>

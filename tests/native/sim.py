@@ -34,6 +34,8 @@ SANITIZE = ["-O0", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-
 SANITIZE += ["-fsanitize=float-cast-overflow", "-fno-sanitize=null,vptr,object-size,pointer-overflow"]
 # csrc/sim reports itself what the check of alignment finds, so that nothing is linked for it.
 OPTIMISED = ["-O1", "-fsanitize=alignment"]
+# csrc/sim/watch.cpp serves its calls, so that nothing is linked for it.
+WATCHED = ["-fsanitize=thread"]
 # A GPU reads aligned words alone; a CPU, any, and its code says where it does.
 SANITIZE_CPU = [*SANITIZE, "-fno-sanitize=alignment"]
 SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
@@ -50,6 +52,9 @@ _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 skips_known = False
 """Whether tests that ask for :func:`simulated` are skipped where ``clean.json`` knows their outcome."""
+
+watching = os.environ.get("VALOR_SIM_WATCH") == "1"
+"""Whether :func:`simulated` builds with csrc/sim/watch.cpp."""
 
 sanitizing = False
 """Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
@@ -135,20 +140,25 @@ def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str], rea
     command = [COMPILER, *COMMON, *flags, "-c"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [*pool.map(lambda s: compiled(command, s, f"{name}-{s.stem}"), sources), *ready]
-    sanitizers = [flag for flag in flags if flag.startswith("-fsanitize") and flag not in OPTIMISED]
+    sanitizers = [flag for flag in flags if flag.startswith("-fsanitize") and flag not in (*OPTIMISED, *WATCHED)]
     link = [COMPILER, "-shared", "-pthread", *sanitizers]
     parts = [" ".join(map(str, [*link, *objects])).encode()]
     return _cached(name, ".so", parts, lambda out: subprocess.check_call([*link, *map(str, objects), "-o", str(out)]))
 
 
-def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> ctypes.CDLL:
-    """Load .cu files that run on the CPU, one fibre a CUDA thread."""
+def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False, watch: bool = False) -> ctypes.CDLL:
+    """Load .cu files that run on the CPU, one fibre a CUDA thread; with ``watch`` conflicts of blocks are errors."""
     flags = [*(SANITIZE if sanitize else OPTIMISED), "-I", str(CSRC / "cuda")]
-    ending = "-sanitized" if sanitize else ""
-    prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
+    ending = "-sanitized" if sanitize else "-watched" if watch else ""
     # Optimised in either case: it switches fibres millions of times, and is not what the sanitizers look at.
-    machine = compiled([COMPILER, *COMMON, *flags, "-O2", "-c"], CSRC / "sim" / "machine.cpp", f"machine{ending}")
-    path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], [machine])
+    own = [
+        compiled([COMPILER, *COMMON, *flags, "-O2", "-c"], CSRC / "sim" / f"{part}.cpp", f"{part}{ending}")
+        for part in ("machine", "watch")
+    ]
+    if watch:
+        flags += WATCHED
+    prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
+    path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], own)
     library = ctypes.CDLL(str(path))
     library.valor_sim_error.restype = library.valor_sim_launches.restype = ctypes.c_char_p
     return library
@@ -159,14 +169,15 @@ def simulated() -> ctypes.CDLL:
 
     Skips the calling test where ``clean.json`` knows what it would find.
     """
-    if skips_known and not sanitizing:
+    if skips_known and not sanitizing and not watching:
         clean.skip_if_known("simulator")
     return _simulated()
 
 
 @functools.cache
 def _simulated() -> ctypes.CDLL:
-    return simulate("cuda", sorted((CSRC / "cuda").glob("*.cu")), sanitize=sanitizing)
+    sources = sorted((CSRC / "cuda").glob("*.cu"))
+    return simulate("cuda", sources, sanitize=sanitizing, watch=watching and not sanitizing)
 
 
 @functools.cache
