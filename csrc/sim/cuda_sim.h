@@ -19,14 +19,13 @@
 // A device aligns a shared variable as its type asks and no better. So does this, by odd bytes ahead of it,
 // but where AddressSanitizer puts bytes of its own there.
 #if VALOR_SIM_ASAN
-#define VALOR_SIM_PLACE_SHARED(Type, name, ...) \
-  static __attribute__((section("valor_shared"))) Type name __VA_ARGS__
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...) static Type name __VA_ARGS__
 #else
-#define VALOR_SIM_PLACE_SHARED(Type, name, ...)                         \
-  static __attribute__((section("valor_shared"), aligned(64))) struct { \
-    char odd[alignof(Type)];                                            \
-    Type value __VA_ARGS__;                                             \
-  } name##_placed;                                                      \
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...) \
+  static __attribute__((aligned(64))) struct {  \
+    char odd[alignof(Type)];                    \
+    Type value __VA_ARGS__;                     \
+  } name##_placed;                              \
   auto& name = name##_placed.value
 #endif
 

@@ -10,12 +10,6 @@
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 
-// Static shared variables lie in one section, so that each block can find garbage there, as on a device.
-extern "C" {
-extern char __start_valor_shared[] __attribute__((weak, visibility("hidden")));
-extern char __stop_valor_shared[] __attribute__((weak, visibility("hidden")));
-}
-
 #if defined(__x86_64__)
 asm(R"(
 .pushsection .text
@@ -138,10 +132,13 @@ void Machine::block_barrier(const Place& place) {
   wait(*current_, Lane::kAtBlock);
 }
 
-void Machine::declare_shared(const void* variable, size_t bytes) {
-  statics_[variable] = bytes;
+void Machine::declare_shared(void* variable, size_t bytes) {
+  Shared& shared = statics_[static_cast<char*>(variable)];
+  if (shared.block != blocks_)
+    memset(variable, kGarbage, bytes);  // as on a device; the first thread comes here
+  shared = Shared{bytes, blocks_};
   size_t total = 0;
-  for (const auto& each : statics_) total += (each.second + 15) / 16 * 16;
+  for (const auto& each : statics_) total += (each.second.bytes + 15) / 16 * 16;
   // A kernel that asks for more dynamic shared memory has the static one besides, up to what a block can
   // have.
   const size_t most = most_shared_ > kSharedUnasked ? kSharedOfBlock : kSharedUnasked;
@@ -164,9 +161,11 @@ bool Machine::watches(const void* address) const {
   const auto lies_in = [at](const void* begin, size_t size) {
     return at >= begin && at < static_cast<const char*>(begin) + size;
   };
-  const size_t statics = static_cast<size_t>(__stop_valor_shared - __start_valor_shared);
-  return current_ && !lies_in(current_->fibre.stack(), Fibre::kStackBytes) &&
-         !lies_in(__start_valor_shared, statics) && !lies_in(shared_.get(), shared_bytes_);
+  if (!current_ || lies_in(current_->fibre.stack(), Fibre::kStackBytes)) return false;
+  const auto after = statics_.upper_bound(at);
+  const bool is_static =
+      after != statics_.begin() && lies_in(std::prev(after)->first, std::prev(after)->second.bytes);
+  return !is_static && !lies_in(shared_.get(), shared_bytes_);
 }
 
 void Machine::conflict(const void* caller) {
@@ -230,7 +229,9 @@ void Machine::entry() {
 
 void Machine::run_block(const dim3& block) {
   blockIdx = block;
-  spoil_shared();
+  ++blocks_;
+  shared_.reset(new unsigned char[shared_bytes_]);
+  memset(shared_.get(), kGarbage, shared_bytes_);
   count_ = static_cast<int>(blockDim.count());
   while (static_cast<int>(lanes_.size()) < count_) {
     lanes_.push_back(std::make_unique<Lane>());
@@ -239,13 +240,6 @@ void Machine::run_block(const dim3& block) {
   }
   for (int i = 0; i < count_; ++i) lanes_[i]->state = Lane::kReady;
   while (run_ready_lanes()) release();
-}
-
-// Not memset: under AddressSanitizer the section holds poisoned red zones between its variables.
-__attribute__((no_sanitize("address"))) void Machine::spoil_shared() {
-  for (volatile char* byte = __start_valor_shared; byte != __stop_valor_shared; ++byte) *byte = kGarbage;
-  shared_.reset(new unsigned char[shared_bytes_]);
-  memset(shared_.get(), kGarbage, shared_bytes_);
 }
 
 // Runs every ready lane to its next collective; false when all are done.

@@ -97,9 +97,9 @@ class Machine {
 
   void block_barrier(const Place& place);
 
-  // Called where a kernel declares a shared variable. A device would refuse the launch; here only the
-  // declarations that a thread reaches are known.
-  void declare_shared(const void* variable, size_t bytes);
+  // Called where a kernel declares a shared variable, in which each block finds garbage. A device would
+  // refuse the launch of too many; here only the declarations that a thread reaches are known.
+  void declare_shared(void* variable, size_t bytes);
 
   // For csrc/sim/watch.cpp: whether a thread of a kernel would share what lies at an address with other
   // blocks, which block it is of, and whether it makes an atomic operation.
@@ -121,7 +121,6 @@ class Machine {
   std::vector<uint64_t> order_of_blocks(uint64_t count);
   static void entry();
   void run_block(const dim3& block);
-  void spoil_shared();
   bool run_ready_lanes();
   void wait(Lane& lane, Lane::State state);
   void release();
@@ -138,7 +137,12 @@ class Machine {
   std::unique_ptr<unsigned char[]> shared_;
   size_t shared_bytes_ = 0, most_shared_ = 0;
   std::map<const void*, int64_t> allowed_;  // by kernel
-  std::map<const void*, size_t> statics_;   // shared variables that this launch has declared
+  struct Shared {
+    size_t bytes;
+    uint64_t block;  // the last that has declared it
+  };
+  std::map<const char*, Shared> statics_;  // shared variables that this launch has declared
+  uint64_t blocks_ = 0;                    // so many have begun to run
   int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;

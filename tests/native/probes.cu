@@ -44,7 +44,14 @@ __global__ void block_sum_kernel(const int* in, int* out) {
   if (threadIdx.x == 0) out[blockIdx.x] = total;
 }
 
-__global__ void unset_shared_kernel(int* out) {
+template <class T>
+__global__ void unset_shared_kernel(T* out) {
+  VALOR_SHARED(T, value);
+  out[blockIdx.x] = value;
+  value = 1;
+}
+
+__global__ void unset_int_kernel(int* out) {
   VALOR_SHARED(int, value);
   out[blockIdx.x] = value;
   value = 1;
@@ -160,8 +167,9 @@ __global__ void shared_vector_kernel() {
 __global__ void last_block_kernel(int* out) { *out = static_cast<int>(blockIdx.x); }
 
 // What two blocks do to one place: 0 to 3 are mistakes, 4 to 8 are none.
-__global__ void conflict_kernel(int* out, int32_t which) {
-  VALOR_SHARED(int, own);
+template <class T>
+__global__ void conflict_kernel(T* out, int32_t which) {
+  VALOR_SHARED(T, own);
   VALOR_DYNAMIC_SHARED(int, more);
   const int block = static_cast<int>(blockIdx.x);
   if (which == 0) out[0] += 1;
@@ -207,14 +215,15 @@ VALOR_API int32_t probe_allowed_shared(const int* in, int* out, int64_t allowed,
   return VALOR_LAUNCH(block_sum_kernel<true>, 1, 32, static_cast<size_t>(shared), nullptr, in, out);
 }
 VALOR_API int32_t probe_conflict(int* out, int32_t which) {
-  return VALOR_LAUNCH(conflict_kernel, 2, 1, sizeof(int), nullptr, out, which);
+  return VALOR_LAUNCH(conflict_kernel<int>, 2, 1, sizeof(int), nullptr, out, which);
 }
 VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
   return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,
                       static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), out, pairs);
 }
-VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks) {
-  return VALOR_LAUNCH(unset_shared_kernel, blocks, 1, 0, nullptr, out);
+VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks, int32_t of_template) {
+  if (of_template) return VALOR_LAUNCH(unset_shared_kernel<int>, blocks, 1, 0, nullptr, out);
+  return VALOR_LAUNCH(unset_int_kernel, blocks, 1, 0, nullptr, out);
 }
 VALOR_API int32_t probe_atomics(double* sums, int* ints, unsigned long long* words) {
   return VALOR_LAUNCH(atomics_kernel, 1, 96, 0, nullptr, sums, ints, words);

@@ -76,9 +76,10 @@ def test_a_seed_exposes_a_missing_barrier(monkeypatch: pytest.MonkeyPatch) -> No
     assert wrong > 0
 
 
-def test_shared_memory_holds_garbage_in_every_block() -> None:
+@pytest.mark.parametrize("of_template", [0, 1])
+def test_shared_memory_holds_garbage_in_every_block(of_template: int) -> None:
     out = np.zeros(3, np.int32)
-    assert call("probe_unset_shared", out, 3) == (0, "")
+    assert call("probe_unset_shared", out, 3, of_template) == (0, "")
     assert out.view(np.uint32).tolist() == [0xA5A5A5A5] * 3
 
 

@@ -27,4 +27,4 @@ def test_a_conflict_of_two_blocks_is_an_error(which: int, seed: str, monkeypatch
     said = probes().valor_sim_error().decode()
     assert (status, bool(said)) == ((719, True) if which < 4 else (0, False)), said
     if which < 4:
-        assert said.startswith("conflict_kernel: block (") and "what another block writes, at 0x" in said
+        assert said.startswith("conflict_kernel<int>: block (") and "what another block writes, at 0x" in said
