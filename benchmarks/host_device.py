@@ -53,7 +53,7 @@ def pretended() -> Iterator[ctypes.CDLL]:
     def pageable(*sizes: Any, pin_memory: bool = False, **choices: Any) -> Tensor:
         return empty(*sizes, **choices)
 
-    library = simulator.cuda_library(False)
+    library = simulator.cuda_library(False, False)
     with (
         simulator.serving("valor_cuda", library),
         mock.patch.object(Tensor, "is_cuda", True),
@@ -65,7 +65,7 @@ def pretended() -> Iterator[ctypes.CDLL]:
 
 def launching_nothing() -> contextlib.AbstractContextManager[None]:
     """Leaves out the launches of the library of :func:`pretended`."""
-    return simulator.launching_nothing(simulator.cuda_library(False))
+    return simulator.launching_nothing(simulator.cuda_library(False, False))
 
 
 def counts_of(make: Callable[[], Work]) -> Counter[str]:
@@ -74,7 +74,7 @@ def counts_of(make: Callable[[], Work]) -> Counter[str]:
     Raises:
         NotImplementedError: the work calls an op of the package through torch's dispatcher, which sees CPU tensors.
     """
-    found, library = Found(), simulator.cuda_library(False)
+    found, library = Found(), simulator.cuda_library(False, False)
     with contextlib.ExitStack() as patches:
         for patch in _noting(found):
             patches.enter_context(patch)

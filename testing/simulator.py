@@ -31,6 +31,8 @@ SANITIZE = ["-O0", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-
 SANITIZE += ["-fsanitize=float-cast-overflow", "-fno-sanitize=null,vptr,object-size,pointer-overflow"]
 # csrc/sim reports itself what the check of alignment finds, so that nothing is linked for it.
 OPTIMISED = ["-O1", "-fsanitize=alignment"]
+# csrc/sim/watch.cpp serves its calls, so that nothing is linked for it.
+WATCHED = ["-fsanitize=thread"]
 SIMULATOR = f'#include "{CSRC / "sim" / "cuda_sim.h"}"\n'
 
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
@@ -116,20 +118,25 @@ def shared_library(name: str, sources: Sequence[Path], flags: Sequence[str], rea
     command = [COMPILER, *COMMON, *flags, "-c"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = [*pool.map(lambda s: compiled(command, s, f"{name}-{s.stem}"), sources), *ready]
-    sanitizers = [flag for flag in flags if flag.startswith("-fsanitize") and flag not in OPTIMISED]
+    sanitizers = [flag for flag in flags if flag.startswith("-fsanitize") and flag not in (*OPTIMISED, *WATCHED)]
     link = [COMPILER, "-shared", "-pthread", *sanitizers]
     parts = [" ".join(map(str, [*link, *objects])).encode()]
     return _cached(name, ".so", parts, lambda out: subprocess.check_call([*link, *map(str, objects), "-o", str(out)]))
 
 
-def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> ctypes.CDLL:
-    """Load .cu files that run on the CPU, one fibre a CUDA thread."""
+def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False, watch: bool = False) -> ctypes.CDLL:
+    """Load .cu files that run on the CPU, one fibre a CUDA thread; with ``watch`` conflicts of blocks are errors."""
     flags = [*(SANITIZE if sanitize else OPTIMISED), "-I", str(CSRC / "cuda")]
-    ending = "-sanitized" if sanitize else ""
-    prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
+    ending = "-sanitized" if sanitize else "-watched" if watch else ""
     # Optimised in either case: it switches fibres millions of times, and is not what the sanitizers look at.
-    machine = compiled([COMPILER, *COMMON, *flags, "-O2", "-c"], CSRC / "sim" / "machine.cpp", f"machine{ending}")
-    path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], [machine])
+    own = [
+        compiled([COMPILER, *COMMON, *flags, "-O2", "-c"], CSRC / "sim" / f"{part}.cpp", f"{part}{ending}")
+        for part in ("machine", "watch")
+    ]
+    if watch:
+        flags += WATCHED
+    prefix = precompiled(f"simulator{ending}", SIMULATOR, flags)
+    path = shared_library(f"{name}{ending}", sources, [*flags, *prefix, "-x", "c++"], own)
     library = ctypes.CDLL(str(path))
     library.valor_sim_error.restype = library.valor_sim_launches.restype = ctypes.c_char_p
     library.valor_sim_skip.restype, library.valor_sim_skip.argtypes = None, [ctypes.c_int32]
@@ -137,9 +144,9 @@ def simulate(name: str, sources: Sequence[Path], *, sanitize: bool = False) -> c
 
 
 @functools.cache
-def cuda_library(sanitize: bool) -> ctypes.CDLL:
+def cuda_library(sanitize: bool, watch: bool) -> ctypes.CDLL:
     """Every csrc/cuda/*.cu under the simulator, with the C functions of the CUDA library."""
-    return simulate("cuda", sorted((CSRC / "cuda").glob("*.cu")), sanitize=sanitize)
+    return simulate("cuda", sorted((CSRC / "cuda").glob("*.cu")), sanitize=sanitize, watch=watch)
 
 
 @contextmanager

@@ -25,7 +25,12 @@ struct KeypointSimilarity {
     return *reinterpret_cast<const KeypointSimilarity*>(batch.geometry);
   }
   VALOR_HD bool may_reach(int64_t, int64_t, bool) const { return true; }
-  VALOR_HD double operator()(int64_t detection, int64_t gt, bool) const;
+  VALOR_HD double operator()(int64_t detection, int64_t gt, bool) const {
+    return measure(detection, gt, LocalSums());
+  }
+  // With sums as sum_tree takes them.
+  template <class Sums>
+  VALOR_HD double measure(int64_t detection, int64_t gt, Sums&& sums) const;
 };
 
 struct Bounds {
@@ -87,18 +92,19 @@ struct FromTerms {
   VALOR_HD double next() { return terms->next(); }
 };
 
-template <class Terms>
-VALOR_HD double mean_of(Terms terms, int64_t count) {
-  return sum_tree(FromTerms<Terms>{&terms}, count) / static_cast<double>(count);
+template <class Terms, class Sums>
+VALOR_HD double mean_of(Terms terms, int64_t count, Sums&& sums) {
+  return sum_tree(FromTerms<Terms>{&terms}, count, sums) / static_cast<double>(count);
 }
 
-VALOR_HD double KeypointSimilarity::operator()(int64_t detection, int64_t gt, bool) const {
+template <class Sums>
+VALOR_HD double KeypointSimilarity::measure(int64_t detection, int64_t gt, Sums&& sums) const {
   const double* const gt_point = reinterpret_cast<const double*>(gt_points) + 3 * keypoints * gt;
   const KeypointTerms terms{*this, reinterpret_cast<const double*>(points) + 3 * keypoints * detection,
                             reinterpret_cast<const double*>(gt_areas)[gt], 0};
   int64_t count = 0;
   for (int64_t k = 0; k < keypoints; ++k) count += gt_point[3 * k + 2] > 0.0;
-  if (count > 0) return mean_of(VisibleTerms{terms, gt_point}, count);
+  if (count > 0) return mean_of(VisibleTerms{terms, gt_point}, count, sums);
   double box[4];
   if (gt_boxes) {
     for (int i = 0; i < 4; ++i) box[i] = reinterpret_cast<const double*>(gt_boxes)[4 * gt + i];
@@ -107,7 +113,7 @@ VALOR_HD double KeypointSimilarity::operator()(int64_t detection, int64_t gt, bo
     box[0] = b.left, box[1] = b.top, box[2] = b.right - b.left, box[3] = b.bottom - b.top;
   }
   const Bounds around{box[0] - box[2], box[1] - box[3], box[0] + box[2] * 2.0, box[1] + box[3] * 2.0};
-  return mean_of(BoxTerms{terms, around}, keypoints);
+  return mean_of(BoxTerms{terms, around}, keypoints, sums);
 }
 
 // The rows of one side of a batch, and what loading them leaves. Every field is 8 bytes, pointers are

@@ -33,39 +33,50 @@ VALOR_HD int halvings(int64_t size) {
   return steps;
 }
 
-// Sum of the next `size` values, at most a block; 32 bits save registers.
-template <class Values>
-VALOR_HD double sum_block(Values values, int32_t size) {
+// Sum of the next `size` values, at most a block; 32 bits save registers. `part` has room for 8 running sums.
+template <class Values, class Parts>
+VALOR_HD double sum_block(Values values, int32_t size, Parts&& part) {
   double sum = 0.0;
   int32_t i = 0;
   if (size >= 8) {
-    double part[8];
-    for (double& p : part) p = values.next();
+    for (int p = 0; p < 8; ++p) part[p] = values.next();
     for (i = 8; i < size - size % 8; i += 8)
-      for (double& p : part) p += values.next();
+      for (int p = 0; p < 8; ++p) part[p] += values.next();
     sum = ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
   }
   for (; i < size; ++i) sum += values.next();
   return sum;
 }
 
-// More halvings than an array in memory can need: 128 * 2^48 values of 8 bytes are 2^58 bytes, and an address
-// space has at most 2^57.
-constexpr int kMostHalvings = 48;
+template <class Values>
+VALOR_HD double sum_block(Values values, int32_t size) {
+  double part[8];
+  return sum_block(values, size, part);
+}
+
+// Where sum_tree keeps the running sums of a block, and of the left halves above it.
+struct LocalSums {
+  // More halvings than an array in memory can need: 128 * 2^48 values of 8 bytes are 2^58 bytes, and an
+  // address space has at most 2^57.
+  static constexpr int kMostHalvings = 48;
+  double part[8], lefts[kMostHalvings];
+
+  VALOR_HD double& operator[](int p) { return part[p]; }
+  VALOR_HD double& left(int step) { return lefts[step]; }
+};
 
 // Sum of the next `size` values, whatever their number, block after block.
-template <class Values>
-VALOR_HD double sum_tree(const Values& values, int64_t size) {
-  double left[kMostHalvings];  // sums of the left halves above the block at hand
+template <class Values, class Sums>
+VALOR_HD double sum_tree(const Values& values, int64_t size, Sums&& sums) {
   int64_t path = 0;
   for (int steps = 0;;) {
     SumNode node{0, size};
     node.follow(path, steps);
     for (; node.splits(); node = node.left(), ++steps) path *= 2;
-    double sum = sum_block(values, static_cast<int32_t>(node.size));
-    for (; path & 1; path /= 2) sum = left[--steps] + sum;
+    double sum = sum_block(values, static_cast<int32_t>(node.size), sums);
+    for (; path & 1; path /= 2) sum = sums.left(--steps) + sum;
     if (steps == 0) return sum;
-    left[steps - 1] = sum;
+    sums.left(steps - 1) = sum;
     path |= 1;
   }
 }

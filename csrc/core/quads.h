@@ -98,6 +98,29 @@ VALOR_HD bool is_aligned(const Quad& q) {
   return q.size == 4 && q.dy[0] == q.dy[1] && q.dx[1] == q.dx[2] && q.dy[2] == q.dy[3] && q.dx[3] == q.dx[0];
 }
 
+// The smallest of four points by x, then y. Every index here is known to the compiler: arrays whose index is
+// not would lie in local memory on a GPU.
+struct FirstCorner {
+  int at = 0;
+  double x, y;
+
+  VALOR_HD FirstCorner(double x0, double y0) : x(x0), y(y0) {}
+  VALOR_HD void look_at(int i, double other_x, double other_y) {
+    if (other_x < x || (other_x == x && other_y < y)) at = i, x = other_x, y = other_y;
+  }
+  // Of four values in a circle, the one of this corner first.
+  VALOR_HD void lead(double (&v)[4]) const {
+    if (at & 1) {
+      const double front = v[0];
+      v[0] = v[1], v[1] = v[2], v[2] = v[3], v[3] = front;
+    }
+    if (at & 2) {
+      const double front = v[0], second = v[1];
+      v[0] = v[2], v[1] = v[3], v[2] = front, v[3] = second;
+    }
+  }
+};
+
 // Width and height must not be negative.
 VALOR_HD QuadError quad_of_centre(const double* row, QuadFormat format, Quad& quad) {
   const double w = row[2], h = row[3];
@@ -108,16 +131,14 @@ VALOR_HD QuadError quad_of_centre(const double* row, QuadFormat format, Quad& qu
   // Half of the width and of the height as vectors; counterclockwise where y grows downwards.
   const double ux = 0.5 * w * to.cosine, uy = 0.5 * w * -to.sine, vx = 0.5 * h * to.sine,
                vy = 0.5 * h * to.cosine;
-  const double dx[4] = {-ux - vx, ux - vx, ux + vx, vx - ux}, dy[4] = {-uy - vy, uy - vy, uy + vy, vy - uy};
-  int first = 0;
-  for (int i = 1; i < 4; ++i)
-    if (dx[i] < dx[first] || (dx[i] == dx[first] && dy[i] < dy[first])) first = i;
+  double dx[4] = {-ux - vx, ux - vx, ux + vx, vx - ux}, dy[4] = {-uy - vy, uy - vy, uy + vy, vy - uy};
+  FirstCorner first(dx[0], dy[0]);
+  VALOR_UNROLLED for (int i = 1; i < 4; ++i) first.look_at(i, dx[i], dy[i]);
+  first.lead(dx);
+  first.lead(dy);
   quad.x = row[0];
   quad.y = row[1];
-  for (int i = 0; i < 4; ++i) {
-    quad.dx[i] = dx[(first + i) & 3];
-    quad.dy[i] = dy[(first + i) & 3];
-  }
+  VALOR_UNROLLED for (int i = 0; i < 4; ++i) quad.dx[i] = dx[i], quad.dy[i] = dy[i];
   quad.area = w * h;
   quad.size = 4;
   quad.alignment = is_aligned(quad) ? kAlignedCentre : kOblique;
@@ -148,8 +169,8 @@ struct FourPoints {
 };
 
 VALOR_HD void add_corner(Quad& quad, const FourPoints& points, int i) {
-  quad.dx[quad.size] = points.x[i];
-  quad.dy[quad.size] = points.y[i];
+  VALOR_UNROLLED for (int at = 0; at < 4; ++at) if (at == quad.size) quad.dx[at] = points.x[i],
+                                                                     quad.dy[at] = points.y[i];
   ++quad.size;
 }
 
@@ -173,7 +194,7 @@ VALOR_HD void set_hull(Quad& quad, const FourPoints& points) {
   add_chain(quad, points, 0, 1, 2, 3);
   add_corner(quad, points, 3);
   add_chain(quad, points, 3, 2, 1, 0);
-  for (int i = quad.size; i < 4; ++i) quad.dx[i] = quad.dy[i] = 0.0;
+  VALOR_UNROLLED for (int i = 0; i < 4; ++i) if (i >= quad.size) quad.dx[i] = quad.dy[i] = 0.0;
   const double* const x = quad.dx;
   const double* const y = quad.dy;  // the first corner is the origin
   quad.area = quad.size < 3 ? 0.0
@@ -192,14 +213,12 @@ VALOR_HD double rounding_of(FloatType type) {
 VALOR_HD QuadError quad_of_corners(const double* row, FloatType type, Quad& quad) {
   FourPoints points;
   double reach = 0.0;
-  for (int i = 0; i < 8; ++i) reach = max_size(reach, row[i]);
-  int first = 0;
-  for (int i = 1; i < 4; ++i)
-    if (row[2 * i] < row[2 * first] || (row[2 * i] == row[2 * first] && row[2 * i + 1] < row[2 * first + 1]))
-      first = i;
-  quad.x = row[2 * first];
-  quad.y = row[2 * first + 1];
-  for (int i = 0; i < 4; ++i) {
+  VALOR_UNROLLED for (int i = 0; i < 8; ++i) reach = max_size(reach, row[i]);
+  FirstCorner first(row[0], row[1]);
+  VALOR_UNROLLED for (int i = 1; i < 4; ++i) first.look_at(i, row[2 * i], row[2 * i + 1]);
+  quad.x = first.x;
+  quad.y = first.y;
+  VALOR_UNROLLED for (int i = 0; i < 4; ++i) {
     points.x[i] = row[2 * i] - quad.x;
     points.y[i] = row[2 * i + 1] - quad.y;
   }
@@ -207,7 +226,7 @@ VALOR_HD QuadError quad_of_corners(const double* row, FloatType type, Quad& quad
   points.sort();
   set_hull(quad, points);
   double low = 0.0, high = 0.0;
-  for (int i = 1; i < 4; ++i) {
+  VALOR_UNROLLED for (int i = 1; i < 4; ++i) {
     low = min_number(low, points.y[i]);
     high = max_number(high, points.y[i]);
   }
@@ -231,7 +250,9 @@ VALOR_HD LoadedQuad load_quad(const void* rows, int64_t row, FloatType type, Qua
   const int columns = quad_columns(format);
   double total = 0.0;
   loaded.hash = kRowSeed;
-  for (int i = 0; i < columns; ++i) {
+  VALOR_UNROLLED for (int i = 0; i < 8; ++i) {
+    values[i] = 0.0;
+    if (i >= columns) continue;
     values[i] = load_float64(rows, columns * row + i, type);
     total += values[i] - values[i];  // inf - inf and nan - nan are nan
     loaded.hash = fold(loaded.hash, bits_of(values[i]));

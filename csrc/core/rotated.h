@@ -24,64 +24,92 @@ VALOR_HD bool comes_before(const Quad& a, const Quad& b) {
   return false;
 }
 
-// What is left of a convex polygon of 4 corners when it is cut 4 times. Rounding can bend an edge, so that a
-// cut of n corners meets n / 2 bends and leaves up to n + n / 2: 4, 6, 9, 13, 19.
-struct Clipped {
-  static constexpr int kMost = 20;
-  double x[kMost], y[kMost];
-  int32_t size;
-
-  VALOR_HD void add(double px, double py) {
-    x[size] = px;
-    y[size] = py;
-    ++size;
-  }
-  // By the triangles of the first corner.
-  VALOR_HD double area() const {
-    double twice = 0.0;
-    for (int32_t i = 2; i < size; ++i)
-      twice += cross(x[i - 1] - x[0], y[i - 1] - y[0], x[i] - x[0], y[i] - y[0]);
-    return 0.5 * twice;
-  }
+struct alignas(16) QuadCorner {
+  double x, y;
 };
 
-// Writes to `to` what of `from` is on the left of the line from (ax, ay) by (ex, ey), and returns true; false
-// where that is all, with nothing written (Sutherland and Hodgman 1974).
-VALOR_HD bool cut(const Clipped& from, Clipped& to, double ax, double ay, double ex, double ey) {
-  double side[Clipped::kMost];
-  bool all = true;
-  VALOR_ROLLED for (int32_t i = 0; i < from.size; ++i) {
-    side[i] = cross(ex, ey, from.x[i] - ax, from.y[i] - ay);
-    all = all && side[i] >= 0.0;
-  }
-  if (all) return false;
-  to.size = 0;
-  int32_t last = from.size - 1;
-  VALOR_ROLLED for (int32_t i = 0; i < from.size; last = i++) {
-    if ((side[last] > 0.0 && side[i] < 0.0) || (side[last] < 0.0 && side[i] > 0.0)) {
-      const double part = side[last] / (side[last] - side[i]);
-      to.add(from.x[last] + part * (from.x[i] - from.x[last]),
-             from.y[last] + part * (from.y[i] - from.y[last]));
+// A place for `room` corners, each `stride` after the one before.
+struct CornerRing {
+  QuadCorner* first;
+  int32_t room, stride;
+};
+
+// What is left of a convex polygon of 4 corners when it is cut 4 times. It lies in a ring: what a cut leaves
+// is added at the end while corners are taken from the beginning. Rounding can bend an edge, so that a cut of
+// n corners meets n / 2 bends and leaves up to n + n / 2: 4, 6, 9, 13, 19. Without bends it leaves n + 1. In
+// either case there is one corner more while it cuts.
+class Clipped {
+ public:
+  static constexpr int32_t kMost = 20, kUsual = 9;
+
+  VALOR_HD explicit Clipped(const CornerRing& ring) : ring_(ring) {}
+
+  VALOR_HD int32_t size() const { return size_; }
+  // Whether the ring had no room for all of it.
+  VALOR_HD bool over() const { return over_; }
+  VALOR_HD void add(double x, double y) {
+    if (size_ == ring_.room) {
+      over_ = true;
+      return;
     }
-    if (side[i] >= 0.0) to.add(from.x[i], from.y[i]);
+    ring_.first[end_ * ring_.stride] = QuadCorner{x, y};
+    end_ = after(end_);
+    ++size_;
   }
-  return true;
-}
+  // Leaves what is on the left of the line from (ax, ay) by (ex, ey) (Sutherland and Hodgman 1974).
+  VALOR_HD void cut(double ax, double ay, double ex, double ey) {
+    const int32_t corners = size_;
+    QuadCorner last = ring_.first[(end_ ? end_ - 1 : ring_.room - 1) * ring_.stride];
+    double last_side = cross(ex, ey, last.x - ax, last.y - ay);
+    VALOR_ROLLED for (int32_t i = 0; i < corners; ++i) {
+      const QuadCorner now = take();
+      const double side = cross(ex, ey, now.x - ax, now.y - ay);
+      if ((last_side > 0.0 && side < 0.0) || (last_side < 0.0 && side > 0.0)) {
+        const double part = last_side / (last_side - side);
+        add(last.x + part * (now.x - last.x), last.y + part * (now.y - last.y));
+      }
+      if (side >= 0.0) add(now.x, now.y);
+      last = now;
+      last_side = side;
+    }
+  }
+  // By the triangles of the first corner; nothing is left afterwards.
+  VALOR_HD double area() {
+    if (size_ < 3) return 0.0;
+    double twice = 0.0;
+    const QuadCorner first = take();
+    QuadCorner last = take();
+    VALOR_ROLLED while (size_ > 0) {
+      const QuadCorner now = take();
+      twice += cross(last.x - first.x, last.y - first.y, now.x - first.x, now.y - first.y);
+      last = now;
+    }
+    return 0.5 * twice;
+  }
+
+ private:
+  VALOR_HD int32_t after(int32_t at) const { return at + 1 < ring_.room ? at + 1 : 0; }
+  VALOR_HD QuadCorner take() {
+    const QuadCorner corner = ring_.first[begin_ * ring_.stride];
+    begin_ = after(begin_);
+    --size_;
+    return corner;
+  }
+
+  const CornerRing ring_;
+  int32_t begin_ = 0, end_ = 0, size_ = 0;
+  bool over_ = false;
+};
 
 // Area that two quadrilaterals share, with the origin of `a` as origin.
-VALOR_HD double shared_area(const Quad& a, const Quad& b) {
-  Clipped buffers[2];
-  int now = 0;
-  buffers[0].size = 0;
-  for (int32_t i = 0; i < a.size; ++i) buffers[0].add(a.dx[i], a.dy[i]);
+VALOR_HD double shared_area(const Quad& a, const Quad& b, Clipped& polygon) {
+  for (int32_t i = 0; i < a.size; ++i) polygon.add(a.dx[i], a.dy[i]);
   const double from_x = b.x - a.x, from_y = b.y - a.y;
-  for (int32_t i = 0; i < b.size && buffers[now].size > 2; ++i) {
+  VALOR_ROLLED for (int32_t i = 0; i < b.size && polygon.size() > 2; ++i) {
     const int32_t next = i + 1 < b.size ? i + 1 : 0;
-    if (cut(buffers[now], buffers[1 - now], from_x + b.dx[i], from_y + b.dy[i], b.dx[next] - b.dx[i],
-            b.dy[next] - b.dy[i]))
-      now = 1 - now;
+    polygon.cut(from_x + b.dx[i], from_y + b.dy[i], b.dx[next] - b.dx[i], b.dy[next] - b.dy[i]);
   }
-  return buffers[now].area();
+  return polygon.area();
 }
 
 VALOR_HD Box aligned_box(const Quad& q) {
@@ -90,8 +118,9 @@ VALOR_HD Box aligned_box(const Quad& q) {
   return Box{x, y, (q.x + q.dx[2]) - x, (q.y + q.dy[2]) - y};
 }
 
-VALOR_HD double oblique_iou(const Quad& detection, const Quad& gt, bool crowd) {
-  double shared = comes_before(gt, detection) ? shared_area(gt, detection) : shared_area(detection, gt);
+VALOR_HD double oblique_iou(const Quad& detection, const Quad& gt, bool crowd, Clipped& polygon) {
+  const bool swap = comes_before(gt, detection);
+  double shared = shared_area(swap ? gt : detection, swap ? detection : gt, polygon);
   if (!(shared > 0.0)) return 0.0;
   shared = min_number(shared, min_number(detection.area, gt.area));
   return shared / (crowd ? detection.area : detection.area + gt.area - shared);
@@ -103,13 +132,20 @@ VALOR_HD bool are_apart(const Quad& a, const Quad& b) {
 
 // Intersection over union, over the detection's area for a crowd. From 0 to 1 for finite rows; 0 where an
 // area is 0; 1 for equal ones. Where the edges of both are parallel to the axes it is that of box_iou.
-VALOR_HD double quad_iou(const Quad& detection, const Quad& gt, bool crowd) {
+// `polygon` is empty; if it is over afterwards, the number is none.
+VALOR_HD double quad_iou(const Quad& detection, const Quad& gt, bool crowd, Clipped& polygon) {
   if (!(detection.area > 0.0 && gt.area > 0.0) || are_apart(detection, gt)) return 0.0;
   if (same_quad(detection, gt)) return 1.0;
   const double iou = detection.alignment && gt.alignment
                          ? box_iou<true>(aligned_box(detection), aligned_box(gt), crowd)
-                         : oblique_iou(detection, gt, crowd);
+                         : oblique_iou(detection, gt, crowd, polygon);
   return iou >= 0.0 ? min_number(iou, 1.0) : 0.0;  // NaN where an area is beyond float64
+}
+
+VALOR_HD double quad_iou(const Quad& detection, const Quad& gt, bool crowd) {
+  QuadCorner corners[Clipped::kMost];
+  Clipped polygon(CornerRing{corners, Clipped::kMost, 1});
+  return quad_iou(detection, gt, crowd, polygon);
 }
 
 // Whether quad_iou can reach `lowest`, by bounds alone: they share no more than their bounds do, nor than the

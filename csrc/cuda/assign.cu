@@ -17,7 +17,9 @@ struct AssignTask {
   Pairs pairs;
   int64_t* error;
   unsigned char* workspace;
-  int64_t images, first;              // the first that this launch works on
+  int64_t images, first;  // the first that this launch works on
+  int64_t shared_bytes;   // of a block of it
+  int64_t elsewhere;      // images that need no more shared memory are left to the other kernel; -1: none
   int64_t detections, ground_truths;  // of each image, if they are equal; else -1
   const int64_t* table;               // [kImageFields, images] on the device; null: `words`
   int64_t numbers[kNumbersByValue];
@@ -49,12 +51,13 @@ __device__ __forceinline__ Image find_image(const AssignTask& task, int64_t at, 
   return {table[kImageNumber * task.images + at], table[kWorkspace * task.images + at]};
 }
 
-// With kLarge settings may be more than 64, numbers lie on the device and images work in global memory.
+// With kLarge settings may be more than 64, numbers lie on the device and images may work in global memory.
 template <class Source, RuleKind kKind, bool kLarge, bool kMatches>
 __global__ void __launch_bounds__(32, 16) assign_kernel(const __grid_constant__ AssignTask task) {
   VALOR_SHARED(Segment, segment);
   VALOR_SHARED(int64_t, numbers, [kNumbersByValue]);
   VALOR_DYNAMIC_SHARED(unsigned char, shared);
+  static_assert(sizeof(Segment) + sizeof(task.numbers) <= kFixedShared, "static shared memory has room");
   const Image image = find_image<Source>(task, task.first + blockIdx.x, segment);
   for (int i = threadIdx.x; i < kNumbersByValue; i += 32) numbers[i] = task.numbers[i];
   Rule rule = task.rule;
@@ -63,20 +66,22 @@ __global__ void __launch_bounds__(32, 16) assign_kernel(const __grid_constant__ 
   const Warp warp;
   warp.sync();
 
-  const bool in_shared = !kLarge || image.workspace < 0;
-  const ImageMemory memory(in_shared ? shared : task.workspace + image.workspace, segment.detections,
-                           segment.ground_truths);
+  const ImageCounts counts = ImageCounts::of(segment, image.number);
+  const int64_t bytes =
+      ImageMemory::bytes(counts.detections, counts.ground_truths, Source::kGroundTruthBytes);
+  const int64_t need = ImageMemory::shared_bytes(bytes, rule, counts.detections);
+  if (kLarge ? need <= task.elsewhere : need > task.shared_bytes) return;
+  const bool in_shared = !kLarge || need <= task.shared_bytes;
+  const ImageMemory memory(in_shared ? shared : task.workspace + image.workspace, counts.detections,
+                           counts.ground_truths);
   uint8_t* const table_rows = task.out.detection(rule, segment.first_detection);
   uint8_t* rows = table_rows;
-  if (in_shared)
-    rows = shared + ImageMemory::bytes(segment.detections, segment.ground_truths, Source::kGroundTruthBytes) +
-           (reinterpret_cast<intptr_t>(table_rows) & 15);
+  if (in_shared) rows = shared + bytes + (reinterpret_cast<intptr_t>(table_rows) & 15);
   const Source source(rule, segment, task.pairs, memory.boxes());
-  const int64_t error =
-      ImageWarp<Source, kKind, kLarge, kMatches>(rule, segment, task.out, source, memory, rows)
-          .run(image.number);
+  ImageWarp<Source, kKind, kLarge, kMatches> worker(rule, segment, counts, task.out, source, memory, rows);
+  const int64_t error = worker.run(image.number);
   if (error != kNoError) atomicMin(reinterpret_cast<long long*>(task.error), static_cast<long long>(error));
-  if (in_shared) copy_bytes(warp, table_rows, rows, segment.detections * rule.detection_bytes());
+  if (in_shared) copy_bytes(warp, table_rows, rows, worker.detections() * rule.detection_bytes());
 }
 
 // Puts what the kernel's parameters have room for there; false when it has to be on the device and is not.
@@ -96,26 +101,37 @@ template <class Source, RuleKind kKind, bool kLarge, bool kMatches>
 int32_t launch_images(AssignTask& task, int64_t first, int64_t count, int64_t shared_bytes, void* stream) {
   if (count == 0) return 0;
   task.first = first;
+  task.shared_bytes = shared_bytes;
+  if (shared_bytes + kFixedShared > kUnaskedShared) {
+    SharedRoom room;
+    if (const int32_t status = find_shared_room(room)) return status;
+    if (const int32_t status =
+            allow_shared(assign_kernel<Source, kKind, kLarge, kMatches>, room.of_block - kFixedShared))
+      return status;
+  }
   return VALOR_LAUNCH((assign_kernel<Source, kKind, kLarge, kMatches>), static_cast<unsigned>(count), 32,
                       static_cast<size_t>(shared_bytes), stream, task);
 }
 
 // Images that work in global memory, or all of a rule with many settings, take a kernel that is larger; so do
-// those of Open Images, which have few settings in few batches.
+// those of Open Images, which have few settings in few batches. Of padded images counts tell which they are,
+// and the host does not know them: each kernel leaves to the other what is not its own.
 template <class Usual, class Any>
 int32_t launch_all(AssignTask& task, const AssignPlan& plan, void* stream) {
-  const int64_t shared = plan.shared_bytes, rest = task.images - plan.large;
+  const int64_t shared = plan.shared_bytes, begin = task.detections >= 0 ? 0 : plan.large;
+  const int64_t rest = task.images - begin;
+  task.elsewhere = -1;
   if (task.rule.kind == kGroupOf)
     return launch_images<Any, kGroupOf, true, true>(task, 0, task.images, shared, stream);
   const bool many = task.rule.settings() > 64 || task.rule.thresholds != 0;
   if (many) return launch_images<Any, kCoco, true, true>(task, 0, task.images, shared, stream);
+  if (task.detections >= 0) task.elsewhere = shared;
   if (const int32_t status = launch_images<Any, kCoco, true, true>(task, 0, plan.large, 0, stream))
     return status;
   if (!Usual::serves(task.rule))
-    return launch_images<Any, kCoco, false, true>(task, plan.large, rest, shared, stream);
-  if (task.out.matches)
-    return launch_images<Usual, kCoco, false, true>(task, plan.large, rest, shared, stream);
-  return launch_images<Usual, kCoco, false, false>(task, plan.large, rest, shared, stream);
+    return launch_images<Any, kCoco, false, true>(task, begin, rest, shared, stream);
+  if (task.out.matches) return launch_images<Usual, kCoco, false, true>(task, begin, rest, shared, stream);
+  return launch_images<Usual, kCoco, false, false>(task, begin, rest, shared, stream);
 }
 
 }  // namespace
@@ -130,8 +146,10 @@ VALOR_API int32_t valor_plan_assign_cuda(const int64_t* words, int64_t images, c
   using namespace valor;
   const Rule rule = Rule::of(rule_words);
   const int64_t box_bytes = stored ? StoredSource::kGroundTruthBytes : BoxSource<true>::kGroundTruthBytes;
-  const AssignPlan found = equal ? plan_equal(rule, images, equal[0], equal[1], box_bytes)
-                                 : plan_images(rule, words, images, box_bytes, table);
+  SharedRoom room;
+  if (const int32_t status = find_shared_room(room)) return status;
+  const AssignPlan found = equal ? plan_equal(rule, images, equal[0], equal[1], box_bytes, room)
+                                 : plan_images(rule, words, images, box_bytes, room, table);
   memcpy(plan, &found, sizeof found);
   return 0;
 }
@@ -169,12 +187,12 @@ VALOR_API int32_t valor_assign_cuda(const int64_t* table, const int64_t* device_
   return launch_all<BoxSource<true>, BoxSource<false>>(task, plan, stream);
 }
 
-// Plans and assigns a batch of boxes whose images fit into shared memory, by one call of the host. `boxes` is
-// a PlainBoxes and the words behind it. `device_table` has room for [fields + 2, images] words on the device;
-// of at most 16 images, or equal ones, it may be null. `error` receives the first error if that is smaller
-// than `error_before`. `kept`, if it is not null, receives copies of columns, where PlainBoxes says. `served`
-// receives 0 where nothing was done: an image needs a workspace, the numbers of the rule lie on the device,
-// or the table of the images has more than kMostUploaded words. Else it receives 1.
+// Plans and assigns a batch of boxes whose images have room in shared memory, by one call of the host.
+// `boxes` is a PlainBoxes and the words behind it. `device_table` has room for [fields + 2, images] words on
+// the device; of at most 16 images, or equal ones, it may be null. `error` receives the first error if that
+// is smaller than `error_before`. `kept`, if it is not null, receives copies of columns, where PlainBoxes
+// says. `served` receives 0 where nothing was done: an image needs a workspace, the numbers of the rule lie
+// on the device, or the table of the images has more than kMostUploaded words. Else it receives 1.
 VALOR_API int32_t valor_assign_plain_cuda(const void* boxes, const void* rule_words, int64_t* device_table,
                                           uint8_t* detections, uint8_t* ground_truths, int64_t* image_rows,
                                           const int64_t* error_before, int64_t* error, uint8_t* kept,
@@ -190,7 +208,8 @@ VALOR_API int32_t valor_assign_plain_cuda(const void* boxes, const void* rule_wo
   std::vector<int64_t> table(equal ? 0 : table_words);
   int64_t plan[3] = {};
   static_assert(sizeof plan == sizeof(AssignPlan), "the words of AssignPlan have room");
-  valor_plan_assign_cuda(words, images, equal, rule_words, 0, table.data(), plan);
+  if (const int32_t status = valor_plan_assign_cuda(words, images, equal, rule_words, 0, table.data(), plan))
+    return status;
   AssignPlan found;
   memcpy(&found, plan, sizeof found);
   if (found.workspace_bytes > 0 || Rule::of(rule_words).numbers() > kNumbersByValue) return 0;

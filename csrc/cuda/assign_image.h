@@ -19,8 +19,8 @@ struct Ranked {
   }
 };
 
-// Working memory of an image with room for D detections and G ground truths. In shared memory its rows of the
-// detections table follow, placed as in that table modulo 16.
+// Working memory of an image with D detections and G ground truths, padding left out. In shared memory its
+// rows of the detections table follow, placed as in that table modulo 16.
 class ImageMemory {
  public:
   VALOR_HD static int64_t bytes(int64_t detections, int64_t ground_truths, int64_t box_bytes) {
@@ -29,9 +29,9 @@ class ImageMemory {
                         ground_truths * (box_bytes + kGroundTruthBytes);
     return (all + 15) / 16 * 16;
   }
-  VALOR_HD static int64_t shared_bytes(const Rule& rule, int64_t detections, int64_t ground_truths,
-                                       int64_t box_bytes) {
-    return bytes(detections, ground_truths, box_bytes) + 16 + detections * rule.detection_bytes();
+  // With the rows, of `memory_bytes` as above.
+  VALOR_HD static int64_t shared_bytes(int64_t memory_bytes, const Rule& rule, int64_t detections) {
+    return memory_bytes + 16 + detections * rule.detection_bytes();
   }
   VALOR_HD ImageMemory(unsigned char* base, int64_t detections, int64_t ground_truths)
       : base_(base),
@@ -59,13 +59,26 @@ class ImageMemory {
   int32_t detections_, ground_truths_;
 };
 
+// Rows of an image that are no padding; both are 0 where `error` is not kNoError.
+struct ImageCounts {
+  int64_t detections, ground_truths, error;
+
+  __device__ __forceinline__ static ImageCounts of(const Segment& segment, int64_t image) {
+    ImageCounts counts;
+    counts.error = count_rows(segment, image, counts.detections, counts.ground_truths);
+    if (counts.error != kNoError) counts.detections = counts.ground_truths = 0;
+    return counts;
+  }
+};
+
 // With kMany there may be more than 64 settings; with kMatches they may be noted.
 template <class Source, RuleKind kKind, bool kMany, bool kMatches>
 class ImageWarp {
  public:
-  // `rows` is where rows of detections are put together.
-  __device__ __forceinline__ ImageWarp(const Rule& rule, const Segment& segment, const Output& out,
-                                       const Source& source, const ImageMemory& memory, uint8_t* rows)
+  // `rows` is where rows of detections are put together, but for padding.
+  __device__ __forceinline__ ImageWarp(const Rule& rule, const Segment& segment, const ImageCounts& counts,
+                                       const Output& out, const Source& source, const ImageMemory& memory,
+                                       uint8_t* rows)
       : rule_(rule),
         segment_(segment),
         out_(out),
@@ -73,7 +86,13 @@ class ImageWarp {
         memory_(memory),
         rows_(rows),
         flags_(memory.flags(Source::kGroundTruthBytes)),
-        list_(memory.candidates(), segment.ground_truths) {}
+        list_(memory.candidates(), counts.ground_truths),
+        detections_(static_cast<int32_t>(counts.detections)),
+        ground_truths_(static_cast<int32_t>(counts.ground_truths)),
+        error_(counts.error) {}
+
+  // Rows that `rows` holds after run.
+  __device__ __forceinline__ int32_t detections() const { return detections_; }
 
   // The first error, kNoError when there is none: with one the image counts as empty.
   __device__ __forceinline__ int64_t run(int64_t image) {
@@ -95,14 +114,15 @@ class ImageWarp {
 
  private:
   __device__ __forceinline__ uint8_t* row(int32_t i) const { return rows_ + i * rule_.detection_bytes(); }
+  __device__ __forceinline__ uint8_t* table_row(int32_t i) const {
+    return out_.detection(rule_, segment_.first_detection + i);
+  }
 
   // ---------------------------------------------------------------------------------------------- rows
 
   __device__ __forceinline__ int64_t load(int64_t image, const Chunk& chunk) {
-    int64_t detections, ground_truths, error = count_rows(segment_, image, detections, ground_truths);
+    int64_t error = error_;
     if (error == kNoError) {
-      detections_ = static_cast<int32_t>(detections);
-      ground_truths_ = static_cast<int32_t>(ground_truths);
       const int64_t first = load_detections(image, chunk), second = load_ground_truths(image, chunk);
       error = first < second ? first : second;
     }
@@ -177,15 +197,15 @@ class ImageWarp {
     return kNoError;
   }
 
-  // Rows beyond the counts.
+  // Rows beyond the counts, in the tables.
   __device__ __forceinline__ void pad() const {
     warp_.sync();
-    zero_bytes(warp_, row(detections_), (segment_.detections - detections_) * rule_.detection_bytes());
+    zero_bytes(warp_, table_row(detections_), (segment_.detections - detections_) * rule_.detection_bytes());
     zero_bytes(warp_, out_.ground_truth(rule_, segment_.first_ground_truth + ground_truths_),
                (segment_.ground_truths - ground_truths_) * rule_.ground_truth_bytes());
     warp_.sync();
     for (int32_t i = detections_ + warp_.lane(); i < segment_.detections; i += 32)
-      row(i)[12] = kPaddingBucket;
+      table_row(i)[12] = kPaddingBucket;
     if (kMatches && out_.matches) {
       int32_t* matches = out_.match(rule_, segment_.first_detection, 0);
       for (int64_t at = warp_.lane(); at < segment_.detections * rule_.settings(); at += 32) matches[at] = -1;
@@ -329,7 +349,8 @@ class ImageWarp {
   uint8_t* const rows_;
   uint8_t* const flags_;
   CandidateList list_;
-  int32_t detections_ = 0, ground_truths_ = 0;
+  int32_t detections_, ground_truths_;
+  const int64_t error_;  // of the counts
   uint64_t record_hash_ = 0, ground_truth_hash_ = 0;
   BoxExtent detection_extent_, ground_truth_extent_;
 };

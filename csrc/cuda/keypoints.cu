@@ -9,6 +9,26 @@ namespace valor {
 namespace {
 
 constexpr int kKeypointThreads = 128;
+static_assert(kKeypointThreads == kPairThreads, "LaneSums has the threads of either kernel in mind");
+
+// Sums of a thread, see LocalSums, in shared memory: an array that is indexed would lie in local memory.
+struct LaneSums {
+  double* first;
+
+  __device__ __forceinline__ double& operator[](int p) const { return first[p * kKeypointThreads]; }
+  __device__ __forceinline__ double& left(int step) const { return (*this)[8 + step]; }
+  // Of a block, for means of up to `count` values.
+  static size_t bytes(int64_t count) { return (8 + halvings(count)) * kKeypointThreads * sizeof(double); }
+};
+
+// Similarity of csrc/core/pairs.h, with LaneSums in the dynamic shared memory of the block.
+struct KeypointsByLane : KeypointSimilarity {
+  static KeypointsByLane of(const KeypointSimilarity& similarity) { return {similarity}; }
+  __device__ __forceinline__ double operator()(int64_t detection, int64_t gt, bool) const {
+    VALOR_DYNAMIC_SHARED(double, sums);
+    return measure(detection, gt, LaneSums{sums + threadIdx.x});
+  }
+};
 
 __global__ void __launch_bounds__(kKeypointThreads)
     load_keypoints_kernel(const __grid_constant__ KeypointRows task, int64_t rows, int64_t* error) {
@@ -19,8 +39,8 @@ __global__ void __launch_bounds__(kKeypointThreads)
 }
 
 __global__ void __launch_bounds__(kKeypointThreads)
-    keypoint_similarity_kernel(const __grid_constant__ KeypointSimilarity similarity, int64_t m,
-                               int64_t pairs, double* out) {
+    keypoint_similarity_kernel(const __grid_constant__ KeypointsByLane similarity, int64_t m, int64_t pairs,
+                               double* out) {
   const int64_t pair = static_cast<int64_t>(blockIdx.x) * kKeypointThreads + threadIdx.x;
   if (pair < pairs) out[pair] = similarity(pair / m, pair % m, false);
 }
@@ -47,8 +67,10 @@ VALOR_API int32_t valor_load_keypoints_cuda(const void* row_words, int64_t rows,
 VALOR_API int32_t valor_keypoint_pairs_cuda(const void* batch_words, int64_t detections, void* stream) {
   using namespace valor;
   const PairBatch& batch = *static_cast<const PairBatch*>(batch_words);
-  return VALOR_LAUNCH(pairs_kernel<KeypointSimilarity>, pair_blocks(detections), kPairThreads, 0, stream,
-                      batch, KeypointSimilarity::of(batch), detections);
+  const KeypointSimilarity& similarity = KeypointSimilarity::of(batch);
+  return VALOR_LAUNCH((pairs_kernel<KeypointsByLane, 8>), pair_blocks(detections), kPairThreads,
+                      LaneSums::bytes(similarity.keypoints), stream, batch, KeypointsByLane::of(similarity),
+                      detections);
 }
 
 // The similarity of every row of keypoints with every ground truth: out is [n, m].
@@ -56,6 +78,8 @@ VALOR_API int32_t valor_keypoint_similarity_cuda(const void* geometry, int64_t n
                                                  void* stream) {
   using namespace valor;
   if (n * m == 0) return 0;
-  return VALOR_LAUNCH(keypoint_similarity_kernel, keypoint_blocks(n * m), kKeypointThreads, 0, stream,
-                      *static_cast<const KeypointSimilarity*>(geometry), m, n * m, out);
+  const KeypointSimilarity& similarity = *static_cast<const KeypointSimilarity*>(geometry);
+  return VALOR_LAUNCH(keypoint_similarity_kernel, keypoint_blocks(n * m), kKeypointThreads,
+                      LaneSums::bytes(similarity.keypoints), stream, KeypointsByLane::of(similarity), m,
+                      n * m, out);
 }

@@ -20,6 +20,13 @@ struct TakesWarp : std::false_type {};
 template <class Similarity>
 struct TakesWarp<Similarity, std::void_t<decltype(&Similarity::by_warp)>> : std::true_type {};
 
+// One with `double by_lanes(const Warp&, detection, gt, crowd, bool wanted) const` is called by all lanes at
+// once, each for a pair of its own where that is wanted.
+template <class Similarity, class = void>
+struct TakesLanes : std::false_type {};
+template <class Similarity>
+struct TakesLanes<Similarity, std::void_t<decltype(&Similarity::by_lanes)>> : std::true_type {};
+
 // segment_of by all lanes, which get the same: a step looks at 32 boundaries and waits for one load.
 __device__ __forceinline__ int64_t segment_of(const Warp& warp, const int64_t* offsets, int64_t segments,
                                               int64_t row) {
@@ -86,12 +93,8 @@ class DetectionPairs {
     int32_t used = 0;
     for (int32_t base = 0; base < count; base += 32) {
       const int32_t at = base + warp_.lane();
-      int32_t j = 0;
-      double value = 0.0;
-      if (at < count) {
-        j = *batch_.ground_truth(room_ + at);
-        value = similarity_(row_, first_gt_ + j, batch_.is_crowd(first_gt_ + j));
-      }
+      const int32_t j = at < count ? *batch_.ground_truth(room_ + at) : 0;
+      const double value = lane_value(at < count, j);
       const bool keep = at < count && value >= batch_.lowest;
       const uint32_t kept = warp_.ballot(keep);
       warp_.sync();  // every lane has read its candidate: those kept move to before base + 32
@@ -104,6 +107,14 @@ class DetectionPairs {
       warp_.sync();
     }
     return used;
+  }
+
+  __device__ __forceinline__ double lane_value(bool wanted, int32_t j) const {
+    const bool crowd = wanted && batch_.is_crowd(first_gt_ + j);
+    if constexpr (TakesLanes<Similarity>::value)
+      return similarity_.by_lanes(warp_, row_, first_gt_ + j, crowd, wanted);
+    else
+      return wanted ? similarity_(row_, first_gt_ + j, crowd) : 0.0;
   }
 
   __device__ __forceinline__ int32_t measure_together(int32_t count) const {
@@ -147,8 +158,9 @@ class DetectionPairs {
   int32_t gts_;
 };
 
-template <class Similarity>
-__global__ void __launch_bounds__(kPairThreads)
+// With kBlocks registers are few enough for so many blocks of a multiprocessor at once.
+template <class Similarity, int kBlocks = 0>
+__global__ void __launch_bounds__(kPairThreads, kBlocks)
     pairs_kernel(const __grid_constant__ PairBatch batch, const __grid_constant__ Similarity similarity,
                  int64_t detections) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (kPairThreads / 32) + threadIdx.x / 32;
@@ -158,7 +170,8 @@ __global__ void __launch_bounds__(kPairThreads)
 
 // Loads the rows of one side, see SideRows; `error` keeps the smallest code.
 template <class Rows>
-__global__ void __launch_bounds__(kPairThreads) load_rows_kernel(Rows task, int64_t rows, int64_t* error) {
+__global__ void __launch_bounds__(kPairThreads)
+    load_rows_kernel(const __grid_constant__ Rows task, int64_t rows, int64_t* error) {
   const int64_t row = static_cast<int64_t>(blockIdx.x) * kPairThreads + threadIdx.x;
   if (row >= rows) return;
   const int64_t code = task.load(segment_of(task.first(), task.images, row), row);

@@ -1,6 +1,7 @@
 // Rotated boxes on CUDA: a thread a row to load, a thread a pair for all IoUs, and the pairs of a batch by
 // csrc/cuda/pairs.h.
 #include "../core/rotated.h"
+#include "lane_quads.h"
 #include "launch.h"
 #include "pairs.h"
 
@@ -9,13 +10,24 @@ namespace {
 
 constexpr int kQuadThreads = 128;
 
+// Similarity of csrc/cuda/pairs.h.
+struct QuadsByLane : QuadSimilarity {
+  static QuadsByLane of(const PairBatch& batch) { return {QuadSimilarity::of(batch)}; }
+  __device__ __forceinline__ double by_lanes(const Warp& warp, int64_t detection, int64_t gt, bool crowd,
+                                             bool wanted) const {
+    return lane_iou<kPairThreads>(warp, quads + detection, gt_quads + gt, crowd, wanted);
+  }
+};
+
 __global__ void __launch_bounds__(kQuadThreads)
     quad_iou_kernel(const Quad* quads1, const Quad* quads2, int64_t m, int64_t pairs, const uint8_t* crowd,
                     double* out) {
   const int64_t pair = static_cast<int64_t>(blockIdx.x) * kQuadThreads + threadIdx.x;
-  if (pair >= pairs) return;
-  const int64_t column = pair % m;
-  out[pair] = quad_iou(quads1[pair / m], quads2[column], crowd && crowd[column]);
+  const bool wanted = pair < pairs;
+  const int64_t row = wanted ? pair / m : 0, column = wanted ? pair % m : 0;
+  const double iou =
+      lane_iou<kQuadThreads>(Warp(), quads1 + row, quads2 + column, wanted && crowd && crowd[column], wanted);
+  if (wanted) out[pair] = iou;
 }
 
 unsigned quad_blocks(int64_t threads) {
@@ -48,6 +60,6 @@ VALOR_API int32_t valor_quad_iou_cuda(const void* quads1, int64_t n, const void*
 VALOR_API int32_t valor_rotated_pairs_cuda(const void* batch_words, int64_t detections, void* stream) {
   using namespace valor;
   const PairBatch& batch = *static_cast<const PairBatch*>(batch_words);
-  return VALOR_LAUNCH(pairs_kernel<QuadSimilarity>, pair_blocks(detections), kPairThreads, 0, stream, batch,
-                      QuadSimilarity::of(batch), detections);
+  return VALOR_LAUNCH(pairs_kernel<QuadsByLane>, pair_blocks(detections), kPairThreads, 0, stream, batch,
+                      QuadsByLane::of(batch), detections);
 }

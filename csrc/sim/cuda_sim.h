@@ -19,14 +19,13 @@
 // A device aligns a shared variable as its type asks and no better. So does this, by odd bytes ahead of it,
 // but where AddressSanitizer puts bytes of its own there.
 #if VALOR_SIM_ASAN
-#define VALOR_SIM_PLACE_SHARED(Type, name, ...) \
-  static __attribute__((section("valor_shared"))) Type name __VA_ARGS__
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...) static Type name __VA_ARGS__
 #else
-#define VALOR_SIM_PLACE_SHARED(Type, name, ...)                         \
-  static __attribute__((section("valor_shared"), aligned(64))) struct { \
-    char odd[alignof(Type)];                                            \
-    Type value __VA_ARGS__;                                             \
-  } name##_placed;                                                      \
+#define VALOR_SIM_PLACE_SHARED(Type, name, ...) \
+  static __attribute__((aligned(64))) struct {  \
+    char odd[alignof(Type)];                    \
+    Type value __VA_ARGS__;                     \
+  } name##_placed;                              \
   auto& name = name##_placed.value
 #endif
 
@@ -82,8 +81,10 @@ using Given = std::common_type_t<T>;
 template <class T, class Operation>
 T update(const Place& place, T* address, Operation operation) {
   check_aligned(place, address, sizeof(T));
+  Machine::instance().update(true);
   const T old = *address;
   *address = operation(old);
+  Machine::instance().update(false);
   return old;
 }
 

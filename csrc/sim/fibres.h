@@ -49,12 +49,15 @@ inline void switch_to(Context* from, Context* to) { swapcontext(from, to); }
 class Fibre {
  public:
   using Entry = void (*)();
+  static constexpr size_t kStackBytes = VALOR_SIM_ASAN ? 1 << 18 : 1 << 17;  // red zones widen frames
 
   // Prepares to run entry, which must never return.
   void begin(Entry entry) {
     stack_.reset(new char[kStackBytes]);  // left unwritten: pages that are never used cost nothing
     prepare(&here_, stack_.get(), kStackBytes, entry);
   }
+
+  const char* stack() const { return stack_.get(); }
 
   // Called on the scheduler's stack: runs the fibre until it suspends.
   void resume() {
@@ -72,8 +75,6 @@ class Fibre {
   }
 
  private:
-  static constexpr size_t kStackBytes = VALOR_SIM_ASAN ? 1 << 18 : 1 << 17;  // red zones widen frames
-
   // AddressSanitizer has to know which stack is in use.
 #if VALOR_SIM_ASAN
   static void leave(void** fake, const void* bottom, size_t bytes) {

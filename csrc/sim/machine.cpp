@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -8,12 +9,6 @@
 #include <utility>
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
-
-// Static shared variables lie in one section, so that each block can find garbage there, as on a device.
-extern "C" {
-extern char __start_valor_shared[] __attribute__((weak, visibility("hidden")));
-extern char __stop_valor_shared[] __attribute__((weak, visibility("hidden")));
-}
 
 #if defined(__x86_64__)
 asm(R"(
@@ -45,8 +40,7 @@ valor_sim_switch:
 namespace valor_sim {
 namespace {
 
-constexpr size_t kSharedBytes = 48 << 10;  // without cudaFuncAttributeMaxDynamicSharedMemorySize
-constexpr size_t kParameterBytes = 4096;   // for every toolkit and driver; CUDA 12.1 raises it
+constexpr size_t kParameterBytes = 4096;  // for every toolkit and driver; CUDA 12.1 raises it
 constexpr unsigned char kGarbage = 0xa5;
 
 struct Failure : std::runtime_error {
@@ -72,15 +66,31 @@ static std::string& launched() {
   return names;
 }
 
-int32_t Machine::launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
-                        Body body) {
+int32_t Machine::allow_shared(const void* kernel, int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  error_.clear();
+  name_ = "allow_shared";
+  if (bytes < 0 || bytes > kSharedOfBlock)
+    return reject(kInvalidValue, std::to_string(bytes) +
+                                     " bytes of dynamic shared memory, of which there are " +
+                                     std::to_string(kSharedOfBlock));
+  allowed_[kernel] = bytes;
+  return kSuccess;
+}
+
+int32_t Machine::launch(const char* name, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                        size_t parameter_bytes, Body body) {
   std::lock_guard<std::mutex> lock(mutex_);
   error_.clear();
   name_ = name;
   launched().append(name_).push_back('\n');
   if (!fits(grid, block))
     return reject(kInvalidConfiguration, "grid or block is outside the device's limits");
-  if (shared_bytes > kSharedBytes) return reject(kInvalidValue, "more than 48 KiB of dynamic shared memory");
+  const auto allowed = allowed_.find(kernel);
+  most_shared_ = std::max(kSharedUnasked, allowed == allowed_.end() ? 0 : allowed->second);
+  if (shared_bytes > most_shared_)
+    return reject(kInvalidValue,
+                  "more than " + std::to_string(most_shared_ >> 10) + " KiB of dynamic shared memory");
   if (parameter_bytes > kParameterBytes)
     return reject(kInvalidValue, std::to_string(parameter_bytes) +
                                      " bytes of parameters, of which there is room for " +
@@ -91,6 +101,7 @@ int32_t Machine::launch(const char* name, dim3 grid, dim3 block, size_t shared_b
   body_ = body;
   shared_bytes_ = shared_bytes;
   statics_.clear();
+  forget_accesses();
   try {
     seed();
     for (uint64_t index : order_of_blocks(grid.count())) run_block(grid.at(index));
@@ -130,14 +141,20 @@ void Machine::block_barrier(const Place& place) {
   wait(*current_, Lane::kAtBlock);
 }
 
-void Machine::declare_shared(const void* variable, size_t bytes) {
-  statics_[variable] = bytes;
+void Machine::declare_shared(void* variable, size_t bytes) {
+  Shared& shared = statics_[static_cast<char*>(variable)];
+  if (shared.block != blocks_)
+    memset(variable, kGarbage, bytes);  // as on a device; the first thread comes here
+  shared = Shared{bytes, blocks_};
   size_t total = 0;
-  for (const auto& each : statics_) total += (each.second + 15) / 16 * 16;
-  if (total + shared_bytes_ > kSharedBytes)
+  for (const auto& each : statics_) total += (each.second.bytes + 15) / 16 * 16;
+  // A kernel that asks for more dynamic shared memory has the static one besides, up to what a block can
+  // have.
+  const size_t most = most_shared_ > kSharedUnasked ? kSharedOfBlock : kSharedUnasked;
+  if (total + shared_bytes_ > most)
     fail(*current_,
          "finds " + std::to_string(total) + " bytes of static and " + std::to_string(shared_bytes_) +
-             " of dynamic shared memory, together more than 48 KiB",
+             " of dynamic shared memory, together more than " + std::to_string(most >> 10) + " KiB",
          kInvalidValue);
 }
 
@@ -146,6 +163,28 @@ void Machine::fail(Lane& lane, const std::string& what, int32_t status) {
   pending_status_ = status;
   lane.fibre.suspend();
   abort();  // the scheduler drops the lanes of a failed launch
+}
+
+bool Machine::watches(const void* address) const {
+  const char* const at = static_cast<const char*>(address);
+  const auto lies_in = [at](const void* begin, size_t size) {
+    return at >= begin && at < static_cast<const char*>(begin) + size;
+  };
+  if (!current_ || lies_in(current_->fibre.stack(), Fibre::kStackBytes)) return false;
+  const auto after = statics_.upper_bound(at);
+  const bool is_static =
+      after != statics_.begin() && lies_in(std::prev(after)->first, std::prev(after)->second.bytes);
+  return !is_static && !lies_in(shared_.get(), shared_bytes_);
+}
+
+void Machine::conflict(const void* caller) {
+  Dl_info place = {};
+  dladdr(caller, &place);
+  const auto offset = static_cast<const char*>(caller) - static_cast<const char*>(place.dli_fbase);
+  char text[32];
+  snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(offset));
+  fail(*current_, "reads or writes without an atomic operation what another block writes, at " +
+                      std::string(text) + " of " + (place.dli_fname ? place.dli_fname : "?"));
 }
 
 void Machine::misaligned(const Place& place, const void* address, size_t bytes) {
@@ -199,7 +238,9 @@ void Machine::entry() {
 
 void Machine::run_block(const dim3& block) {
   blockIdx = block;
-  spoil_shared();
+  ++blocks_;
+  shared_.reset(new unsigned char[shared_bytes_]);
+  memset(shared_.get(), kGarbage, shared_bytes_);
   count_ = static_cast<int>(blockDim.count());
   while (static_cast<int>(lanes_.size()) < count_) {
     lanes_.push_back(std::make_unique<Lane>());
@@ -208,13 +249,6 @@ void Machine::run_block(const dim3& block) {
   }
   for (int i = 0; i < count_; ++i) lanes_[i]->state = Lane::kReady;
   while (run_ready_lanes()) release();
-}
-
-// Not memset: under AddressSanitizer the section holds poisoned red zones between its variables.
-__attribute__((no_sanitize("address"))) void Machine::spoil_shared() {
-  for (volatile char* byte = __start_valor_shared; byte != __stop_valor_shared; ++byte) *byte = kGarbage;
-  shared_.reset(new unsigned char[shared_bytes_]);
-  memset(shared_.get(), kGarbage, shared_bytes_);
 }
 
 // Runs every ready lane to its next collective; false when all are done.

@@ -30,6 +30,10 @@ extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace valor_sim {
 
 constexpr int kWarpSize = 32;
+// Of compute capability 8.6, but for the number of multiprocessors.
+constexpr int64_t kMultiprocessors = 2, kSharedOfMultiprocessor = 100 << 10;
+constexpr int64_t kSharedReserved = 1 << 10, kSharedOfBlock = 99 << 10;
+constexpr int64_t kSharedUnasked = 48 << 10;  // without cudaFuncAttributeMaxDynamicSharedMemorySize
 enum Status : int32_t {
   kSuccess = 0,
   kInvalidValue = 1,
@@ -75,8 +79,11 @@ class Machine {
  public:
   static Machine& instance();
 
-  int32_t launch(const char* name, dim3 grid, dim3 block, size_t shared_bytes, size_t parameter_bytes,
-                 Body body);
+  int32_t launch(const char* name, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
+                 size_t parameter_bytes, Body body);
+
+  // Lets blocks of a kernel take so many bytes of dynamic shared memory.
+  int32_t allow_shared(const void* kernel, int64_t bytes);
 
   // Whether launches return at once, so that the time of host code is seen: they are checked and named, and
   // no lane runs. What a kernel would have written is as it was.
@@ -99,9 +106,18 @@ class Machine {
 
   void block_barrier(const Place& place);
 
-  // Called where a kernel declares a shared variable. A device would refuse the launch; here only the
-  // declarations that a thread reaches are known.
-  void declare_shared(const void* variable, size_t bytes);
+  // Called where a kernel declares a shared variable, in which each block finds garbage. A device would
+  // refuse the launch of too many; here only the declarations that a thread reaches are known.
+  void declare_shared(void* variable, size_t bytes);
+
+  // For csrc/sim/watch.cpp: whether a thread of a kernel would share what lies at an address with other
+  // blocks, which block it is of, and whether it makes an atomic operation.
+  bool watches(const void* address) const;
+  uint32_t block_number() const { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
+  bool updating() const { return updating_; }
+  void update(bool begins);  // not inline: the compiler would take it for a store that nobody reads
+  // Called there for an access of which another block makes one as well.
+  [[noreturn]] void conflict(const void* caller);
 
   // Called where a kernel reads or writes `bytes` at an address that is no multiple of them.
   [[noreturn]] void misaligned(const Place& place, const void* address, size_t bytes);
@@ -114,7 +130,6 @@ class Machine {
   std::vector<uint64_t> order_of_blocks(uint64_t count);
   static void entry();
   void run_block(const dim3& block);
-  void spoil_shared();
   bool run_ready_lanes();
   void wait(Lane& lane, Lane::State state);
   void release();
@@ -129,17 +144,26 @@ class Machine {
   Body body_ = {};
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::unique_ptr<unsigned char[]> shared_;
-  size_t shared_bytes_ = 0;
-  std::map<const void*, size_t> statics_;  // shared variables that this launch has declared
+  size_t shared_bytes_ = 0, most_shared_ = 0;
+  std::map<const void*, int64_t> allowed_;  // by kernel
+  struct Shared {
+    size_t bytes;
+    uint64_t block;  // the last that has declared it
+  };
+  std::map<const char*, Shared> statics_;  // shared variables that this launch has declared
+  uint64_t blocks_ = 0;                    // so many have begun to run
   int32_t pending_status_ = kLaunchFailure;
   Lane* current_ = nullptr;
   int count_ = 0;
-  bool shuffled_ = false;
+  bool shuffled_ = false, updating_ = false;
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
   bool skipping_ = false;
   std::map<size_t, std::vector<unsigned char>> brought_;  // by read_back, the last of each size
 };
+
+// Of csrc/sim/watch.cpp, at each launch.
+void forget_accesses();
 
 // Parameters follow one another, each aligned as its type.
 template <class... Parameters>
@@ -156,7 +180,13 @@ int32_t launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 
                void*, Arguments... arguments) {
   const auto call = [&] { kernel(arguments...); };
   const Body body = {[](const void* made) { (*static_cast<decltype(call)*>(made))(); }, &call};
-  return Machine::instance().launch(name, grid, block, shared_bytes, parameter_bytes<Parameters...>(), body);
+  return Machine::instance().launch(name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes,
+                                    parameter_bytes<Parameters...>(), body);
+}
+
+template <class... Parameters>
+int32_t allow_shared(void (*kernel)(Parameters...), int64_t bytes) {
+  return Machine::instance().allow_shared(reinterpret_cast<const void*>(kernel), bytes);
 }
 
 inline void* dynamic_shared() { return Machine::instance().dynamic_shared(); }

@@ -155,14 +155,19 @@ def test_tables_of_very_many_images_are_left_to_the_general_way() -> None:
     assert tables_of(preds * 450, target * 450) is None
 
 
-def test_padding_that_needs_a_workspace_is_left_to_the_general_way() -> None:
-    target = {"boxes": torch.zeros(1, 300, 4), "labels": torch.zeros(1, 300, dtype=torch.int64)}
+@pytest.mark.parametrize(("images", "room", "served"), [(1, 300, True), (1, 2000, False), (40, 300, False)])
+def test_padding_that_needs_a_workspace_is_left_to_the_general_way(images: int, room: int, served: bool) -> None:
+    """Images have shared memory for their room where all of them work at once."""
+    target = {"boxes": torch.zeros(images, room, 4), "labels": torch.zeros(images, room, dtype=torch.int64)}
     preds = {
-        "boxes": torch.ones(1, 100, 4),
-        "scores": torch.ones(1, 100),
-        "labels": torch.zeros(1, 100, dtype=torch.int64),
+        "boxes": torch.ones(images, 100, 4),
+        "scores": torch.ones(images, 100),
+        "labels": torch.zeros(images, 100, dtype=torch.int64),
     }
-    assert tables_of(*there((preds, target))) is None
+    got = tables_of(*there((preds, target)))
+    assert (got is not None) == served
+    if got is not None:
+        assert all(map(torch.equal, got, general_tables(*there((preds, target)))))
 
 
 @pytest.mark.parametrize("form", FORMS)

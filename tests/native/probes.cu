@@ -1,6 +1,8 @@
 // Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
 #include "../../csrc/core/platform.h"
+#include "lane_quads.h"
 #include "launch.h"
+#include "shared_room.h"
 
 namespace valor {
 
@@ -42,7 +44,14 @@ __global__ void block_sum_kernel(const int* in, int* out) {
   if (threadIdx.x == 0) out[blockIdx.x] = total;
 }
 
-__global__ void unset_shared_kernel(int* out) {
+template <class T>
+__global__ void unset_shared_kernel(T* out) {
+  VALOR_SHARED(T, value);
+  out[blockIdx.x] = value;
+  value = 1;
+}
+
+__global__ void unset_int_kernel(int* out) {
   VALOR_SHARED(int, value);
   out[blockIdx.x] = value;
   value = 1;
@@ -157,6 +166,33 @@ __global__ void shared_vector_kernel() {
 // The last block to run decides.
 __global__ void last_block_kernel(int* out) { *out = static_cast<int>(blockIdx.x); }
 
+// What two blocks do to one place: 0 to 3 are mistakes, 4 to 8 are none.
+template <class T>
+__global__ void conflict_kernel(T* out, int32_t which) {
+  VALOR_SHARED(T, own);
+  VALOR_DYNAMIC_SHARED(int, more);
+  const int block = static_cast<int>(blockIdx.x);
+  if (which == 0) out[0] += 1;
+  if (which == 1) out[0] = 1;
+  if (which == 2 && block == 0) out[0] = 7;
+  if (which == 2 && block == 1) out[1] = out[0];
+  if (which == 3 && block == 0) atomicAdd(out, 1);
+  if (which == 3 && block == 1) out[0] = 0;
+  if (which == 4) atomicAdd(out, 1);
+  if (which == 5) reinterpret_cast<char*>(out)[block] = 1;
+  if (which == 6) own = more[0] = block, out[block] = own + more[0];
+  if (which == 7 && out[0] < 2) atomicAdd(out, 1);
+  if (which == 8) out[1 + block] = out[0];
+}
+
+// Polygons have room for 5 corners before they count as bent.
+__global__ void lane_iou_kernel(const Quad* quads1, const Quad* quads2, double* out, int32_t pairs) {
+  const int32_t at = static_cast<int32_t>(blockIdx.x) * 64 + static_cast<int32_t>(threadIdx.x);
+  const int32_t row = at < pairs ? at : 0;
+  const double iou = lane_iou<64, 5>(Warp(), quads1 + row, quads2 + row, at % 5 == 0, at < pairs);
+  if (at < pairs) out[at] = iou;
+}
+
 __global__ void overflow_kernel(int* out, int count) {
   if (static_cast<int>(threadIdx.x) < count) out[threadIdx.x] = 1;
 }
@@ -174,8 +210,20 @@ VALOR_API int32_t probe_block_sum(const int* in, int* out, int32_t blocks, int32
   if (barrier) return VALOR_LAUNCH(block_sum_kernel<true>, blocks, threads, shared, nullptr, in, out);
   return VALOR_LAUNCH(block_sum_kernel<false>, blocks, threads, shared, nullptr, in, out);
 }
-VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks) {
-  return VALOR_LAUNCH(unset_shared_kernel, blocks, 1, 0, nullptr, out);
+VALOR_API int32_t probe_allowed_shared(const int* in, int* out, int64_t allowed, int64_t shared) {
+  if (const int32_t status = allow_shared(block_sum_kernel<true>, allowed)) return status;
+  return VALOR_LAUNCH(block_sum_kernel<true>, 1, 32, static_cast<size_t>(shared), nullptr, in, out);
+}
+VALOR_API int32_t probe_conflict(int* out, int32_t which) {
+  return VALOR_LAUNCH(conflict_kernel<int>, 2, 1, sizeof(int), nullptr, out, which);
+}
+VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
+  return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,
+                      static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), out, pairs);
+}
+VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks, int32_t of_template) {
+  if (of_template) return VALOR_LAUNCH(unset_shared_kernel<int>, blocks, 1, 0, nullptr, out);
+  return VALOR_LAUNCH(unset_int_kernel, blocks, 1, 0, nullptr, out);
 }
 VALOR_API int32_t probe_atomics(double* sums, int* ints, unsigned long long* words) {
   return VALOR_LAUNCH(atomics_kernel, 1, 96, 0, nullptr, sums, ints, words);

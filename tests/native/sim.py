@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
@@ -37,6 +38,9 @@ STANDARD = "".join(
 skips_known = False
 """Whether tests that ask for :func:`simulated` are skipped where ``clean.json`` knows their outcome."""
 
+watching = os.environ.get("VALOR_SIM_WATCH") == "1"
+"""Whether :func:`simulated` builds with csrc/sim/watch.cpp."""
+
 sanitizing = False
 """Whether :func:`simulated` builds with sanitizers; tests/native/sanitized.py sets it where they are preloaded."""
 
@@ -46,9 +50,9 @@ def simulated() -> ctypes.CDLL:
 
     Skips the calling test where ``clean.json`` knows what it would find.
     """
-    if skips_known and not sanitizing:
+    if skips_known and not sanitizing and not watching:
         clean.skip_if_known("simulator")
-    return simulator.cuda_library(sanitizing)
+    return simulator.cuda_library(sanitizing, watching and not sanitizing)
 
 
 @functools.cache

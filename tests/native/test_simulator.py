@@ -77,9 +77,10 @@ def test_a_seed_exposes_a_missing_barrier(monkeypatch: pytest.MonkeyPatch) -> No
     assert wrong > 0
 
 
-def test_shared_memory_holds_garbage_in_every_block() -> None:
+@pytest.mark.parametrize("of_template", [0, 1])
+def test_shared_memory_holds_garbage_in_every_block(of_template: int) -> None:
     out = np.zeros(3, np.int32)
-    assert call("probe_unset_shared", out, 3) == (0, "")
+    assert call("probe_unset_shared", out, 3, of_template) == (0, "")
     assert out.view(np.uint32).tolist() == [0xA5A5A5A5] * 3
 
 
@@ -129,6 +130,18 @@ def test_static_and_dynamic_shared_memory_have_one_limit(seed: str) -> None:
     for dynamic, more in ((46 * 1024 + 1, 0), (45 * 1024 + 1, 1)):
         status, error = call("probe_static_shared", out, ctypes.c_int64(dynamic), more)
         assert status == 1 and f"{dynamic} of dynamic shared memory, together more than 48 KiB" in error
+
+
+def test_a_kernel_has_the_shared_memory_that_it_asked_for() -> None:
+    values, out = np.ones(32, np.int32), np.zeros(1, np.int32)
+    for allowed, dynamic, most in ((50, 50, 0), (98, 98, 0), (49, 50, 49), (30, 49, 48), (99, 99, 99), (100, 1, 99)):
+        out[0] = 0
+        status, error = call(
+            "probe_allowed_shared", values, out, *(ctypes.c_int64(n << 10) for n in (allowed, dynamic))
+        )
+        assert (status, int(out[0])) == ((1, 0) if most else (0, 32)), error
+        assert f"{most} KiB" in error or f"of which there are {most << 10}" in error or not most
+    assert call("probe_allowed_shared", values, out, ctypes.c_int64(0), ctypes.c_int64(1024)) == (0, "")
 
 
 def test_parameters_of_a_kernel_have_a_limit() -> None:

@@ -93,6 +93,13 @@ def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.Monke
     assert not differences(defined(run(*given)), expected)
 
 
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+@pytest.mark.parametrize("name", ["7 keypoints", "294 keypoints"])
+def test_the_order_of_lanes_changes_no_similarity(name: str, seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    test_similarities_small(kernel("simulated", "keypoint_similarity", keypoints._similarity_on_cuda), name)
+
+
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [

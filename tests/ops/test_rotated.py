@@ -18,7 +18,8 @@ from torch import Tensor
 
 from testing.examples_rotated import corners
 from tests.fuzz import seeds
-from tests.ops.backends import BACKENDS, kernel
+from tests.native.sim import simulated
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
 from valor_gpu.errors import InputError
 from valor_gpu.ops import _library
 from valor_gpu.ops.boxes.op import box_iou
@@ -67,6 +68,15 @@ def test_every_kernel_equals_the_reference(op: Op, code: int, dtype: torch.dtype
     crowd = torch.arange(31) % 3 == 0
     iou = check(op, first.to(dtype), second.to(dtype), crowd, code)
     assert 0.1 < float((iou > 0).double().mean()) < 0.9
+
+
+@pytest.mark.parametrize("seed", SIM_SEEDS)
+def test_the_order_of_lanes_changes_nothing(seed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VALOR_SIM_SEED", seed)
+    simulated()
+    check(
+        kernel("simulated", "rotated_iou", rotated._iou_on_cuda), random_rows(30, 3), random_rows(30, 4), None, DEGREES
+    )
 
 
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0), (1, 1), (40, 200)])

@@ -1,0 +1,88 @@
+// Watches what blocks of one launch read and write in global memory, where files of kernels are compiled with
+// -fsanitize=thread: its calls end here, in place of ThreadSanitizer. Test-only.
+//
+// Blocks run one after another. What two of them write, or one writes and another reads, without atomics
+// depends on their order on a device, whatever the order was here. A read of what others update by atomics
+// may be stale, and is allowed: kernels look at a cell before they claim it.
+#include <unordered_map>
+
+#include "machine.h"
+
+namespace valor_sim {
+namespace {
+
+constexpr uint32_t kNone = 0xffffffffu, kSeveral = 0xfffffffeu;
+
+// Blocks that have made each kind of access to a byte.
+struct Byte {
+  uint32_t writer = kNone, reader = kNone, updater = kNone;
+};
+
+bool by_another(uint32_t block, uint32_t mine) { return block != kNone && block != mine; }
+void note(uint32_t& block, uint32_t mine) { block = by_another(block, mine) ? kSeveral : mine; }
+
+std::unordered_map<uintptr_t, Byte>& bytes() {
+  static std::unordered_map<uintptr_t, Byte> seen;
+  return seen;
+}
+
+void access(const void* address, size_t size, bool writes, const void* caller) {
+  Machine& machine = Machine::instance();
+  if (!machine.watches(address)) return;
+  const uint32_t mine = machine.block_number();
+  for (size_t i = 0; i < size; ++i) {
+    Byte& byte = bytes()[reinterpret_cast<uintptr_t>(address) + i];
+    if (machine.updating()) {
+      if (by_another(byte.writer, mine)) machine.conflict(caller);
+      note(byte.updater, mine);
+    } else if (writes) {
+      if (by_another(byte.writer, mine) || by_another(byte.reader, mine) || by_another(byte.updater, mine))
+        machine.conflict(caller);
+      note(byte.writer, mine);
+    } else {
+      if (by_another(byte.writer, mine)) machine.conflict(caller);
+      note(byte.reader, mine);
+    }
+  }
+}
+
+}  // namespace
+
+void Machine::update(bool begins) { updating_ = begins; }
+
+void forget_accesses() { bytes().clear(); }
+
+}  // namespace valor_sim
+
+#define VALOR_SIM_CALL extern "C" __attribute__((visibility("hidden"))) void
+#define VALOR_SIM_ACCESS(kind, bytes, writes)                               \
+  VALOR_SIM_CALL __tsan_##kind##bytes(void* address) {                      \
+    valor_sim::access(address, bytes, writes, __builtin_return_address(0)); \
+  }                                                                         \
+  VALOR_SIM_CALL __tsan_unaligned_##kind##bytes(void* address) {            \
+    valor_sim::access(address, bytes, writes, __builtin_return_address(0)); \
+  }                                                                         \
+  VALOR_SIM_CALL __tsan_volatile_##kind##bytes(void* address) {             \
+    valor_sim::access(address, bytes, writes, __builtin_return_address(0)); \
+  }
+VALOR_SIM_ACCESS(read, 1, false)
+VALOR_SIM_ACCESS(read, 2, false)
+VALOR_SIM_ACCESS(read, 4, false)
+VALOR_SIM_ACCESS(read, 8, false)
+VALOR_SIM_ACCESS(read, 16, false)
+VALOR_SIM_ACCESS(write, 1, true)
+VALOR_SIM_ACCESS(write, 2, true)
+VALOR_SIM_ACCESS(write, 4, true)
+VALOR_SIM_ACCESS(write, 8, true)
+VALOR_SIM_ACCESS(write, 16, true)
+VALOR_SIM_CALL __tsan_read_range(void* address, size_t size) {
+  valor_sim::access(address, size, false, __builtin_return_address(0));
+}
+VALOR_SIM_CALL __tsan_write_range(void* address, size_t size) {
+  valor_sim::access(address, size, true, __builtin_return_address(0));
+}
+VALOR_SIM_CALL __tsan_func_entry(void*) {}
+VALOR_SIM_CALL __tsan_func_exit() {}
+VALOR_SIM_CALL __tsan_init() {}
+VALOR_SIM_CALL __tsan_vptr_update(void**, void*) {}
+VALOR_SIM_CALL __tsan_vptr_read(void**) {}
