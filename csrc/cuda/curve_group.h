@@ -1,5 +1,5 @@
-// What a warp does with 32 records of a class in one setting: the sample of each true positive is raised to
-// its precision.
+// What a block does with a tile of records of a class: the sample of each true positive in each setting is
+// raised to its precision.
 #pragma once
 #include "curve_tables.h"
 
@@ -93,5 +93,32 @@ struct Group {
       task.run.scores[out + task.run.grid_places[r] * task.run.sample_stride()] = score;
   }
 };
+
+constexpr int kShare = 32;  // settings that a block raises samples in, at most
+
+// What the groups of a tile have in up to kShare settings, by kind.
+struct TileWords {
+  uint32_t words[kGroups][2][kShare];
+  int32_t before[kGroups][2][kShare];
+  uint32_t listed;
+  uint16_t list[kTile * kShare];  // record * kShare + setting of true positives, in no order
+};
+
+// Lists the true positives of this thread's record that have something to do.
+template <bool kTied>
+__device__ __forceinline__ void list_own(const CurveTask& task, int share, TileWords& tile) {
+  const Warp warp;
+  const int lane = warp.lane(), own = static_cast<int>(threadIdx.x) / 32;
+  uint32_t settings = 0;
+  for (int i = 0; i < share; ++i) {
+    const uint32_t trues = tile.words[own][kTrue][i];
+    settings |= ((task.run.full ? trues : Group<kTied>::raising(trues)) >> lane & 1) << i;
+  }
+  const uint32_t count = static_cast<uint32_t>(__popc(settings)), upto = warp.running_sum(count);
+  uint32_t first = lane == 31 && upto ? atomicAdd(&tile.listed, upto) : 0;
+  first = warp.from(first, 31) + upto - count;
+  for (; settings; settings &= settings - 1)
+    tile.list[first++] = static_cast<uint16_t>(threadIdx.x * kShare + first_bit(settings));
+}
 
 }  // namespace valor

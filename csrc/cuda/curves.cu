@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kScanWarps = 16;
 constexpr int kFew = 4;               // loads under way where most threads have no more
-constexpr int kShare = 32;            // settings that a block raises samples in, at most
 constexpr int kShares = 8;            // threads of a curve that is finished
 constexpr int kBatch = 13;            // samples of each in a turn: 101 of them take one turn
 constexpr int32_t kInvalidValue = 1;  // cudaErrorInvalidValue
@@ -168,31 +167,6 @@ __global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_c
   if (column < columns) exclude_own(counts, columns, begin, end, before);
   if (warp == 0 && column < task.limits() * task.settings)
     task.total(k, column / task.settings, task.first + column % task.settings) = total;
-}
-
-// What the groups of a tile have in up to kShare settings, by kind.
-struct TileWords {
-  uint32_t words[kGroups][2][kShare];
-  int32_t before[kGroups][2][kShare];
-  uint32_t listed;
-  uint16_t list[kTile * kShare];  // record * kShare + setting of true positives, in no order
-};
-
-// Lists the true positives of this thread's record that have something to do.
-template <bool kTied>
-__device__ __forceinline__ void list_own(const CurveTask& task, int share, TileWords& tile) {
-  const Warp warp;
-  const int lane = warp.lane(), own = static_cast<int>(threadIdx.x) / 32;
-  uint32_t settings = 0;
-  for (int i = 0; i < share; ++i) {
-    const uint32_t trues = tile.words[own][kTrue][i];
-    settings |= ((task.run.full ? trues : Group<kTied>::raising(trues)) >> lane & 1) << i;
-  }
-  const uint32_t count = static_cast<uint32_t>(__popc(settings)), upto = warp.running_sum(count);
-  uint32_t first = lane == 31 && upto ? atomicAdd(&tile.listed, upto) : 0;
-  first = warp.from(first, 31) + upto - count;
-  for (; settings; settings &= settings - 1)
-    tile.list[first++] = static_cast<uint16_t>(threadIdx.x * kShare + first_bit(settings));
 }
 
 // One block a tile and some settings: samples become the largest precision of the true positives that fall to
