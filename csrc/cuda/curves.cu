@@ -169,6 +169,27 @@ __global__ void __launch_bounds__(32 * kScanWarps, 3) scan_kernel(const __grid_c
     task.total(k, column / task.settings, task.first + column % task.settings) = total;
 }
 
+// Raises by the true positives that are listed, of the settings from `first` on.
+template <bool kTied>
+__device__ __forceinline__ void raise_listed(const CurveTask& task, const TileWords& shared, int64_t k,
+                                             int64_t tile, int64_t first, int64_t curve) {
+  for (uint32_t i = threadIdx.x; i < shared.listed; i += kTile) {
+    const int record = shared.list[i] / kShare, at = shared.list[i] % kShare, g = record / 32;
+    const auto& held = shared.words[g];
+    const auto& earlier = shared.before[g];
+    const Group<kTied> found{task,
+                             k,
+                             tile * kGroups + g,
+                             first + at,
+                             curve,
+                             held[kTrue][at],
+                             held[kFalse][at],
+                             earlier[kTrue][at],
+                             earlier[kFalse][at]};
+    found.run(record % 32);
+  }
+}
+
 // One block a tile and some settings: samples become the largest precision of the true positives that fall to
 // them. These are listed first, so that all threads have as many of them, and none waits for another's loads.
 template <bool kTied>
@@ -199,21 +220,7 @@ __global__ void __launch_bounds__(kTile, 4) raise_kernel(const __grid_constant__
     }
     list_own<kTied>(task, share, shared);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < shared.listed; i += kTile) {
-      const int record = shared.list[i] / kShare, at = shared.list[i] % kShare, g = record / 32;
-      const auto& held = shared.words[g];
-      const auto& earlier = shared.before[g];
-      const Group<kTied> found{task,
-                               k,
-                               tile * kGroups + g,
-                               first + at,
-                               curve,
-                               held[kTrue][at],
-                               held[kFalse][at],
-                               earlier[kTrue][at],
-                               earlier[kFalse][at]};
-      found.run(record % 32);
-    }
+    raise_listed<kTied>(task, shared, k, tile, first, curve);
   }
 }
 

@@ -150,6 +150,15 @@ class DenseOverlap {
   int32_t gts_;
 };
 
+// Adds up what the warps have counted of the listed ground truths.
+__device__ __forceinline__ void store_shares(const DenseOverlap& overlap, const int32_t (*shares)[32],
+                                             int32_t count) {
+  if (static_cast<int32_t>(threadIdx.x) >= count) return;
+  int32_t shared = 0;
+  for (int v = 0; v < kDenseWarps; ++v) shared += shares[v][threadIdx.x];
+  overlap.store(threadIdx.x, shared);
+}
+
 // Reads its first pixels while ground truths are packed.
 __global__ void __launch_bounds__(kDenseThreads, 5)
     dense_overlaps_kernel(const __grid_constant__ PairBatch batch, const __grid_constant__ DenseMasks masks,
@@ -188,11 +197,7 @@ __global__ void __launch_bounds__(kDenseThreads, 5)
       if (threadIdx.x == 0) masks.note(overlap.image(), row, facts[0]);
     }
     __syncthreads();
-    if (static_cast<int32_t>(threadIdx.x) < count) {
-      int32_t shared = 0;
-      for (int v = 0; v < kDenseWarps; ++v) shared += shares[v][threadIdx.x];
-      overlap.store(threadIdx.x, shared);
-    }
+    store_shares(overlap, shares, count);
     __syncthreads();
     count = list();
     first = false;

@@ -346,7 +346,7 @@ _COUNT_LOGITS = register(
     reference=reference.count_logits,
     fake=reference.count_logits_fake,
     cpu=cpp(_count_logits_cpu),
-    # On an H100 faster than Triton (73.0 and 77.0 us for 2 million pixels of 19 classes, see the design), whose launches
-    # cost the host more, and whose first launch of a form compiles for a second.
+    # On an H100 faster than Triton (73.0 and 77.0 us for 2 million pixels of 19 classes, see the design). Triton's
+    # launches cost the host more, and its first launch of a form compiles for a second.
     cuda=cuda_or_triton(_count_logits_cuda, _count_logits_triton),
 )
