@@ -210,13 +210,12 @@ __global__ void __launch_bounds__(kThreads)
 int32_t sort_detections(Ordering& run, void* stream) {
   const int64_t rows = run.task.num_detections;
   const unsigned blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
-  const int class_bits = run.class_bits(), bits = kScoreBits + class_bits;
+  const int class_bits = run.class_bits();
   const auto sort = [&](int end) {
     return sort_pairs(run.tables.pairs, rows, 0, end, run.tables.scratch, run.tables.scratch_bytes, stream);
   };
-  int32_t status = run.merged()      ? merge_strips(run.tables.keys, rows, stream)
-                   : run.by_digits() ? sort_by_digits(run.tables.pairs, rows, bits, run.tables.digits, stream)
-                                     : sort(run.task.wide ? 64 : bits);
+  int32_t status = run.merged() ? merge_strips(run.tables.keys, rows, stream)
+                                : sort(run.task.wide ? 64 : kScoreBits + class_bits);
   if (status == 0 && run.task.wide) status = VALOR_LAUNCH(class_kernel, blocks, kThreads, 0, stream, run);
   if (status == 0 && run.task.wide) status = sort(class_bits);
   const int shift = run.task.wide ? 0 : kScoreBits;
@@ -237,24 +236,23 @@ int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* str
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots,
-                        reinterpret_cast<int64_t*>(samples.precision),
-                        reinterpret_cast<int64_t*>(samples.scores), run.tables.digits},
-                       {kWords - 1, classes * task.areas, classes + 1, task.slots + 1,
-                        samples.precision_samples, samples.score_samples, run.digit_words()},
-                       task.error,
-                       task.words + kErrorWord};
+  const ClearTask zero{
+      {task.words + kErrorWord + 1, task.positives, task.offsets, slots,
+       reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {kWords - 1, classes * task.areas, classes + 1, task.slots + 1, samples.precision_samples,
+       samples.score_samples},
+      task.error,
+      task.words + kErrorWord};
   return clear(zero, stream);
 }
 
 // Places the tables of a call; returns the bytes that they take, a status below 0 for none.
 int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int64_t* bytes) {
   const int64_t images = task.num_images, rows = task.num_detections;
-  const Ordering run{task, {}};
-  const bool merged = run.merged();
+  const bool merged = Ordering{task, {}}.merged();
   const int64_t by_merging = merged ? rows : 0, by_radix = merged ? 0 : rows;
   tables.scratch_bytes = 0;
-  if (!merged && !run.by_digits())
+  if (!merged)
     if (const int32_t status = sort_pairs_scratch(rows, &tables.scratch_bytes)) return status;
   TableLayout layout(base);
   layout.place(tables.images.now, images);  // aligned to 16 bytes, as the tables of keys that follow
@@ -273,7 +271,6 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   layout.place(tables.pairs.spare_keys, by_radix);
   layout.place(tables.pairs.rows, by_radix);
   layout.place(tables.pairs.spare_rows, by_radix);
-  layout.place(tables.digits, run.digit_words());
   unsigned char* scratch = nullptr;
   layout.place(scratch, tables.scratch_bytes);
   tables.scratch = scratch;

@@ -3,7 +3,6 @@
 #pragma once
 #include "../core/curves.h"
 #include "../core/match_batch.h"
-#include "digits.h"
 #include "launch.h"
 #include "merging.h"
 #include "sorting.h"
@@ -127,7 +126,6 @@ struct OrderTables {
   int64_t* sums;     // [2, tiles] detections of each tile of images
   SortKeys keys;     // [D] class and score, then place and row: where rows are merged
   SortPairs pairs;   // [D] where they are not
-  int64_t* digits;   // what a sort by digits needs
   void* scratch;
   int64_t scratch_bytes;
 };
@@ -137,15 +135,11 @@ struct Ordering {
   OrderTables tables;
 
   VALOR_HD bool merged() const { return !task.wide && task.num_detections <= kMostMerged; }
-  bool by_digits() const { return !merged() && !task.wide && task.num_detections <= kMostByDigits; }
   // Bits of a class, that of rows left out included.
   int class_bits() const {
     int bits = 1;
     while (task.classes() >> bits) ++bits;
     return bits;
-  }
-  int64_t digit_words() const {
-    return by_digits() ? valor::digit_words(task.num_detections, kScoreBits + class_bits()) : 0;
   }
 };
 

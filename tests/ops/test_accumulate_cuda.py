@@ -194,7 +194,7 @@ def test_many_images(accumulate: Accumulate, images: int) -> None:
 
 @pytest.mark.parametrize("seed", SIM_SEEDS[:2])
 def test_many_detections(accumulate: Accumulate, monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
-    """Too many to be merged: they are sorted by digits."""
+    """Too many to be merged: CUB sorts them."""
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     tables = tables_of(900, HUGE, 5, RecordShape(1, 1, 1), most=350)
     assert len(tables[0]) > 1 << 17
@@ -286,8 +286,7 @@ def test_what_a_run_costs_the_host(images: int) -> None:
     assert numbers.shape == (1, len(PICKS))
     assert found.names.count("aten.new_empty.default") == 2 and found.names.count("aten.empty.memory_format") == 1
     assert set(found.names) <= {"aten.new_empty.default", "aten.empty.memory_format", *FROM_AND_TO_NUMPY}
-    digits = launched.count("digit_kernel")
-    assert (digits, len(launched)) == ((5, 18) if images > 3 else (0, 11)), launched
+    assert len(launched) == (12 if images > 3 else 11), launched  # and those of CUB, which sorts more than 131,072 rows
 
 
 def test_a_guess_stays_in_its_budget(
