@@ -369,6 +369,18 @@ def test_arrays_that_are_not_contiguous(accumulate: Accumulate) -> None:
     check(accumulate, doubled)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("images", [12, 900])
+@pytest.mark.parametrize("skipped", [1, 2, 3])
+def test_tables_that_begin_anywhere(accumulate: Accumulate, skipped: int, images: int) -> None:
+    """Rows of 15 bytes, the shortest, are read by aligned words; 900 images have too many detections to be merged."""
+    shape = RecordShape(1, 1, 1)
+    rows, *rest = tables_of(images, [1, -2, 7], 1, shape, most=350 if images > 12 else 30)
+    assert rows.shape[1] == 15 and (len(rows) > 1 << 17) == (images > 12)
+    shifted = np.concatenate((rows[:skipped], rows))[skipped:]
+    assert (shifted.ctypes.data - rows.ctypes.data) % 4 == -skipped % 4
+    check(accumulate, (shifted, *rest), AccumulateChoices(shape, np.linspace(0, 1, 11)))  # type: ignore[arg-type]
+
+
 def test_an_error_is_raised_first(accumulate: Accumulate) -> None:
     def raising(code: int) -> None:
         raise InputError(f"code {code}")
