@@ -5,7 +5,7 @@
 namespace valor {
 
 struct ClearTask {
-  static constexpr int kTables = 7;
+  static constexpr int kTables = 6;
   int64_t* tables[kTables];
   int64_t counts[kTables];
   const int64_t* source = nullptr;  // null: no word is copied

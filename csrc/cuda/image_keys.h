@@ -22,12 +22,14 @@ VALOR_HD bool same_id(const SortKey& a, const SortKey& b) {
   return a.high >> 63 && a.high == b.high && a.low >> 63 == b.low >> 63;
 }
 
-// Writes the keys of the images of a block, sorted, and sums up what the boxes of those of a warp look like.
-__device__ __forceinline__ void note_images(const Ordering& run, int64_t i, SortKey* strip) {
+// Writes the keys of the images of one of the first blocks, sorted, and sums up what the boxes of those of a
+// warp look like.
+__device__ __forceinline__ void note_images(const Ordering& run, SortKey* strip) {
+  const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   const bool there = i < run.task.num_images;
   const int64_t* row = image_row(run.task, there ? i : 0);
   static_assert(kThreads == kStrip, "a block writes a strip");
-  write_strip(image_key(row[kId], row[kHasId] != 0, i), there, run.tables.images.now + (i - threadIdx.x),
+  write_strip(image_key(row[kId], row[kHasId] != 0, i), there, run.tables.images.now + blockIdx.x * kStrip,
               strip);
   const uint64_t negative = there ? static_cast<uint64_t>(row[kNegative]) : 0,
                  reach = there ? static_cast<uint64_t>(row[kReach]) : 0;

@@ -45,13 +45,15 @@ __device__ __forceinline__ void rank_labels(const OrderTask& task, const LabelTa
   for (int64_t base = 0; base < count; base += kThreads) {
     __syncthreads();
     if (base + threadIdx.x < count)
-      others[threadIdx.x] = static_cast<int32_t>(static_cast<uint32_t>(slots[used[base + threadIdx.x]]));
+      others[threadIdx.x] =
+          base == first ? label
+                        : static_cast<int32_t>(static_cast<uint32_t>(slots[used[base + threadIdx.x]]));
     __syncthreads();
     const int64_t left = count - base < kThreads ? count - base : kThreads;
     for (int64_t j = 0; j < left; ++j) rank += others[j] < label;
   }
   if (i >= count) return;
-  table.classes[slot] = rank;
+  table.slots[slot] = LabelTable::entry(label, rank);
   task.labels[rank] = label;
 }
 
@@ -66,12 +68,12 @@ __global__ void __launch_bounds__(kThreads)
 __device__ __forceinline__ void rank_at_last(const OrderTask& task, const LabelTable& table) {
   VALOR_SHARED(int32_t, others, [kThreads]);
   VALOR_SHARED(uint32_t, done, [1]);
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) done[0] = atomicAdd(reinterpret_cast<unsigned*>(table.slots + table.size), 1u);
   __syncthreads();
-  if (done[0] != gridDim.x - 1 || !table.holds()) return;
+  if (done[0] != gridDim.x - 1) return;
   const int64_t count = *static_cast<volatile const int64_t*>(task.words + kLabelsWord);
+  if (!table.holds()) return;
   for (int64_t first = 0; first < count; first += kThreads) rank_labels(task, table, first, count, others);
 }
 
@@ -86,25 +88,28 @@ __device__ __forceinline__ void note_rows(const Ordering& run, bool found, int64
   int32_t counts[kTotals] = {};
   claims[threadIdx.x] = 0;
   __syncthreads();
-  if (there && (found ? record_bucket(row) != kPaddingBucket : OrderTask::bit(row, task.areas))) {
+  uint32_t words[2] = {0, kPaddingBucket};  // label and bucket of a detection
+  if (there && found) load_words(row + 8, words);
+  if (there && (found ? (words[1] & 0xff) != kPaddingBucket : OrderTask::bit(row, task.areas))) {
     counts[found ? 0 : 1] = 1;
     counts[2] = !found && OrderTask::bit(row, task.areas + 1);
-    const int32_t label = found ? record_label(row) : ground_truth_label(row);
-    if (!task.wanted && claim(claims, label)) run.tables.labels.insert(label);
+    const int32_t label = found ? static_cast<int32_t>(words[0]) : ground_truth_label(row);
+    // What is new must be there for the block that is done last.
+    if (!task.wanted && claim(claims, label) && run.tables.labels.insert(label) >= 0) __threadfence();
   }
   add_totals(task, counts);
 }
 
-// The first blocks take detections, the next ground truths, the last images.
+// The first blocks take images, which are most work, the next detections, the last ground truths.
 __global__ void __launch_bounds__(kThreads)
-    label_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks,
-                 const int64_t row_blocks) {
+    label_kernel(const __grid_constant__ Ordering run, const int64_t image_blocks,
+                 const int64_t detection_blocks) {
   VALOR_SHARED(unsigned long long, claims, [kThreads]);
   VALOR_SHARED(SortKey, strip, [kStrip]);
   const OrderTask& task = run.task;
-  const int64_t block = blockIdx.x;
-  if (block >= row_blocks)
-    note_images(run, (block - row_blocks) * kThreads + threadIdx.x, strip);
+  const int64_t block = static_cast<int64_t>(blockIdx.x) - image_blocks;
+  if (block < 0)
+    note_images(run, strip);
   else
     note_rows(run, block < detection_blocks, block < detection_blocks ? block : block - detection_blocks,
               claims);
@@ -119,7 +124,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t label = task.labels[i] = task.wanted[i];
   if (label != static_cast<int32_t>(label)) return;
   const int64_t slot = table.insert(static_cast<int32_t>(label));
-  if (slot >= 0) table.classes[slot] = static_cast<int32_t>(i);
+  if (slot >= 0) table.slots[slot] = LabelTable::entry(static_cast<int32_t>(label), i);
 }
 
 }  // namespace
@@ -127,13 +132,13 @@ __global__ void __launch_bounds__(kThreads)
 int32_t count_labels(const Ordering& run, void* stream) {
   const OrderTask& task = run.task;
   const LabelTable& table = run.tables.labels;
-  const int64_t found = task.detection_blocks(), rows = found + task.ground_truth_blocks();
-  const int64_t blocks = rows + (task.num_images + kThreads - 1) / kThreads;
+  const int64_t images = (task.num_images + kThreads - 1) / kThreads, found = task.detection_blocks();
+  const int64_t blocks = images + found + task.ground_truth_blocks();
   const unsigned labels = static_cast<unsigned>((task.capacity + kThreads - 1) / kThreads);
   int32_t status = 0;
   if (task.wanted && labels) status = VALOR_LAUNCH(wanted_kernel, labels, kThreads, 0, stream, task, table);
   if (status || blocks == 0) return status;
-  status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, run, found, rows);
+  status = VALOR_LAUNCH(label_kernel, static_cast<unsigned>(blocks), kThreads, 0, stream, run, images, found);
   if (status || task.wanted || task.capacity <= kFewLabels) return status;
   return VALOR_LAUNCH(rank_kernel, labels, kThreads, 0, stream, task, table);
 }

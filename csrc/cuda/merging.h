@@ -43,7 +43,11 @@ __device__ __forceinline__ void write_strip(const SortKey& own, bool there, Sort
   strip[threadIdx.x] = there ? own : SortKey{~0ull, ~0ull};
   __syncthreads();
   uint32_t rank = 0;
-  for (int j = 0; j < kStrip; ++j) rank += strip[j].below(own);
+  VALOR_ROLLED
+  for (int j = 0; j < kStrip; j += 4) {
+    VALOR_UNROLLED
+    for (int other = j; other < j + 4; ++other) rank += strip[other].below(own);
+  }
   if (there) first[rank] = own;
 }
 #endif

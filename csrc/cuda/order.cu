@@ -96,11 +96,11 @@ int32_t order_images(Ordering& run, void* stream) {
 // detections
 
 // Class of a detection; that of rows left out comes after all others.
-__device__ __forceinline__ int64_t class_of(const Ordering& run, const uint8_t* row, bool labelled) {
+__device__ __forceinline__ int64_t class_of(const Ordering& run, int32_t label, int bucket, bool labelled) {
   const int64_t none = run.task.classes();
-  if (record_bucket(row) >= run.task.limits) return none;
+  if (bucket >= run.task.limits) return none;
   if (run.task.agnostic) return 0;
-  const int32_t found = labelled ? run.tables.labels.find(record_label(row)) : -1;
+  const int32_t found = labelled ? run.tables.labels.find(label) : -1;
   return found < 0 ? none : found;
 }
 
@@ -123,16 +123,20 @@ __device__ __forceinline__ uint64_t narrow_key(const Ordering& run, double score
   return static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
 }
 
-// Writes the keys of the rows of a block, sorted where they will be merged.
+// Writes the keys of the rows of one of the first blocks, sorted where they will be merged.
+template <bool kMerged>
 __device__ __forceinline__ void write_keys(const Ordering& run, int64_t i, bool labelled, SortKey* strip) {
   const bool there = i < run.task.num_detections;
-  const uint8_t* row = run.task.detection(there ? i : 0);
-  const double score = record_score(row);
+  if (!kMerged && !there) return;
+  uint32_t words[4];  // score, label, bucket
+  load_words(run.task.detection(there ? i : 0), words);
+  const double score = double_of(static_cast<uint64_t>(words[1]) << 32 | words[0]);
   const int64_t place = there ? place_of(run, i) : -1;
-  const uint64_t key = there ? narrow_key(run, score, class_of(run, row, labelled)) : 0;
-  if (run.merged())
+  const int64_t k = class_of(run, static_cast<int32_t>(words[2]), words[3] & 0xff, labelled);
+  const uint64_t key = there ? narrow_key(run, score, k) : 0;
+  if (kMerged)
     return write_strip({key, static_cast<uint64_t>(place) << 32 | static_cast<uint64_t>(i)}, there,
-                       run.tables.keys.now + (i - threadIdx.x), strip);
+                       run.tables.keys.now + blockIdx.x * kStrip, strip);
   if (place < 0) return;
   run.tables.pairs.keys[place] = run.task.wide ? descending_key(score) : key;
   run.tables.pairs.rows[place] = static_cast<uint32_t>(i);
@@ -163,17 +167,18 @@ __device__ __forceinline__ void count_ground_truth(const Ordering& run, int64_t 
 }
 
 // The first blocks write the keys of detections, the others count ground truths.
+template <bool kMerged>
 __global__ void __launch_bounds__(kThreads)
     key_kernel(const __grid_constant__ Ordering run, const int64_t detection_blocks, const bool shared) {
   VALOR_DYNAMIC_SHARED(uint32_t, counts);
-  VALOR_SHARED(SortKey, strip, [kStrip]);
+  VALOR_SHARED(SortKey, strip, [kMerged ? kStrip : 1]);
   const bool labelled = run.tables.labels.holds();
   const int64_t block = blockIdx.x;
   const int64_t i = (block < detection_blocks ? block : block - detection_blocks) * kThreads + threadIdx.x;
   if (block >= detection_blocks)
     count_ground_truth(run, i, labelled, shared ? counts : nullptr);
   else
-    write_keys(run, i, labelled, strip);
+    write_keys<kMerged>(run, i, labelled, strip);
 }
 
 // After a sort by float64 scores the keys become classes.
@@ -181,8 +186,9 @@ __global__ void __launch_bounds__(kThreads) class_kernel(const __grid_constant__
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= run.task.num_detections) return;
   const int64_t row = run.tables.pairs.rows[i], last = run.task.num_detections - 1;
+  const uint8_t* const record = run.task.detection(row < last ? row : last);
   run.tables.pairs.keys[i] = static_cast<uint64_t>(
-      class_of(run, run.task.detection(row < last ? row : last), run.tables.labels.holds()));
+      class_of(run, record_label(record), record_bucket(record), run.tables.labels.holds()));
 }
 
 // Writes the rows in order, and where each class begins.
@@ -210,13 +216,12 @@ __global__ void __launch_bounds__(kThreads)
 int32_t sort_detections(Ordering& run, void* stream) {
   const int64_t rows = run.task.num_detections;
   const unsigned blocks = static_cast<unsigned>((rows + kThreads - 1) / kThreads);
-  const int class_bits = run.class_bits(), bits = kScoreBits + class_bits;
+  const int class_bits = run.class_bits();
   const auto sort = [&](int end) {
     return sort_pairs(run.tables.pairs, rows, 0, end, run.tables.scratch, run.tables.scratch_bytes, stream);
   };
-  int32_t status = run.merged()      ? merge_strips(run.tables.keys, rows, stream)
-                   : run.by_digits() ? sort_by_digits(run.tables.pairs, rows, bits, run.tables.digits, stream)
-                                     : sort(run.task.wide ? 64 : bits);
+  int32_t status = run.merged() ? merge_strips(run.tables.keys, rows, stream)
+                                : sort(run.task.wide ? 64 : kScoreBits + class_bits);
   if (status == 0 && run.task.wide) status = VALOR_LAUNCH(class_kernel, blocks, kThreads, 0, stream, run);
   if (status == 0 && run.task.wide) status = sort(class_bits);
   const int shift = run.task.wide ? 0 : kScoreBits;
@@ -229,32 +234,34 @@ int32_t write_all_keys(const Ordering& run, void* stream) {
   const int64_t bytes = run.task.classes() * run.task.areas * static_cast<int64_t>(sizeof(uint32_t));
   const bool shared = bytes <= kMostShared;
   if (blocks == 0) return 0;
-  return VALOR_LAUNCH(key_kernel, static_cast<unsigned>(blocks), kThreads, shared ? bytes : 0, stream, run,
-                      found, shared);
+  const int64_t room = shared ? bytes : 0;
+  return run.merged() ? VALOR_LAUNCH(key_kernel<true>, static_cast<unsigned>(blocks), kThreads, room, stream,
+                                     run, found, shared)
+                      : VALOR_LAUNCH(key_kernel<false>, static_cast<unsigned>(blocks), kThreads, room, stream,
+                                     run, found, shared);
 }
 
 int32_t clear_tables(const Ordering& run, const SampleTables& samples, void* stream) {
   const OrderTask& task = run.task;
   int64_t* const slots = reinterpret_cast<int64_t*>(run.tables.labels.slots);
   const int64_t classes = task.classes();
-  const ClearTask zero{{task.words + kErrorWord + 1, task.positives, task.offsets, slots,
-                        reinterpret_cast<int64_t*>(samples.precision),
-                        reinterpret_cast<int64_t*>(samples.scores), run.tables.digits},
-                       {kWords - 1, classes * task.areas, classes + 1, task.slots + 1,
-                        samples.precision_samples, samples.score_samples, run.digit_words()},
-                       task.error,
-                       task.words + kErrorWord};
+  const ClearTask zero{
+      {task.words + kErrorWord + 1, task.positives, task.offsets, slots,
+       reinterpret_cast<int64_t*>(samples.precision), reinterpret_cast<int64_t*>(samples.scores)},
+      {kWords - 1, classes * task.areas, classes + 1, task.slots + 1, samples.precision_samples,
+       samples.score_samples},
+      task.error,
+      task.words + kErrorWord};
   return clear(zero, stream);
 }
 
 // Places the tables of a call; returns the bytes that they take, a status below 0 for none.
 int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int64_t* bytes) {
   const int64_t images = task.num_images, rows = task.num_detections;
-  const Ordering run{task, {}};
-  const bool merged = run.merged();
+  const bool merged = Ordering{task, {}}.merged();
   const int64_t by_merging = merged ? rows : 0, by_radix = merged ? 0 : rows;
   tables.scratch_bytes = 0;
-  if (!merged && !run.by_digits())
+  if (!merged)
     if (const int32_t status = sort_pairs_scratch(rows, &tables.scratch_bytes)) return status;
   TableLayout layout(base);
   layout.place(tables.images.now, images);  // aligned to 16 bytes, as the tables of keys that follow
@@ -264,7 +271,6 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   LabelTable& labels = tables.labels;
   labels.size = task.slots, labels.capacity = task.capacity, labels.words = task.words;
   layout.place(labels.slots, task.slots + 1);
-  layout.place(labels.classes, task.slots);
   layout.place(labels.used, task.capacity);
   layout.place(tables.arrival, images);
   layout.place(tables.starts, images);
@@ -273,7 +279,6 @@ int32_t place_tables(const OrderTask& task, void* base, OrderTables& tables, int
   layout.place(tables.pairs.spare_keys, by_radix);
   layout.place(tables.pairs.rows, by_radix);
   layout.place(tables.pairs.spare_rows, by_radix);
-  layout.place(tables.digits, run.digit_words());
   unsigned char* scratch = nullptr;
   layout.place(scratch, tables.scratch_bytes);
   tables.scratch = scratch;

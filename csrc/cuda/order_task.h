@@ -3,7 +3,6 @@
 #pragma once
 #include "../core/curves.h"
 #include "../core/match_batch.h"
-#include "digits.h"
 #include "launch.h"
 #include "merging.h"
 #include "sorting.h"
@@ -62,6 +61,21 @@ struct OrderTask {
   int64_t ground_truth_blocks() const { return (num_ground_truths + kThreads - 1) / kThreads; }
 };
 
+// The first 4 kCount - 3 bytes from `from` on, as aligned words hold them; two more are there at least, so
+// that none of these ends behind them. What the last word has above its first byte has no meaning.
+template <int kCount>
+VALOR_HD void load_words(const uint8_t* from, uint32_t (&words)[kCount]) {
+  const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(from) & 3);
+  const uint32_t* const aligned = reinterpret_cast<const uint32_t*>(from - skipped);
+  VALOR_UNROLLED
+  for (int i = 0; i < kCount - 1; ++i) words[i] = aligned[i];
+  words[kCount - 1] = skipped ? aligned[kCount - 1] : from[4 * (kCount - 1)];
+  VALOR_UNROLLED
+  for (int i = 0; i < kCount; ++i)
+    words[i] = static_cast<uint32_t>(
+        (static_cast<uint64_t>(i + 1 < kCount ? words[i + 1] : 0) << 32 | words[i]) >> (8 * skipped));
+}
+
 VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
   int32_t label;
   memcpy(&label, row, 4);
@@ -70,14 +84,17 @@ VALOR_HD int32_t ground_truth_label(const uint8_t* row) {
 
 // Distinct labels in open addressing: any int32, so that a slot in use has a bit above them.
 struct LabelTable {
-  unsigned long long* slots;  // [size], then how many blocks are done with it
-  int32_t* classes;           // of each slot in use
+  unsigned long long* slots;  // [size] label, kUsed, class; then how many blocks are done with them
   int32_t* used;              // [capacity] these slots, in no order
   int64_t size, capacity;
   int64_t* words;
 
-  static constexpr unsigned long long kUsed = 1ull << 32;
+  static constexpr int kClassShift = 33;
+  static constexpr unsigned long long kUsed = 1ull << 32, kEntry = (1ull << kClassShift) - 1;
   VALOR_HD static unsigned long long entry(int32_t label) { return kUsed | static_cast<uint32_t>(label); }
+  VALOR_HD static unsigned long long entry(int32_t label, int64_t k) {
+    return static_cast<unsigned long long>(k) << kClassShift | entry(label);
+  }
   VALOR_HD int64_t first(int32_t label) const {
     return static_cast<int64_t>(mix(static_cast<uint32_t>(label)) & static_cast<uint64_t>(size - 1));
   }
@@ -98,7 +115,7 @@ struct LabelTable {
           return at;
         }
       }
-      if (found == entry(label)) return -1;
+      if ((found & kEntry) == entry(label)) return -1;
     }
     words[kFullWord] = 1;
     return -1;
@@ -107,15 +124,17 @@ struct LabelTable {
 
   // Class of a label, -1 if it has none.
   VALOR_HD int32_t find(int32_t label) const {
-    int64_t at = first(label);
-    for (; slots[at] != entry(label); at = (at + 1) & (size - 1))
-      if (slots[at] == 0) return -1;
-    return classes[at];
+    for (int64_t at = first(label);; at = (at + 1) & (size - 1)) {
+      const unsigned long long found = slots[at];
+      if ((found & kEntry) == entry(label)) return static_cast<int32_t>(found >> kClassShift);
+      if (found == 0) return -1;
+    }
   }
   // Whether all labels are here and have classes.
   VALOR_HD bool holds() const {
     volatile const int64_t* const now = words;
-    return now[kFullWord] == 0 && now[kLabelsWord] <= capacity;
+    const int64_t full = now[kFullWord], count = now[kLabelsWord];  // both loads are under way at once
+    return full == 0 && count <= capacity;
   }
 };
 
@@ -127,7 +146,6 @@ struct OrderTables {
   int64_t* sums;     // [2, tiles] detections of each tile of images
   SortKeys keys;     // [D] class and score, then place and row: where rows are merged
   SortPairs pairs;   // [D] where they are not
-  int64_t* digits;   // what a sort by digits needs
   void* scratch;
   int64_t scratch_bytes;
 };
@@ -137,15 +155,11 @@ struct Ordering {
   OrderTables tables;
 
   VALOR_HD bool merged() const { return !task.wide && task.num_detections <= kMostMerged; }
-  bool by_digits() const { return !merged() && !task.wide && task.num_detections <= kMostByDigits; }
   // Bits of a class, that of rows left out included.
   int class_bits() const {
     int bits = 1;
     while (task.classes() >> bits) ++bits;
     return bits;
-  }
-  int64_t digit_words() const {
-    return by_digits() ? valor::digit_words(task.num_detections, kScoreBits + class_bits()) : 0;
   }
 };
 
