@@ -56,6 +56,8 @@ def _host_is_known() -> bool:
     types = (ctypes.c_void_p.from_address(id(one) + ctypes.sizeof(ctypes.c_void_p)).value for one in _OBJECTS)
     if any(found != id(type(one)) for found, one in zip(types, _OBJECTS)):
         return False
+    if not all(hasattr(ctypes.pythonapi, name) for name in _FUNCTIONS):
+        return False  # a program that hides the functions of the Python within it
     addresses = [ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value for name in _FUNCTIONS]
     table = (ctypes.c_void_p * (len(_FUNCTIONS) + len(_OBJECTS)))(*addresses, *map(id, _OBJECTS))
     native.function("valor_cpu", "valor_set_host_cpu")(ctypes.addressof(table))

@@ -95,6 +95,13 @@ class Held {
   Object* object_ = nullptr;
 };
 
+// Borrowed; null where a dict has no such key. Keys of other classes may raise when they are compared.
+inline Object* item_of(Object* dict, Object* key) {
+  Object* const item = host.dict_get(dict, key);
+  if (!item && host.error()) throw HostError{};
+  return item;
+}
+
 // A list or a tuple.
 class Items {
  public:

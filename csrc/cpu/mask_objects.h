@@ -42,8 +42,8 @@ class MaskObjects {
   void add(Object* given) {
     const Held mask = Held::of(given);  // a comparison of keys may run code that drops it
     require(is(given, host.dict));
-    const Held size = Held::of(host.dict_get(given, host.size));
-    const Held counts = Held::of(host.dict_get(given, host.counts));
+    const Held size = Held::of(item_of(given, host.size));
+    const Held counts = Held::of(item_of(given, host.counts));
     const Items sides(size.get());
     require(sides.size() == 2);
     const int64_t height = integer_of(sides[0]), width = integer_of(sides[1]);

@@ -30,7 +30,7 @@ struct BoxKeys {
     for (int k = 0; k < kBoxKeys; ++k) names[k] = settings[TensorReader::kSettings + k];
   }
   // Borrowed; null where a dict has no such key.
-  Object* find(Object* item, BoxKey key) const { return host.dict_get(item, names[key]); }
+  Object* find(Object* item, BoxKey key) const { return item_of(item, names[key]); }
 };
 
 // What is given back: a head and words behind it, in bytes of Python that nobody has seen yet.

@@ -79,9 +79,8 @@ class TensorReader {
  private:
   // A view may negate what it shows: the imaginary part of a conjugate, whose numbers are floating.
   void require_sign(Object* tensor) const {
-    Object* const negative = host.call(is_neg_, tensor);
-    require(negative != nullptr);
-    require(Held(negative).get() == no_);
+    const Held negative(host.call(is_neg_, tensor));  // a mode of torch may raise, as at Ctrl-C
+    require(negative.get() == no_);
   }
 
   using Read = int (*)(Object*, TensorView*);

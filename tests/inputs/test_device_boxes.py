@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.overrides import TorchFunctionMode
 
 from testing.scenes import random_scene
 from valor_gpu import native, native_objects
@@ -259,6 +260,58 @@ def test_gradients_empty_tensors_and_rows_of_one_are_taken(monkeypatch: pytest.M
     assert len(preds[3]["labels"]) == 1
     found, other = both(preds, target, monkeypatch)
     assert found is not None and found == other
+
+
+class Stops(TorchFunctionMode):
+    """Raises an error at the third question for a sign, as Ctrl-C may in any mode of torch."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error, self.asked = error, 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.asked += func is Tensor.is_neg
+        if self.asked == 3:
+            raise self.error
+        return func(*args, **(kwargs or {}))
+
+
+class Key:
+    """Raises an error where it is compared with a key of images."""
+
+    def __init__(self, key: str, error: BaseException) -> None:
+        self.key, self.error = key, error
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+@pytest.mark.parametrize("reader", ["C++", "Python"])
+def test_interrupts_reach_the_caller(reader: str, error: type[BaseException], monkeypatch: pytest.MonkeyPatch) -> None:
+    if reader == "Python":
+        monkeypatch.setattr(module, "_reader", lambda kind, device: None)
+    with pytest.raises(error, match=r"^now$"), Stops(error("now")):
+        device_boxes(*batch_of(2), -1)
+    for key in ("boxes", "iscrowd", "image_id"):
+        preds, target = batch_of(2)
+        target[0] = {Key(key, error("now")): 1, **{name: target[0][name] for name in target[0] if name != key}}
+        with pytest.raises(error, match=r"^now$"):
+            device_boxes(preds, target, -1)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_other_errors_are_left_to_the_general_way(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stops(error("now")) as mode:
+        assert device_boxes(*batch_of(2), -1) is None and mode.asked == 3
+
+
+def test_an_iterator_is_not_used_up() -> None:
+    given = iter([{}, {}])
+    assert device_boxes(given, [], -1) is None and len(list(given)) == 2
 
 
 def test_other_mappings_are_read_by_python(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -185,6 +186,18 @@ def test_an_object_that_changes_while_it_is_read_is_harmless() -> None:
     assert given == []
 
 
+def test_an_interrupt_reaches_the_caller() -> None:
+    class Key(str):
+        def __hash__(self) -> int:
+            return hash("size")
+
+        def __eq__(self, other: object) -> bool:
+            raise KeyboardInterrupt("now")
+
+    with pytest.raises(KeyboardInterrupt, match="now"):
+        few.areas([{Key("other"): 1, "size": [2, 2], "counts": b"13"}])
+
+
 def test_references_are_given_back() -> None:
     size, counts, ring = [2, 2], bytearray(b"13").decode(), [0.0, 0.0, 1.5, 0.0, 1.5, 1.5]
     given: list[Any] = [{"size": size, "counts": counts}]
@@ -202,8 +215,12 @@ def test_references_are_given_back() -> None:
     assert [sys.getrefcount(dense), sys.getrefcount(boxes)] == kept_arrays
 
 
-def test_another_python_goes_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "implementation", SimpleNamespace(name="pypy"))
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [(sys, "implementation", SimpleNamespace(name="pypy")), (ctypes, "pythonapi", SimpleNamespace(PyList_Size=None))],
+)
+def test_another_python_goes_the_long_way(place: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, name, value)
     native_objects._host_is_known.cache_clear()
     native_objects.function.cache_clear()
     try:

@@ -48,7 +48,7 @@ def device_boxes(preds: Any, target: Any, device: int) -> PlainWords | None:
         if read := _reader(_PLAIN, device):
             if (words := read(preds, target)) is not None:
                 return PlainWords.of(words)
-            if set(map(type, chain(preds, target))) == {dict}:
+            if listed and set(map(type, chain(preds, target))) == {dict}:
                 return None
         if listed:
             return _lists(preds, target, device) if len(preds) == len(target) > 0 else None
