@@ -8,6 +8,7 @@ the same CPU tensors, so that it has no row; the budgets are those of :data:`ben
 from __future__ import annotations
 
 import argparse
+import shutil
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,9 @@ from benchmarks.host_cases import HostCase
 from benchmarks.host_costs import GPU, THERE, here, predicted
 from benchmarks.host_device import counts_of, launching_nothing, pretended
 from benchmarks.small import alone, block_seconds
+from testing import simulator
 from testing.parity import differences
+from valor_gpu import native
 
 PACKAGES = ("valor_gpu", "torch", "numpy")
 _ROUNDS = 6  # calls of a work in a pass; --repeats passes
@@ -76,7 +79,15 @@ class _Timed:
 
 
 def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns all groups asked for, as the JSON that is stored."""
+    """Returns all groups asked for, as the JSON that is stored.
+
+    Raises:
+        SystemExit: there is no C++ compiler for csrc/sim, or no library of the CPU, which reads the inputs.
+    """
+    if shutil.which(simulator.COMPILER) is None:
+        sys.exit(f"host times need a C++ compiler for csrc/sim but {simulator.COMPILER} is not in PATH: set CXX")
+    if not native.available("valor_cpu"):
+        sys.exit(f"host times need the C++ library but {native.reason('valor_cpu')}: {native.remedy('valor_cpu')}")
     groups = CASES if arguments.case == "all" else (arguments.case,)
     cases = [(group, case) for group in groups for case in CASES[group]]
     with alone():
@@ -152,9 +163,10 @@ def budget(case: HostCase) -> str:
 
 def _conditions(result: dict[str, Any]) -> str:
     about, costs = result["machine"], result["costs"]
+    calls = max((row["microseconds"]["runs"] for row in result["rows"] if row["status"] == "ok"), default=0)
     parts = ", ".join(f"{part} {there:g} ({costs[part]:.1f})" for part, there in THERE.items())
     return (
-        f"CPU time of one thread, the shortest of {_ROUNDS * result['repeats']} calls; CPU tensors stand for those of a"
+        f"CPU time of one thread, the shortest of {calls} calls; CPU tensors stand for those of a"
         " GPU, and launches are counted and left out."
         f" Predicted: that time, with what each part takes on the machine of a GPU ({GPU}) in place of what it takes"
         f" here, in microseconds: {parts}; Python counts as it is here. Measured: by the newest GPU check, of batches"

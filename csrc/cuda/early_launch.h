@@ -10,12 +10,13 @@
 // wait_for_kernel_ahead().
 #if defined(VALOR_SIM)
 
-#define VALOR_LAUNCH_EARLY VALOR_LAUNCH
+#define VALOR_LAUNCH_EARLY(kernel, ...) \
+  (::valor_sim::Machine::instance().begin_early(), VALOR_LAUNCH(kernel, __VA_ARGS__))
 
 namespace valor {
 
 inline void let_next_begin() {}
-inline void wait_for_kernel_ahead() {}
+inline void wait_for_kernel_ahead() { ::valor_sim::Machine::instance().wait_for_kernel_ahead(); }
 
 }  // namespace valor
 

@@ -1,6 +1,5 @@
 #include "machine.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -84,6 +83,8 @@ int32_t Machine::launch(const char* name, const void* kernel, dim3 grid, dim3 bl
   error_.clear();
   name_ = name;
   launched().append(name_).push_back('\n');
+  early_ = std::exchange(next_early_, false);
+  updating_ = false;  // a launch may have failed within an atomic operation
   if (!fits(grid, block))
     return reject(kInvalidConfiguration, "grid or block is outside the device's limits");
   const auto allowed = allowed_.find(kernel);
@@ -101,7 +102,7 @@ int32_t Machine::launch(const char* name, const void* kernel, dim3 grid, dim3 bl
   body_ = body;
   shared_bytes_ = shared_bytes;
   statics_.clear();
-  forget_accesses();
+  forget_accesses(early_);
   try {
     seed();
     for (uint64_t index : order_of_blocks(grid.count())) run_block(grid.at(index));
@@ -177,16 +178,6 @@ bool Machine::watches(const void* address) const {
   return !is_static && !lies_in(shared_.get(), shared_bytes_);
 }
 
-void Machine::conflict(const void* caller) {
-  Dl_info place = {};
-  dladdr(caller, &place);
-  const auto offset = static_cast<const char*>(caller) - static_cast<const char*>(place.dli_fbase);
-  char text[32];
-  snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(offset));
-  fail(*current_, "reads or writes without an atomic operation what another block writes, at " +
-                      std::string(text) + " of " + (place.dli_fname ? place.dli_fname : "?"));
-}
-
 void Machine::misaligned(const Place& place, const void* address, size_t bytes) {
   const uintptr_t at = reinterpret_cast<uintptr_t>(address);
   const std::string what = "needs an address that is a multiple of " + std::to_string(bytes) + " in " +
@@ -232,7 +223,7 @@ void Machine::entry() {
   lane.fibre.enter();
   for (;;) {
     machine.body_();
-    machine.wait(lane, Lane::kDone);
+    machine.end(lane);
   }
 }
 
@@ -247,7 +238,7 @@ void Machine::run_block(const dim3& block) {
     lanes_.back()->index = static_cast<int>(lanes_.size()) - 1;
     lanes_.back()->fibre.begin(entry);
   }
-  for (int i = 0; i < count_; ++i) lanes_[i]->state = Lane::kReady;
+  for (int i = 0; i < count_; ++i) lanes_[i]->state = Lane::kReady, lanes_[i]->waited = !early_;
   while (run_ready_lanes()) release();
 }
 

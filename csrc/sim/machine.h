@@ -64,6 +64,7 @@ struct Lane {
   uint64_t value;            // what this lane brings
   uint64_t seen[kWarpSize];  // what the lanes of `group` brought
   uint32_t group;            // lanes that took part
+  bool waited;               // for the kernel ahead, or that one had ended
   int in_warp() const { return index % kWarpSize; }
   uint32_t bit() const { return 1u << in_warp(); }
 };
@@ -81,6 +82,10 @@ class Machine {
 
   int32_t launch(const char* name, const void* kernel, dim3 grid, dim3 block, size_t shared_bytes,
                  size_t parameter_bytes, Body body);
+
+  // The next launch may begin before the one ahead of it has ended: each thread has to wait for that one.
+  void begin_early() { next_early_ = true; }
+  void wait_for_kernel_ahead();
 
   // Lets blocks of a kernel take so many bytes of dynamic shared memory.
   int32_t allow_shared(const void* kernel, int64_t bytes);
@@ -115,9 +120,11 @@ class Machine {
   bool watches(const void* address) const;
   uint32_t block_number() const { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
   bool updating() const { return updating_; }
+  bool waited() const { return current_->waited; }
   void update(bool begins);  // not inline: the compiler would take it for a store that nobody reads
   // Called there for an access of which another block makes one as well.
   [[noreturn]] void conflict(const void* caller);
+  [[noreturn]] void early(const void* caller);  // likewise for one that has to wait for the kernel ahead
 
   // Called where a kernel reads or writes `bytes` at an address that is no multiple of them.
   [[noreturn]] void misaligned(const Place& place, const void* address, size_t bytes);
@@ -132,6 +139,8 @@ class Machine {
   void run_block(const dim3& block);
   bool run_ready_lanes();
   void wait(Lane& lane, Lane::State state);
+  void end(Lane& lane);
+  [[noreturn]] void fail_at(const void* caller, const std::string& what);
   void release();
   void release_warp(int first);
   void exchange(int first, uint32_t group);
@@ -156,14 +165,15 @@ class Machine {
   Lane* current_ = nullptr;
   int count_ = 0;
   bool shuffled_ = false, updating_ = false;
+  bool early_ = false, next_early_ = false;
   uint64_t seed_ = 0;
   std::mt19937_64 random_;
   bool skipping_ = false;
   std::map<size_t, std::vector<unsigned char>> brought_;  // by read_back, the last of each size
 };
 
-// Of csrc/sim/watch.cpp, at each launch.
-void forget_accesses();
+// Of csrc/sim/watch.cpp, at each launch; what the one before wrote is kept for one that begins early.
+void forget_accesses(bool early);
 
 // Parameters follow one another, each aligned as its type.
 template <class... Parameters>

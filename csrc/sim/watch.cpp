@@ -3,7 +3,11 @@
 //
 // Blocks run one after another. What two of them write, or one writes and another reads, without atomics
 // depends on their order on a device, whatever the order was here. A read of what others update by atomics
-// may be stale, and is allowed: kernels look at a cell before they claim it.
+// may be stale, and is allowed: kernels look at a cell before they claim it. A kernel that begins early
+// neither writes nor reads what the one ahead writes before it has waited for that.
+#include <dlfcn.h>
+#include <stdio.h>
+
 #include <unordered_map>
 
 #include "machine.h"
@@ -25,12 +29,25 @@ std::unordered_map<uintptr_t, Byte>& bytes() {
   static std::unordered_map<uintptr_t, Byte> seen;
   return seen;
 }
+std::unordered_map<uintptr_t, Byte>& bytes_ahead() {
+  static std::unordered_map<uintptr_t, Byte> seen;
+  return seen;
+}
+
+bool is_written_ahead(uintptr_t address) {
+  const auto found = bytes_ahead().find(address);
+  return found != bytes_ahead().end() && (found->second.writer != kNone || found->second.updater != kNone);
+}
 
 void access(const void* address, size_t size, bool writes, const void* caller) {
   Machine& machine = Machine::instance();
   if (!machine.watches(address)) return;
   const uint32_t mine = machine.block_number();
   for (size_t i = 0; i < size; ++i) {
+    const bool is_early = !machine.waited();
+    if (is_early &&
+        (writes || machine.updating() || is_written_ahead(reinterpret_cast<uintptr_t>(address) + i)))
+      machine.early(caller);
     Byte& byte = bytes()[reinterpret_cast<uintptr_t>(address) + i];
     if (machine.updating()) {
       if (by_another(byte.writer, mine)) machine.conflict(caller);
@@ -50,7 +67,37 @@ void access(const void* address, size_t size, bool writes, const void* caller) {
 
 void Machine::update(bool begins) { updating_ = begins; }
 
-void forget_accesses() { bytes().clear(); }
+void Machine::wait_for_kernel_ahead() { current_->waited = true; }
+
+void Machine::end(Lane& lane) {
+  if (!lane.waited) fail(lane, "ends before it has waited for the kernel ahead");
+  wait(lane, Lane::kDone);
+}
+
+void Machine::conflict(const void* caller) {
+  fail_at(caller, "reads or writes without an atomic operation what another block writes");
+}
+
+void Machine::early(const void* caller) {
+  fail_at(caller, "writes, or reads what the kernel ahead writes, before it has waited for that");
+}
+
+void Machine::fail_at(const void* caller, const std::string& what) {
+  Dl_info place = {};
+  dladdr(caller, &place);
+  const auto offset = static_cast<const char*>(caller) - static_cast<const char*>(place.dli_fbase);
+  char text[32];
+  snprintf(text, sizeof text, "0x%zx", static_cast<size_t>(offset));
+  fail(*current_, what + ", at " + text + " of " + (place.dli_fname ? place.dli_fname : "?"));
+}
+
+void forget_accesses(bool early) {
+  if (early)
+    bytes_ahead().swap(bytes());
+  else
+    bytes_ahead().clear();
+  bytes().clear();
+}
 
 }  // namespace valor_sim
 

@@ -164,7 +164,7 @@ def test_the_table_has_prediction_measured_time_and_budget() -> None:
         "detach": 4.0,
     }
     row = {"case": "detection", "path": "update of 16 images, lists", "status": "ok", "counts": parts,
-           "microseconds": {"median": 300.0, "min": 250.0, "max": 400.0}, "predicted": 281.25}  # fmt: skip
+           "microseconds": {"median": 300.0, "min": 250.0, "max": 400.0, "runs": 12}, "predicted": 281.25}  # fmt: skip
     record = {"sections": {"timing": {"checks": [{
         "name": "lists", "outcome": "pass", "quick": False,
         "rows": [{"work": "val2017 scale: one update of 16 images, lists", "host_seconds": {"median": 4.62e-4}}],
@@ -172,7 +172,7 @@ def test_the_table_has_prediction_measured_time_and_budget() -> None:
     lines = host.report([_result([row, {**row, "path": "gone"}])], record).splitlines()
     assert lines[2] == "| update of 16 images, lists | **250 us** | 1 | 2 | 3 | 4 | 5.5 | 281 us | 462 us | 120 us |"
     assert lines[3] == "| gone | **250 us** | 1 | 2 | 3 | 4 | 5.5 | 281 us |  |  |"
-    assert "shortest of 30 calls" in lines[-1] and "operation 13 (13.0)" in lines[-1]
+    assert "shortest of 12 calls" in lines[-1] and "operation 13 (13.0)" in lines[-1]
     assert "## Host time on CUDA" in report.page({"host": [_result([row])]}, None)
 
 
@@ -188,3 +188,18 @@ def test_rows_of_a_check_and_budgets_exist() -> None:
 
 def test_the_command_knows_the_groups() -> None:
     assert run.parse(["host", "--case", "segmentation"]).case == "segmentation"
+
+
+def test_a_machine_without_a_compiler_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host.simulator, "COMPILER", "no-such-compiler")
+    with pytest.raises(
+        SystemExit, match=r"need a C\+\+ compiler for csrc/sim but no-such-compiler is not in PATH: set CXX"
+    ):
+        run.main(["host", "--quick"])
+
+
+def test_times_of_plain_python_are_not_those_of_the_c_plus_plus_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the library an update of lists takes seven times as long, and nothing in the table would say so."""
+    monkeypatch.setattr(host.native, "_load", lambda name: (None, f"lib{name}.so was not built"))
+    with pytest.raises(SystemExit, match=r"need the C\+\+ library but libvalor_cpu.so was not built: with .* setup.py"):
+        run.main(["host", "--quick"])

@@ -1,5 +1,6 @@
 // Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
 #include "../../csrc/core/platform.h"
+#include "early_launch.h"
 #include "lane_quads.h"
 #include "launch.h"
 #include "shared_room.h"
@@ -185,6 +186,22 @@ __global__ void conflict_kernel(T* out, int32_t which) {
   if (which == 8) out[1 + block] = out[0];
 }
 
+// What a kernel may do before it waits for the one ahead, which writes out[0]: 0 to 3 are mistakes, 4 to 6
+// none.
+__global__ void early_kernel(int* out, int32_t which) {
+  const int block = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  if (which == 0 && block == 1 && thread == 1) return;
+  int seen = 0;
+  if (which == 1) seen = out[0];
+  if (which == 2) out[2 + 2 * block + thread] = 1;
+  if (which == 3) atomicAdd(out + 1, 1);
+  if (which == 4) seen = out[7];
+  wait_for_kernel_ahead();
+  if (which == 5) seen = out[0];
+  if (which == 6) atomicAdd(out + 1, 1);
+  if (which < 6) out[2 + 2 * block + thread] = seen;
+}
+
 // Polygons have room for 5 corners before they count as bent.
 __global__ void lane_iou_kernel(const Quad* quads1, const Quad* quads2, double* out, int32_t pairs) {
   const int32_t at = static_cast<int32_t>(blockIdx.x) * 64 + static_cast<int32_t>(threadIdx.x);
@@ -216,6 +233,10 @@ VALOR_API int32_t probe_allowed_shared(const int* in, int* out, int64_t allowed,
 }
 VALOR_API int32_t probe_conflict(int* out, int32_t which) {
   return VALOR_LAUNCH(conflict_kernel<int>, 2, 1, sizeof(int), nullptr, out, which);
+}
+VALOR_API int32_t probe_early(int* out, int32_t which) {
+  if (const int32_t status = VALOR_LAUNCH(last_block_kernel, 1, 1, 0, nullptr, out)) return status;
+  return VALOR_LAUNCH_EARLY(early_kernel, 2, 2, 0, nullptr, out, which);
 }
 VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
   return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,

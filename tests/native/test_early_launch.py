@@ -1,6 +1,6 @@
 """Kernels that begin before the one ahead of them has ended wait for it before they write or end, in machine code.
 
-The simulator runs one kernel after another, so that no test under it would miss the wait.
+The simulator runs one kernel after another; csrc/sim/watch.cpp finds there what is read or written too early.
 """
 
 from __future__ import annotations
