@@ -305,3 +305,24 @@ def test_a_failed_call_leaves_the_metric_as_it_was(monkeypatch: pytest.MonkeyPat
     ):
         metric.update(*there(batch_of("lists", 3)))
     assert not metric.images and metric.update_count == 0 and int(here(metric.error)) == NO_ERROR
+
+
+@pytest.mark.parametrize("choices", [{}, {"average": "micro"}, {"average": "micro", "class_metrics": True}])
+def test_padding_has_no_similarities(choices: dict[str, Any]) -> None:
+    """Rows of padding stay in the tables of CUDA, where those of the CPU have none."""
+    batch = batch_of("padded", 5)
+    metric, plain = (
+        MeanAveragePrecision(box_format="xywh", extended_summary=True, keep_inputs=False, **choices) for _ in range(2)
+    )
+    plain.update(*batch)
+    metric.error = there(metric.error)
+    with pretending():
+        metric.update(*there(batch))
+    for name in metric._merge:
+        held = getattr(metric, name)
+        setattr(metric, name, list(map(here, held)) if isinstance(held, list) else here(held))
+    assert len(metric.ground_truths[0]) > len(plain.ground_truths[0])
+    got, expected = metric.compute(), plain.compute()
+    assert got.keys() == expected.keys() and got["ious"].keys() == expected["ious"].keys()
+    for cell, iou in expected["ious"].items():
+        assert got["ious"][cell] == iou if isinstance(iou, list) else torch.equal(got["ious"][cell], iou)

@@ -206,7 +206,7 @@ def kept_overlaps(records: PartRecords) -> Overlaps:
 
 
 def cell_ious(
-    records: DetectionRecords, overlaps: Overlaps, labels: list[int], limit: int, agnostic: bool
+    records: DetectionRecords, overlaps: Overlaps, labels: list[int], limit: int, agnostic: bool, areas: int
 ) -> dict[Cell, Tensor | list[int]]:
     """IoU of the detections and ground truths of every (image, label) cell, as ``COCOeval.ious`` holds them.
 
@@ -216,11 +216,12 @@ def cell_ious(
         labels: ascending labels.
         limit: detections kept a cell, by descending score.
         agnostic: one cell per image, named by label 0.
+        areas: A, the number of area ranges.
 
     Returns:
         (image id, or place of arrival without one; label) to float32 ``[D, G]``, or ``[]`` where a side is empty.
     """
-    real = records.detections[:, 12] != PADDING_BUCKET
+    real, gt_real = records.detections[:, 12] != PADDING_BUCKET, real_rows(records.ground_truths, areas)
     dt_labels, gt_labels = detection_labels(records.detections), ground_truth_labels(records.ground_truths)
     scores = detection_scores(records.detections)
     every, every_gt = (torch.arange(len(labels), device=real.device) for labels in (dt_labels, gt_labels))
@@ -231,7 +232,7 @@ def cell_ious(
         dt_start, gt_start = dt_rows.stop, gt_rows.stop
         for label in [0] if agnostic else labels:
             dt_mask = real[dt_rows] if agnostic else real[dt_rows] & (dt_labels[dt_rows] == label)
-            gt_mask = slice(None) if agnostic else gt_labels[gt_rows] == label
+            gt_mask = gt_real[gt_rows] if agnostic else gt_real[gt_rows] & (gt_labels[gt_rows] == label)
             order = torch.sort(scores[dt_rows][dt_mask], descending=True, stable=True).indices[:limit]
             iou = overlaps(position, every[dt_rows][dt_mask][order], every_gt[gt_rows][gt_mask])
             out[key if has_id else position, label] = iou.float() if iou.numel() else []

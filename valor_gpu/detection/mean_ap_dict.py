@@ -46,7 +46,8 @@ def torchmetrics_dict(
         values[per_class] = peer_number(classes.average_recall())
     if extended_summary:
         values.update({name: curve.clone() for name, curve in found.curves._asdict().items()})
-        cells = cell_ious(state, _overlaps(boxes, state), found.labels.tolist(), choices.limits[-1], choices.pooled)
+        labels, limit = found.labels.tolist(), choices.limits[-1]
+        cells = cell_ious(state, _overlaps(boxes, state), labels, limit, choices.pooled, choices.shape.areas)
         values["ious"] = {  # type: ignore[assignment]
             cell: part.clone() if isinstance(part, Tensor) else part for cell, part in cells.items()
         }
