@@ -1,5 +1,6 @@
 // Kernels that probe the simulator itself: each collective once, and each mistake that it must report.
 #include "../../csrc/core/platform.h"
+#include "early_launch.h"
 #include "lane_quads.h"
 #include "launch.h"
 #include "shared_room.h"
@@ -220,6 +221,9 @@ VALOR_API int32_t probe_conflict(int* out, int32_t which) {
 VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
   return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,
                       static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), out, pairs);
+}
+VALOR_API int32_t probe_code_waits(int32_t first, int32_t second, int32_t major, int32_t minor) {
+  return valor::code_waits({first, second}, major, minor);
 }
 VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks, int32_t of_template) {
   if (of_template) return VALOR_LAUNCH(unset_shared_kernel<int>, blocks, 1, 0, nullptr, out);
