@@ -116,6 +116,7 @@ class Machine {
   uint32_t block_number() const { return (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x; }
   bool updating() const { return updating_; }
   void update(bool begins);  // not inline: the compiler would take it for a store that nobody reads
+  void fence();              // its thread calls __threadfence
   // Called there for an access of which another block makes one as well.
   [[noreturn]] void conflict(const void* caller);
 
