@@ -6,6 +6,19 @@
 
 #include "launch.h"
 
+namespace valor {
+
+// Whether the code that a device runs was compiled with what wait_for_kernel_ahead does; `archs`: such as
+// 900. Only code for its own major version runs on it as it is. Else PTX is translated: that may be of any in
+// the list, such as 8.0, which does not wait.
+inline bool code_waits(std::initializer_list<int> archs, int major, int minor) {
+  for (const int arch : archs)
+    if (arch >= 900 && arch / 100 == major && arch <= 100 * major + 10 * minor) return true;
+  return false;
+}
+
+}  // namespace valor
+
 // VALOR_LAUNCH_EARLY takes what VALOR_LAUNCH takes. Every thread of such a kernel calls
 // wait_for_kernel_ahead().
 #if defined(VALOR_SIM)
@@ -38,17 +51,13 @@ __device__ __forceinline__ void wait_for_kernel_ahead() {
 #endif
 }
 
-// Whether the code that the current device runs was compiled with what these two do: code for 8.0 may be
-// translated for a later device, and does not wait.
 inline bool begins_early() {
   int device = 0, major = 0, minor = 0;
   if (cudaGetDevice(&device) != cudaSuccess ||
       cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) != cudaSuccess ||
       cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) != cudaSuccess)
     return false;
-  for (const int arch : {__CUDA_ARCH_LIST__})
-    if (arch >= 900 && arch <= 100 * major + 10 * minor) return true;
-  return false;
+  return code_waits({__CUDA_ARCH_LIST__}, major, minor);
 }
 
 template <class... Parameters, class... Arguments>

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t tile = blockIdx.x / 2, tiles = tiles_of(run.task), images = run.task.num_images;
   const int64_t i = tile * kThreads + threadIdx.x, own = detections_at(run, i, by_key);
   const SortKey* const keys = run.tables.images.now;
-  if (by_key && i > 0 && i < images && same_id(keys[i], keys[i - 1])) run.task.words[kRepeatedWord] = 1;
+  if (by_key && i > 0 && i < images && same_id(keys[i], keys[i - 1])) set_word(run.task.words, kRepeatedWord);
   int64_t before = 0, base, total;
   for (int64_t t = threadIdx.x; !few && t < tile; t += kThreads)
     before += run.tables.sums[by_key * tiles + t];
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
   else
     run.tables.arrival[i] = start;
   const int64_t end = start + own, rows = run.task.num_detections;
-  if (own < 0 || end > rows || (i == images - 1 && end != rows)) run.task.words[kInvalidWord] = 1;
+  if (own < 0 || end > rows || (i == images - 1 && end != rows)) set_word(run.task.words, kInvalidWord);
 }
 
 int32_t order_images(Ordering& run, void* stream) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ int64_t place_of(const Ordering& run, int64_t row) {
 __device__ __forceinline__ uint64_t narrow_key(const Ordering& run, double score, int64_t k) {
   const float narrow = static_cast<float>(score);
   if (k < run.task.classes() && score == score && static_cast<double>(narrow) != score && !run.task.wide)
-    run.task.words[kWideWord] = 1;
+    set_word(run.task.words, kWideWord);
   return static_cast<uint64_t>(k) << kScoreBits | descending_key32(narrow);
 }
 

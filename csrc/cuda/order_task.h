@@ -31,6 +31,13 @@ enum Word : int {
   kWords = kReachWord + 2,
 };
 
+#if defined(__CUDACC__)
+// Sets a word to 1, which many threads of a launch may do.
+__device__ __forceinline__ void set_word(int64_t* words, Word word) {
+  if (words[word] == 0) atomicOr(reinterpret_cast<unsigned long long*>(words + word), 1ull);
+}
+#endif
+
 // Fields are 64-bit words. Everything but the task itself is on the device.
 struct OrderTask {
   const uint8_t *detections, *ground_truths;
@@ -117,7 +124,7 @@ struct LabelTable {
       }
       if ((found & kEntry) == entry(label)) return -1;
     }
-    words[kFullWord] = 1;
+    set_word(words, kFullWord);
     return -1;
   }
 #endif

@@ -136,7 +136,7 @@ inline void __syncthreads(VALOR_SIM_HERE) {
   valor_sim::Machine::instance().block_barrier({"__syncthreads", file, line});
 }
 
-inline void __threadfence() {}
+inline void __threadfence() { valor_sim::Machine::instance().fence(); }
 inline void __threadfence_block() {}
 
 // The types that CUDA has each atomic for; uint64_t is unsigned long on Linux and needs a cast there as well.

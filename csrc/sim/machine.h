@@ -122,6 +122,7 @@ class Machine {
   bool updating() const { return updating_; }
   bool waited() const { return current_->waited; }
   void update(bool begins);  // not inline: the compiler would take it for a store that nobody reads
+  void fence();              // its thread calls __threadfence
   // Called there for an access of which another block makes one as well.
   [[noreturn]] void conflict(const void* caller);
   [[noreturn]] void early(const void* caller);  // likewise for one that has to wait for the kernel ahead

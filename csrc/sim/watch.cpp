@@ -3,11 +3,14 @@
 //
 // Blocks run one after another. What two of them write, or one writes and another reads, without atomics
 // depends on their order on a device, whatever the order was here. A read of what others update by atomics
-// may be stale, and is allowed: kernels look at a cell before they claim it. A kernel that begins early
-// neither writes nor reads what the one ahead writes before it has waited for that.
+// may be stale, and is allowed: kernels look at a cell before they claim it. So is a read of what a block has
+// written before it called __threadfence and then updated a word by an atomic operation, once the reader has
+// updated that word as well. A kernel that begins early neither writes nor reads what the one ahead writes
+// before it has waited for that.
 #include <dlfcn.h>
 #include <stdio.h>
 
+#include <algorithm>
 #include <unordered_map>
 
 #include "machine.h"
@@ -20,7 +23,43 @@ constexpr uint32_t kNone = 0xffffffffu, kSeveral = 0xfffffffeu;
 // Blocks that have made each kind of access to a byte.
 struct Byte {
   uint32_t writer = kNone, reader = kNone, updater = kNone;
+  uint64_t written = 0;  // when
 };
+
+using Times = std::unordered_map<uint32_t, uint64_t>;  // by block
+
+// What is known to have happened before what the block that runs does.
+class Order {
+ public:
+  void fence(uint32_t mine) { enter(mine), fenced_ = ++now_; }
+  void update(uintptr_t word, uint32_t mine) {
+    enter(mine);
+    if (const auto found = released_.find(word); found != released_.end())
+      for (const auto& [block, time] : found->second) seen_[block] = std::max(seen_[block], time);
+    if (fenced_) released_[word][mine] = fenced_;
+  }
+  uint64_t write() { return ++now_; }
+  bool shows(const Byte& byte, uint32_t mine) {
+    enter(mine);
+    const auto found = seen_.find(byte.writer);
+    return found != seen_.end() && byte.written < found->second;
+  }
+
+ private:
+  void enter(uint32_t mine) {
+    if (mine != block_) block_ = mine, fenced_ = 0, seen_.clear();
+  }
+
+  uint64_t now_ = 0, fenced_ = 0;  // when the block has called its last fence
+  uint32_t block_ = kNone;
+  Times seen_;                                     // until when the block sees what others have written
+  std::unordered_map<uintptr_t, Times> released_;  // by word, when those that updated it had fenced
+};
+
+Order& order() {
+  static Order known;
+  return known;
+}
 
 bool by_another(uint32_t block, uint32_t mine) { return block != kNone && block != mine; }
 void note(uint32_t& block, uint32_t mine) { block = by_another(block, mine) ? kSeveral : mine; }
@@ -43,6 +82,7 @@ void access(const void* address, size_t size, bool writes, const void* caller) {
   Machine& machine = Machine::instance();
   if (!machine.watches(address)) return;
   const uint32_t mine = machine.block_number();
+  if (machine.updating()) order().update(reinterpret_cast<uintptr_t>(address), mine);
   for (size_t i = 0; i < size; ++i) {
     const bool is_early = !machine.waited();
     if (is_early &&
@@ -56,8 +96,9 @@ void access(const void* address, size_t size, bool writes, const void* caller) {
       if (by_another(byte.writer, mine) || by_another(byte.reader, mine) || by_another(byte.updater, mine))
         machine.conflict(caller);
       note(byte.writer, mine);
+      byte.written = order().write();
     } else {
-      if (by_another(byte.writer, mine)) machine.conflict(caller);
+      if (by_another(byte.writer, mine) && !order().shows(byte, mine)) machine.conflict(caller);
       note(byte.reader, mine);
     }
   }
@@ -66,6 +107,7 @@ void access(const void* address, size_t size, bool writes, const void* caller) {
 }  // namespace
 
 void Machine::update(bool begins) { updating_ = begins; }
+void Machine::fence() { order().fence(block_number()); }
 
 void Machine::wait_for_kernel_ahead() { current_->waited = true; }
 
@@ -97,6 +139,7 @@ void forget_accesses(bool early) {
   else
     bytes_ahead().clear();
   bytes().clear();
+  order() = Order();
 }
 
 }  // namespace valor_sim

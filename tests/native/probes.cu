@@ -167,7 +167,19 @@ __global__ void shared_vector_kernel() {
 // The last block to run decides.
 __global__ void last_block_kernel(int* out) { *out = static_cast<int>(blockIdx.x); }
 
-// What two blocks do to one place: 0 to 3 are mistakes, 4 to 8 are none.
+// Each block writes, and the last to be done reads. A fence that is left out (11) is a mistake, and a write
+// after it (12).
+template <class T>
+__device__ void read_at_last(T* out, int32_t which) {
+  const int block = static_cast<int>(blockIdx.x);
+  out[1 + block] = block;
+  if (which != 11) __threadfence();
+  if (which == 12) out[1 + block] = block;
+  if (atomicAdd(out, 1) == 1) out[4 + block] = out[1] + out[2];
+  if (which == 10 && block == 0) out[3] = 1;
+}
+
+// What two blocks do to one place: 0 to 3, 11 and 12 are mistakes, 4 to 10 are none.
 template <class T>
 __global__ void conflict_kernel(T* out, int32_t which) {
   VALOR_SHARED(T, own);
@@ -184,6 +196,7 @@ __global__ void conflict_kernel(T* out, int32_t which) {
   if (which == 6) own = more[0] = block, out[block] = own + more[0];
   if (which == 7 && out[0] < 2) atomicAdd(out, 1);
   if (which == 8) out[1 + block] = out[0];
+  if (which >= 9) read_at_last(out, which);
 }
 
 // What a kernel may do before it waits for the one ahead, which writes out[0]: 0 to 3 are mistakes, 4 to 6
@@ -241,6 +254,9 @@ VALOR_API int32_t probe_early(int* out, int32_t which) {
 VALOR_API int32_t probe_lane_iou(const void* quads1, const void* quads2, double* out, int32_t pairs) {
   return VALOR_LAUNCH(lane_iou_kernel, static_cast<unsigned>((pairs + 63) / 64), 64, 0, nullptr,
                       static_cast<const Quad*>(quads1), static_cast<const Quad*>(quads2), out, pairs);
+}
+VALOR_API int32_t probe_code_waits(int32_t first, int32_t second, int32_t major, int32_t minor) {
+  return valor::code_waits({first, second}, major, minor);
 }
 VALOR_API int32_t probe_unset_shared(int* out, int32_t blocks, int32_t of_template) {
   if (of_template) return VALOR_LAUNCH(unset_shared_kernel<int>, blocks, 1, 0, nullptr, out);

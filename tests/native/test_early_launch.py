@@ -14,6 +14,7 @@ import pytest
 
 from tests.native import ptxas, sass
 from tests.native.sim import CSRC, compiled, find_nvcc
+from tests.native.test_simulator import probes
 
 _NO_TOOLS = find_nvcc() is None or sass.nvdisasm() is None
 _SECTION = re.compile(r"^\.text\.(\w+):$")
@@ -117,3 +118,21 @@ def test_kernels_wait_before_they_write_or_end(stem: str) -> None:
     assert all(checked.values())
     for mangled in (name for group in checked.values() for name in group):
         assert found[mangled].too_early() == [], names[mangled]
+
+
+@pytest.mark.parametrize(
+    ("archs", "device", "expected"),
+    [
+        ((800, 900), (8, 0), False),
+        ((800, 900), (9, 0), True),
+        ((900, 800), (9, 0), True),
+        ((900, 800), (10, 0), False),  # the PTX is that of 8.0
+        ((900, 1000), (10, 3), True),
+        ((900, 1030), (10, 0), False),
+        ((750, 890), (12, 0), False),
+    ],
+)
+def test_kernels_begin_early_where_the_code_that_runs_is_known_to_wait(
+    archs: tuple[int, int], device: tuple[int, int], expected: bool
+) -> None:
+    assert probes().probe_code_waits(*archs, *device) == expected
