@@ -69,9 +69,13 @@ __device__ __forceinline__ void rank_at_last(const OrderTask& task, const LabelT
   VALOR_SHARED(int32_t, others, [kThreads]);
   VALOR_SHARED(uint32_t, done, [1]);
   __syncthreads();
-  if (threadIdx.x == 0) done[0] = atomicAdd(reinterpret_cast<unsigned*>(table.slots + table.size), 1u);
+  if (threadIdx.x == 0) {
+    __threadfence();  // what the block has written comes before its count, and below after all counts
+    done[0] = atomicAdd(reinterpret_cast<unsigned*>(table.slots + table.size), 1u);
+  }
   __syncthreads();
   if (done[0] != gridDim.x - 1) return;
+  __threadfence();
   const int64_t count = *static_cast<volatile const int64_t*>(task.words + kLabelsWord);
   if (!table.holds()) return;
   for (int64_t first = 0; first < count; first += kThreads) rank_labels(task, table, first, count, others);
@@ -94,8 +98,7 @@ __device__ __forceinline__ void note_rows(const Ordering& run, bool found, int64
     counts[found ? 0 : 1] = 1;
     counts[2] = !found && OrderTask::bit(row, task.areas + 1);
     const int32_t label = found ? static_cast<int32_t>(words[0]) : ground_truth_label(row);
-    // What is new must be there for the block that is done last.
-    if (!task.wanted && claim(claims, label) && run.tables.labels.insert(label) >= 0) __threadfence();
+    if (!task.wanted && claim(claims, label)) run.tables.labels.insert(label);
   }
   add_totals(task, counts);
 }
