@@ -129,7 +129,7 @@ def report(results: list[dict[str, Any]], record: dict[str, Any] | None = None) 
     result, record = results[-1], record or gpu_table.newest()
     known = {row["work"].removesuffix(" †"): row for row in gpu_table.rows(record)} if record else {}
     tables = [_table(group, [row for row in result["rows"] if row["case"] == group], known) for group in CASES]
-    return "\n\n".join([*filter(None, tables), _conditions(result)])
+    return "\n\n".join([*filter(None, tables), _conditions(result, record)])
 
 
 def _table(group: str, rows: Sequence[dict[str, Any]], known: Mapping[str, Any]) -> str:
@@ -161,15 +161,16 @@ def budget(case: HostCase) -> str:
     return "".join(duration(target.seconds) for target in TARGETS.get(case.budget, ()) if target.bound == "host")
 
 
-def _conditions(result: dict[str, Any]) -> str:
+def _conditions(result: dict[str, Any], record: Mapping[str, Any] | None) -> str:
     about, costs = result["machine"], result["costs"]
     calls = max((row["microseconds"]["runs"] for row in result["rows"] if row["status"] == "ok"), default=0)
+    measured_at = f", commit {record['commit'][:10]}" if record else ""
     parts = ", ".join(f"{part} {there:g} ({costs[part]:.1f})" for part, there in THERE.items())
     return (
         f"CPU time of one thread, the shortest of {calls} calls; CPU tensors stand for those of a"
         " GPU, and launches are counted and left out."
         f" Predicted: that time, with what each part takes on the machine of a GPU ({GPU}) in place of what it takes"
-        f" here, in microseconds: {parts}; Python counts as it is here. Measured: by the newest GPU check, of batches"
-        f" at val2017 scale. Budget: of a GPU check. {about['processor']}, Python {about['python']}, torch"
+        f" here, in microseconds: {parts}; Python counts as it is here. Measured: by the newest GPU check{measured_at},"
+        f" of batches at val2017 scale. Budget: of a GPU check. {about['processor']}, Python {about['python']}, torch"
         f" {result['versions']['torch']}. Commit {result['commit'][:10]}, {result['date'][:10]}."
     )

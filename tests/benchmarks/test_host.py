@@ -136,7 +136,7 @@ def test_other_numbers_get_no_time() -> None:
 
     row = row_of(host_cases.HostCase("wrong", wrong))
     assert row["status"] == "mismatch" and "1 of 1 values" in row["reason"] and "microseconds" not in row
-    assert "| wrong | mismatch |" in host.report([_result([row])], {"sections": {}})
+    assert "| wrong | mismatch |" in host.report([_result([row])], {"commit": "0" * 40, "sections": {}})
 
 
 def test_costs_here_are_those_of_the_counted_parts() -> None:
@@ -165,13 +165,14 @@ def test_the_table_has_prediction_measured_time_and_budget() -> None:
     }
     row = {"case": "detection", "path": "update of 16 images, lists", "status": "ok", "counts": parts,
            "microseconds": {"median": 300.0, "min": 250.0, "max": 400.0, "runs": 12}, "predicted": 281.25}  # fmt: skip
-    record = {"sections": {"timing": {"checks": [{
+    record = {"commit": "12" * 20, "sections": {"timing": {"checks": [{
         "name": "lists", "outcome": "pass", "quick": False,
         "rows": [{"work": "val2017 scale: one update of 16 images, lists", "host_seconds": {"median": 4.62e-4}}],
     }]}}}  # fmt: skip
     lines = host.report([_result([row, {**row, "path": "gone"}])], record).splitlines()
     assert lines[2] == "| update of 16 images, lists | **250 us** | 1 | 2 | 3 | 4 | 5.5 | 281 us | 462 us | 120 us |"
     assert lines[3] == "| gone | **250 us** | 1 | 2 | 3 | 4 | 5.5 | 281 us |  |  |"
+    assert "newest GPU check, commit 1212121212, of" in lines[-1]
     assert "shortest of 12 calls" in lines[-1] and "operation 13 (13.0)" in lines[-1]
     assert "## Host time on CUDA" in report.page({"host": [_result([row])]}, None)
 
