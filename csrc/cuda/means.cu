@@ -26,7 +26,7 @@ struct MeansTask {
   const Pick* picks;
   const int64_t* thresholds;  // places, by Pick
   int64_t* counts;            // [A] classes that count, where present_kernel lists them
-  int64_t* picked;            // [picks] classes that count for each
+  int64_t* picked;            // [picks] classes that count for each, where nobody lists them
   int32_t* present;           // [A, K] these classes, ascending
   double* sums;               // [picks, 2^top_of(steps)]
   int steps;                  // of a tree of all classes; one of those that count has fewer
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ M
   const Pick pick = task.picks[blockIdx.y];
   const int32_t* classes = kListed ? task.present + pick.area * task.classes : listed;
   const int64_t present = kListed ? task.counts[pick.area] : list_present(task, pick.area, listed);
-  if (blockIdx.x == 0 && threadIdx.x == 0) task.picked[blockIdx.y] = present;
+  if (!kListed && blockIdx.x == 0 && threadIdx.x == 0) task.picked[blockIdx.y] = present;
   if (!kListed) __syncthreads();
   const int64_t size = task.size(pick, present);
   const int steps = halvings(size), levels = top_of(steps);
@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(kThreads) sum_kernel(const __grid_constant__ M
 // One block per mean: sums of halves become those of the whole, level by level.
 __global__ void __launch_bounds__(kThreads) mean_kernel(const __grid_constant__ MeansTask task) {
   const Pick pick = task.picks[blockIdx.x];
-  const int64_t size = task.size(pick, task.picked[blockIdx.x]);
+  const int64_t present = task.classes <= kMostListed ? task.picked[blockIdx.x] : task.counts[pick.area];
+  const int64_t size = task.size(pick, present);
   const int top = top_of(halvings(size));
   double* sums = task.sums_of(blockIdx.x);
   for (int level = top - 1; level >= 0 && size > 0; --level) {
