@@ -54,7 +54,7 @@ class KeptMasks(NamedTuple):
 
 
 class KeptInputs(NamedTuple):
-    """What a batch had beside its records; None for what the metric does not compare or nobody gave.
+    """Holds inputs of a batch beside its records; None for inputs that the metric does not compare or nobody gave.
 
     Attributes:
         boxes: floating ``[D, 4]`` as given.
@@ -139,7 +139,7 @@ class KeepsInputs:
     """Warn when an image has more detections than the largest of ``max_detection_thresholds``; may be set to False."""
 
     def _kept_inputs(self) -> list[KeptInputs | None]:
-        """Of every batch on this process; None where they are not kept."""
+        """Returns the inputs of every batch on this process; None where they are not kept."""
         return [kept.unpacked() if isinstance(kept, PackedInputs) else kept for kept in self._kept()]
 
     def _kept(self) -> list[KeptInputs | PackedInputs | None]:

@@ -42,7 +42,7 @@ class MaskRows:
     def pairs(
         self, batch: MatchBatch, shapes: Sides, rule: MatchRule, error: Tensor | None = None
     ) -> tuple[MatchBatch, Tensor]:
-        """The batch with pairs, and an error code, which is ``error`` where there is one and pairs have no errors."""
+        """Returns the batch with pairs, and an error code: ``error`` where it is given and pairs have no errors."""
         plain = replace(batch, boxes=[], gt_boxes=[])
         masks, gt_masks = shapes
         if masks.dense is not None and gt_masks.dense is not None:

@@ -194,7 +194,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
 
     @property
     def _rematches(self) -> bool:
-        """Whether classes must be matched on their own, beside the pooled matching."""
+        """Returns whether classes must be matched on their own, beside the pooled matching."""
         return self.average == "micro" and self.class_metrics
 
     def _make_rule(self, agnostic: int) -> MatchRule:
@@ -203,7 +203,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         return MatchRule.make(self.iou_thresholds, areas, self.max_detection_thresholds, options)
 
     def _config(self) -> dict[str, Any]:
-        """What ``update`` depends on."""
+        """Returns the choices that ``update`` depends on."""
         angles = {"angle_unit": self.angle_unit, "angle_direction": self.angle_direction}
         kinds = self.iou_type[0] if len(self.iou_type) == 1 else list(self.iou_type)
         sigmas = [list(g.sigmas) for g in self._geometries.values() if isinstance(g, KeypointRows)]
@@ -375,7 +375,7 @@ class MeanAveragePrecision(CocoFiles, Metric[DetectionRecords]):
         return choices.accumulate(records, choices.of(agnostic, full), error)
 
     def _choices(self) -> MeanApChoices:
-        """What numbers depend on, as it is now."""
+        """Returns the choices that numbers depend on, as they are now."""
         config = {name: value for name, value in self._config().items() if name not in ("extended_summary", "errors")}
         return MeanApChoices(
             self.iou_type, self.iou_thresholds, self.rec_thresholds, self.max_detection_thresholds,

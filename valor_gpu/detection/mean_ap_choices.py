@@ -85,7 +85,7 @@ class MeanApChoices:
         return self.iou_thresholds, self.limits, self.areas
 
     def of(self, agnostic: bool, full: bool = False, ties: tuple[str, ...] = ("given",)) -> AccumulateChoices:
-        """The choices of an accumulation, made once."""
+        """Returns the choices of an accumulation, made once."""
         grids = tuple(self.iou_thresholds), tuple(self.limits), self.areas, tuple(self.rec_thresholds)
         return _accumulation(*grids, self.shape, self.by_image, agnostic, full, ties)
 
@@ -98,7 +98,7 @@ class MeanApChoices:
         )  # fmt: skip
 
     def scalars(self, found: Accumulated) -> dict[str, float]:
-        """The scalars of :meth:`summary`, without a look at the arrays."""
+        """Returns the scalars of :meth:`summary` without a look at the arrays."""
         return dict(zip(summary_picks(*self.axes), found.means.numpy()[0].tolist()))
 
     def summary(self, found: Accumulated) -> CocoSummary:
