@@ -66,7 +66,22 @@ _STATES = """
 CREATE TABLE states (run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, content BLOB NOT NULL);
 """
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _STATES)
+# What people say of a run, how far one that goes on is, and what was asked and answered for each score. A trace belongs
+# to its row like a score; that of the row's answer has the evaluator "".
+_LIVE = """
+ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN edited REAL;
+CREATE TABLE progress (
+    run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, content TEXT NOT NULL, changed REAL NOT NULL);
+CREATE TABLE traces (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL, row INTEGER NOT NULL, evaluator TEXT NOT NULL,
+    repeat INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (run, row, evaluator, repeat),
+    FOREIGN KEY (run, row) REFERENCES rows (run, number) ON DELETE CASCADE);
+CREATE TRIGGER traces_replaced AFTER UPDATE OF outputs ON rows BEGIN
+    DELETE FROM traces WHERE run = NEW.run AND row = NEW.number; END;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_FIRST, _STATES, _LIVE)
 """Statements that lead from version i to i + 1; never changed once published."""
 
 

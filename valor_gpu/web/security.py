@@ -23,8 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 HEADERS = (
     (
         b"content-security-policy",
-        b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; form-action 'self'; "
-        b"base-uri 'none'; frame-ancestors 'none'",
+        b"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
