@@ -155,7 +155,9 @@ class RunningSums:
     """Running sums over all scores and rows of a run.
 
     Args:
-        infos: of the evaluators, as of :func:`~valor_gpu.evaluation.results.summary.evaluator_infos`.
+        configured: the evaluators of the configuration.
+        infos: of all metrics, parts included, as of
+            :func:`~valor_gpu.evaluation.results.summary.evaluator_infos`.
         thresholds: name of an evaluator to its threshold.
         repeats: of the judging.
 
@@ -168,8 +170,15 @@ class RunningSums:
         problem: reason of the latest failure of a judge or target, and when it was.
     """
 
-    def __init__(self, infos: Iterable[Mapping[str, Any]], thresholds: Mapping[str, Threshold], repeats: int) -> None:
-        self._infos = {each["name"]: each for each in infos}
+    def __init__(
+        self,
+        configured: Iterable[Mapping[str, Any]],
+        infos: Iterable[Mapping[str, Any]],
+        thresholds: Mapping[str, Threshold],
+        repeats: int,
+    ) -> None:
+        self._configured = {each["name"]: each for each in configured}
+        self._infos = {**self._configured, **{each["name"]: each for each in infos}}
         self._thresholds, self._repeats = thresholds, repeats
         self._evaluators: dict[str, EvaluatorSums] = {}
         self._parents: dict[str, str] = {}
@@ -241,7 +250,7 @@ class RunningSums:
         """Returns the evaluator that a metric is a part of, by its name; the name itself where it is none."""
         found = self._parents.get(name)
         if found is None:
-            parent = None if name in self._infos else parent_of(name, self._infos.values())
+            parent = None if name in self._configured else parent_of(name, self._configured.values())
             found = self._parents[name] = name if parent is None else str(parent["name"])
         return found
 
