@@ -9,7 +9,7 @@ from typing import Any
 
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short, words
-from valor_gpu.evaluation.report.distributions import distribution
+from valor_gpu.evaluation.report.distributions import Drawing, distribution
 from valor_gpu.evaluation.results.people import PeopleAgreement, people_agreement
 from valor_gpu.pages import numbers
 from valor_gpu.pages.texts import Html
@@ -43,6 +43,7 @@ class Card:
         scored: how many rows it rests on.
         failed: failures, each a count and a cause.
         lines: further numbers.
+        whole_name: of the evaluator, as scores have it; ``name`` may be cut.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Card:
     scored: str
     failed: list[str]
     lines: list[str] = field(default_factory=list)
+    whole_name: str = ""
 
 
 def place_of(kind: Any) -> int:
@@ -61,8 +63,17 @@ def place_of(kind: Any) -> int:
     return _PLACES.get(kind, len(_PLACES))
 
 
-def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tuple[str, str, list[Card]]], int]:
-    """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out."""
+def families(
+    run: Run, summary: Mapping[str, Any], most: int, drawing: Drawing | None = None
+) -> tuple[list[tuple[str, str, list[Card]]], int]:
+    """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out.
+
+    Args:
+        run: the run.
+        summary: of the run.
+        most: at most so many cards.
+        drawing: where charts read their counts and lead; by default the run, without links.
+    """
     evaluators = summary["evaluators"]
     shown = dict(list(evaluators.items())[:most])
     severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
@@ -70,7 +81,7 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     found: dict[str, list[Card]] = {}
     people = people_agreement(run, shown)
     for name, facts in shown.items():
-        card = _card(run, name, facts, scale)
+        card = _card(drawing or Drawing.of(run), name, facts, scale)
         card.lines.extend(_people(people.get(name)))
         found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(card)
     order = [*dict.fromkeys(FAMILIES.values()), CUSTOM]
@@ -80,9 +91,9 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     return parts, len(evaluators) - len(shown)
 
 
-def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int) -> Card:
+def _card(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int) -> Card:
     value, unit, between = headline(facts)
-    chart, beyond = distribution(run, name, facts, scale)
+    chart, beyond = distribution(drawing, name, facts, scale)
     lines = _lines(facts)
     if beyond:
         lines.append(f"{beyond:,} scores lie beyond the scale and are not drawn")
@@ -90,9 +101,8 @@ def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int) -> Card:
     scored = f"{facts['n']:,} scored"
     if facts["n_scores"] != facts["n"]:
         scored += f", {facts['n_scores']:,} scores"
-    return Card(
-        short(name), known.summary if known else "", value, unit, between, chart, scored, failures(facts), lines
-    )
+    about = known.summary if known else ""
+    return Card(short(name), about, value, unit, between, chart, scored, failures(facts), lines, name)
 
 
 def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:
