@@ -32,6 +32,7 @@ VIEWS = (
     "runs",
     "run",
     "rows",
+    "saved",
     "exports",
     "compare",
     "definitions",

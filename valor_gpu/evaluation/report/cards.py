@@ -27,6 +27,8 @@ FAMILIES = {
 CUSTOM = "Custom"
 _PLACES = {kind: place for place, kind in enumerate(FAMILIES)}
 INTERVAL = "95% interval"
+CAUSES = 20
+"""Statuses of failed scores that a card names."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def _kappa(what: str, found: Agreement) -> str:
 
 def failures(facts: Mapping[str, Any]) -> list[str]:
     """What has no score, by cause."""
-    found = [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:20]]
+    found = [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:CAUSES]]
     if facts.get("n_not_judged"):
         found.append(f"{facts['n_not_judged']:,} not judged")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Drawing:
         """Links of bars between edges; an empty bar has no address."""
         if self.link is None:
             return []
-        ends = zip(edges, edges[1:])
+        ends = itertools.pairwise(edges)
         return [
             BarLink(self.link(name, low, high) if n else "", f"rows of {short(name)} with {words}: {n:,}")
             for (low, high), n, words in zip(ends, counts, names)
@@ -164,6 +165,6 @@ def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[H
     label = _label(
         name, facts, f"counts of {BINS} bins from {start:g} to {stop:g}: {', '.join(map(str, found.counts))}"
     )
-    spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in zip(edges, edges[1:])]
+    spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
     links = drawing.links(name, edges, found.counts, spans)
     return charts.histogram(found.counts, ticks, label, mean, links=links), found.below + found.above

@@ -17,15 +17,17 @@ from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
-from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
-from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.conditions import TESTS, Wanted
+from valor_gpu.web.figures import drawing_of, failed_link, failure_groups
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_rows import find_run, row_parts
+from valor_gpu.web.row_addresses import leads_on
+from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
+from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -41,13 +43,16 @@ def run(ask: Ask) -> Response:
     if found.config.get("kind") in VISION:
         return see(f"/runs/{found.id}/vision")
     state = jobs.state_of(ask.studio.store, found)
-    thresholds = _thresholds(ask, found)
+    thresholds = thresholds_of(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
-    cards, more = families(found, summary, _EVALUATORS)
-    failed = total_failures(list(facts.values()))
-    causes = sorted([*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]], key=lambda each: -each.n)
     infos = evaluator_infos(found)
+    limits = read_thresholds(thresholds or found.config.get("thresholds"), infos)
+    if (moved := leads_on(ask, found, facts, limits)) is not None:
+        return moved
+    cards, more = families(found, summary, _EVALUATORS, drawing_of(ask, found))
+    failed = total_failures(list(facts.values()))
+    causes = failure_groups(ask, found, _CAUSES)
     wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
     is_open = bool(ask.query.get("open"))
     return page(
@@ -73,8 +78,10 @@ def run(ask: Ask) -> Response:
         passed=summary["passed"],
         refresh=state == "running" and not is_open and "still" not in ask.query,
         tests=TESTS,
+        failed_link=failed_link(ask, facts),
         wanted=wanted,
-        **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
+        views=saved_views(ask.studio.store, ROWS_VIEW, ask.query, facts),
+        **row_parts(ask, found, facts, limits, wanted),
     )
 
 
@@ -94,15 +101,6 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }
-
-
-def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
-    """Thresholds of the address: a level for all severities, beside those of the run."""
-    level = ask.query.get("level", "")
-    if level not in LEVELS:
-        return None
-    safety = {each["name"]: level for each in evaluator_infos(found) if each["kind"] == "safety"}
-    return {**(found.config.get("thresholds") or {}), **safety}
 
 
 def _kept_data(ask: Ask, found: Run) -> StoredDataset | None:

@@ -18,6 +18,7 @@ from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 
 PAGE = 100
 FIXED = {
@@ -57,6 +58,7 @@ def runs(ask: Ask) -> Response:
         kinds=Counter(each.kind for each in everything),
         deleted=_undoable(ask),
         drafts=[(each, saved_ago(each)) for each in drafts(ask.studio.store) if each.saved][:_DRAFTS],
+        views=saved_views(ask.studio.store, RUNS_VIEW, ask.query),
         refresh=running and "still" not in ask.query,
         running=running,
     )
