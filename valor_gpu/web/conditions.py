@@ -78,7 +78,7 @@ class Condition:
     def made(cls, metric: str, test: str, value: str, metrics: Mapping[str, object]) -> Condition:
         """Makes a condition of the fields of a form."""
         if metric not in metrics and not (test in PEOPLE and not metric):
-            near = near_names(metric, metrics)
+            near = near_names(metric, metrics) or f"; it has {', '.join(map(short, list(metrics)[:20]))}"
             raise InputError(f"a condition must name an evaluator of the run but names {short(metric)!r}{near}")
         if test == "between":
             found = _BETWEEN.fullmatch(value)

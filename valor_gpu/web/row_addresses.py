@@ -32,7 +32,8 @@ def leads_on(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold]) 
     """
     query = ask.query
     old = any(name in query for name in (*_OLD, "after"))
-    if not old and not any(query.get(name) for name in (*_FORM, *_JUMP)):
+    number = whole(query.get("to", ""))
+    if not old and number is None and not any(query.get(name) for name in _FORM):
         return None
     pairs = [pair for pair in query.multi_items() if pair[1] and pair[0] not in (*_FORM, *_OLD, *_JUMP, "after")]
     added = [*_conditions(query, facts, _FORM, True), *_conditions(query, facts, _OLD, False)]
@@ -41,7 +42,6 @@ def leads_on(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold]) 
         pairs += [("sort", each.metric) for each in added[-1:] if each.test in NEEDS_VALUE]
     wanted = Wanted.read(QueryParams(pairs), facts)
     anchor = "rows"
-    number = whole(query.get("to", ""))
     if number is not None or query.get("after"):
         found = select(ask.studio, run, wanted, facts, limits)
         at = _behind(found, wanted, query["after"]) if number is None else _place(found, number, query.get("by", ""))
