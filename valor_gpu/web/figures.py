@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from valor_gpu.evaluation.report.cards import CAUSES
 from valor_gpu.evaluation.report.distributions import Drawing
 from valor_gpu.store import Histogram, Run
 from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
 from valor_gpu.store.records import OK
-from valor_gpu.web.conditions import Condition, Facts
+from valor_gpu.web.conditions import Condition
 from valor_gpu.web.found_rows import kept
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask
@@ -35,21 +34,21 @@ def rows_with(ask: Ask, condition: Condition, **more: str) -> str:
     return address(ask, **{"if": [*left, condition.text], "at": None, "open": None, **more}) + "#rows"
 
 
-def failed_link(ask: Ask, facts: Facts) -> Callable[[str, int], str]:
-    """Makes the address of the rows behind a cause of :func:`valor_gpu.evaluation.report.cards.failures`.
+def failed_link(ask: Ask, statuses: Mapping[str, Sequence[str]]) -> Callable[[str, int], str]:
+    """Makes the address of the rows behind a cause on a card.
 
     Args:
         ask: for the page.
-        facts: summary of every evaluator.
+        statuses: of failed scores of each evaluator, in the order of its card.
 
     Returns:
         A function of an evaluator and the place of the cause: failed scores by status, then rows without a score.
     """
 
     def link(name: str, place: int) -> str:
-        statuses = list(facts[name]["n_failed"])[:CAUSES]
-        if place < len(statuses):
-            return rows_with(ask, Condition(name, "failed", status=statuses[place]))
+        known = statuses.get(name, ())
+        if place < len(known):
+            return rows_with(ask, Condition(name, "failed", status=known[place]))
         return rows_with(ask, Condition(name, "unscored"), status=OK)
 
     return link
