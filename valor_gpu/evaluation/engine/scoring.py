@@ -14,7 +14,7 @@ from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, Evaluator, Out
 from valor_gpu.evaluation.rows.fields import names_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
 
 LONGEST_PORTION = 1 << 24  # characters
 _MEASURED = {"_seconds": "seconds", "_cost": "cost"}
@@ -84,14 +84,14 @@ def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> Stored
     return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, details)
 
 
-def keep_scores(run: Run, scores: Sequence[StoredScore]) -> None:
-    """Keeps scores in one transaction; one that the store cannot hold becomes a failure of its row."""
+def keep_scores(run: Run, scores: Sequence[StoredScore], traces: Sequence[StoredTrace] = ()) -> None:
+    """Keeps scores and their traces in one transaction; one that the store cannot hold becomes a failure of its row."""
     if not scores:
         return
     try:
-        run.add_scores(scores)
+        run.add_scores(scores, traces)
     except InputError:
-        run.add_scores([_storable(score) for score in scores])
+        run.add_scores([_storable(score) for score in scores], traces)
 
 
 def _storable(score: StoredScore) -> StoredScore:

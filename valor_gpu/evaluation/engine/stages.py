@@ -19,15 +19,17 @@ from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.reread import kept_reply
 from valor_gpu.evaluation.engine.scoring import keep_scores, size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
+from valor_gpu.evaluation.engine.traces import Tracer
 from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.evaluators.judged import judged_outcome
+from valor_gpu.judge.calls import recorded
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot
 from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
-from valor_gpu.store import Run, StoredScore
+from valor_gpu.store import Run, StoredScore, StoredTrace
 
 ANSWERED, DONE, FAILED, HELD = "answered", "done", "failed", "held"
 _EXPECTED = frozenset((OK, "missing_field", "not_applicable", "undefined"))  # no failures of a judge
@@ -84,7 +86,8 @@ class Stages:
         self._size = plan.limits.concurrency or CONCURRENCY
         self.stopped, self.cost = "", spent
         self.counts = {"done": 0, "failed": 0, "cached": 0}
-        self._pending: list[StoredScore] = []
+        self._tracer = Tracer(plan.services.secrets, plan.services.judge, plan.config.keep_prompts)
+        self._pending: list[tuple[StoredScore, StoredTrace]] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._checked = not (plan.answers and not plan.services.outputs)
         asked = len(plan.judged) * plan.config.repeats
@@ -167,7 +170,8 @@ class Stages:
         await slot.take()
         if self.stopped or target is None:
             return
-        answer = await target.answer(work.inputs)
+        with recorded() as record:
+            answer = await target.answer(work.inputs)
         usage = answer.usage
         spent = {
             "_seconds": answer.seconds,
@@ -179,7 +183,7 @@ class Stages:
         if answer.status == OK and not self._checked:
             self._plan.mapping.check_outputs(answer.outputs)
             self._checked = True
-        self._run.add_rows([work.row()])
+        self._run.add_rows([work.row()], [self._tracer.of_answer(record, work.number)])
         work.answered = work.stored = True
         slot.leave()
         self._spend(answer.cost)
@@ -201,7 +205,8 @@ class Stages:
         self._flush()
 
     async def _judgement(self, work: Work, each: RunEvaluator, repeat: int, scheduler: Scheduler) -> None:
-        judgement = await judge_one(scheduler, work.fields, each.tool, repeat)  # type: ignore[arg-type]
+        with recorded() as record:
+            judgement = await judge_one(scheduler, work.fields, each.tool, repeat)  # type: ignore[arg-type]
         if _was_not_asked(judgement, scheduler):
             self._look_at(scheduler)
             return
@@ -211,7 +216,7 @@ class Stages:
         self.counts["cached"] += judgement.cached
         if not self._pending:  # what comes in one round of the loop is one transaction
             self._loop.call_soon(self._flush_or_fail)
-        self._pending.append(score)
+        self._pending.append((score, self._tracer.of_score(record, work.number, each.name, repeat)))
         prices = self._plan.prices
         self._spend(None if prices is None else prices.cost(judgement.usage))
         self._look_at(scheduler)
@@ -249,8 +254,8 @@ class Stages:
 
     def _flush(self) -> None:
         if self._pending:
-            scores, self._pending = self._pending, []
-            keep_scores(self._run, scores)
+            pending, self._pending = self._pending, []
+            keep_scores(self._run, [score for score, _ in pending], [trace for _, trace in pending])
 
 
 def _usage_of(usage: Usage) -> dict[str, int]:
