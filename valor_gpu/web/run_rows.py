@@ -16,6 +16,7 @@ from valor_gpu.store.records import OK
 from valor_gpu.web.found_rows import Wanted, find_rows
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.routes import Ask, missing
+from valor_gpu.web.traces import judged_names
 
 _COLUMNS = 6
 """Evaluators with a column until other ones are chosen."""
@@ -71,6 +72,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "scanned": found.scanned,
         "statuses": counts,
         "n_rows": sum(counts.values()),
+        "judged": {short(name) for name in judged_names(run)},
         "order_note": _order_note(run, facts, wanted, sum(counts.values()) - counts[OK]),
     }
 

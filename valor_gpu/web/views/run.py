@@ -26,6 +26,7 @@ from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run, row_parts
+from valor_gpu.web.traces import trace_facts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -55,7 +56,7 @@ def run(ask: Ask) -> Response:
         "run.html",
         run=_head(found, state),
         cancelling=state == "running" and jobs.is_cancelling(ask.studio.store, found.id),
-        facts=list(run_facts(found, summary, dataset.name if dataset else "")),
+        facts=[*run_facts(found, summary, dataset.name if dataset else ""), *trace_facts(found)],
         dataset=dataset,
         families=cards,
         is_target_only=bool(found.config.get("target")) and not infos,
