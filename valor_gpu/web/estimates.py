@@ -15,11 +15,14 @@ from valor_gpu.web.choices import MEASURED
 from valor_gpu.web.counting import counts_of
 from valor_gpu.web.planning import Outlook
 from valor_gpu.web.prompts import prompts_of
+from valor_gpu.web.traces import size_in_words
 
 CHARACTERS = 4.0
 """Characters of a token, about: of English in the vocabularies of current models."""
 REPLY = 80
 """Tokens of a judge's reply, about: one or two sentences of a reason, then a number."""
+PACKED = 0.4
+"""Bytes that a character of a prompt takes in the store, about, as it is compressed there."""
 _SAMPLE = 200
 
 
@@ -50,6 +53,11 @@ class Estimate:
     def all_calls(self) -> int:
         """Calls of the judge."""
         return sum(self.calls.values())
+
+    @property
+    def prompt_size(self) -> str:
+        """Size of all prompts in the store, in words."""
+        return size_in_words(self.tokens_in * CHARACTERS * PACKED)
 
 
 def estimate(outlook: Outlook, store: Store) -> Estimate | None:
