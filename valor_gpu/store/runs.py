@@ -25,7 +25,7 @@ from valor_gpu.store.records import (
     check_count,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
-from valor_gpu.store.traces import StoredTrace, insert_traces
+from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
 
 RUN_STATES = ("draft", "running", "finished", "stopped", "failed")
@@ -137,7 +137,7 @@ class Run:
             raise InputError(f"run {self.id} is no longer in the store: it was purged")
         return row[0]
 
-    def add_rows(self, rows: Iterable[StoredRow], traces: Iterable[StoredTrace] = ()) -> int:
+    def add_rows(self, rows: Iterable[StoredRow], traces: Iterable[StoredTrace | TraceBase] = ()) -> int:
         """Keeps rows, all or none. They are safe from a kill when this returns.
 
         A row that is there with status "ok" stays as it is, so that a resumed run may offer it again. One with another
@@ -170,7 +170,7 @@ class Run:
             insert_traces(connection, bound_traces, self.id)
         return changed
 
-    def add_scores(self, scores: Iterable[StoredScore], traces: Iterable[StoredTrace] = ()) -> int:
+    def add_scores(self, scores: Iterable[StoredScore], traces: Iterable[StoredTrace | TraceBase] = ()) -> int:
         """Keeps scores, all or none. They are safe from a kill when this returns.
 
         Give one list of 1,000 rows where scores cost nothing, and one score where it was paid for. A score that is

@@ -15,6 +15,7 @@ from valor_gpu.evaluation.rows.fields import names_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
+from valor_gpu.store.traces import TraceBase
 
 LONGEST_PORTION = 1 << 24  # characters
 _MEASURED = {"_seconds": "seconds", "_cost": "cost"}
@@ -84,7 +85,7 @@ def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> Stored
     return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, details)
 
 
-def keep_scores(run: Run, scores: Sequence[StoredScore], traces: Sequence[StoredTrace] = ()) -> None:
+def keep_scores(run: Run, scores: Sequence[StoredScore], traces: Sequence[StoredTrace | TraceBase] = ()) -> None:
     """Keeps scores and their traces in one transaction; one that the store cannot hold becomes a failure of its row."""
     if not scores:
         return

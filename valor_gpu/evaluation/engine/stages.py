@@ -183,7 +183,10 @@ class Stages:
         if answer.status == OK and not self._checked:
             self._plan.mapping.check_outputs(answer.outputs)
             self._checked = True
-        self._run.add_rows([work.row()], [self._tracer.of_answer(record, work.number)])
+        trace = self._tracer.of_answer(record, work.number, answer.status == OK)
+        bases = self._tracer.new_bases()
+        self._run.add_rows([work.row()], [*bases, trace])
+        self._tracer.use(bases)
         work.answered = work.stored = True
         slot.leave()
         self._spend(answer.cost)
@@ -255,7 +258,9 @@ class Stages:
     def _flush(self) -> None:
         if self._pending:
             pending, self._pending = self._pending, []
-            keep_scores(self._run, [score for score, _ in pending], [trace for _, trace in pending])
+            bases = self._tracer.new_bases()
+            keep_scores(self._run, [score for score, _ in pending], [*bases, *(trace for _, trace in pending)])
+            self._tracer.use(bases)
 
 
 def _usage_of(usage: Usage) -> dict[str, int]:

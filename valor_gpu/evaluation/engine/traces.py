@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.engine.services import judge_identity
@@ -11,6 +11,7 @@ from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.calls import Call, Record, Request
 from valor_gpu.judge.protocol import Judge, Message, Reply, Status
 from valor_gpu.store import StoredTrace
+from valor_gpu.store.traces import ANSWER, TraceBase
 
 LONGEST_TEXT = 100_000
 """Characters of a text of a trace."""
@@ -30,14 +31,42 @@ class Tracer:
     def __init__(self, secrets: Secrets, judge: Judge | None, prompts: bool) -> None:
         self._secrets, self._prompts = secrets, prompts
         self._judge = secrets.mask_json(judge_identity(judge))
+        self._bases: dict[str, TraceBase] = {}
+        self._new: list[TraceBase] = []
+        self._offered: set[str] = set()
 
     def of_score(self, record: Record, row: int, evaluator: str, repeat: int) -> StoredTrace:
         """Returns the trace of a score."""
-        return StoredTrace(row, evaluator, repeat, self._content(record, {"judge": self._judge}))
+        return self._trace(record, {"judge": self._judge}, row, evaluator, repeat, True)
 
-    def of_answer(self, record: Record, row: int) -> StoredTrace:
-        """Returns the trace of an answer of the target."""
-        return StoredTrace(row, content=self._content(record, {"target": self._secrets.mask_json(record.target)}))
+    def new_bases(self) -> list[TraceBase]:
+        """Returns the bases that are to be kept together with the first traces of their evaluators."""
+        found, self._new = self._new, []
+        return found
+
+    def use(self, bases: Iterable[TraceBase]) -> None:
+        """Makes later traces shorter by bases that are in the store now."""
+        self._bases.update({base.evaluator: base for base in bases})
+
+    def of_answer(self, record: Record, row: int, is_final: bool) -> StoredTrace:
+        """Returns the trace of an answer of the target.
+
+        Args:
+            record: of the calls.
+            row: number of the row.
+            is_final: whether the row has an answer, so that nothing replaces it.
+        """
+        target = self._secrets.mask_json(record.target)
+        return self._trace(record, {"target": target}, row, ANSWER, 0, is_final)
+
+    def _trace(
+        self, record: Record, asked: Mapping[str, Any], row: int, evaluator: str, repeat: int, is_final: bool
+    ) -> StoredTrace:
+        trace = StoredTrace(row, evaluator, repeat, self._content(record, asked), self._bases.get(evaluator))
+        if is_final and evaluator not in self._offered:
+            self._offered.add(evaluator)
+            self._new.append(trace.as_base())
+        return trace
 
     def _content(self, record: Record, asked: Mapping[str, Any]) -> dict[str, Any]:
         writer = _Writer(self._secrets, self._prompts)
