@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.records import check_count
-from valor_gpu.store.values import encoded, json_text, packed, unpacked
+from valor_gpu.store.values import json_text, packed, unpacked
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -119,11 +119,7 @@ class TraceBase:
 
 def _text_of(content: Mapping[str, Any]) -> bytes:
     check_type("content", content, Mapping)
-    try:
-        text = encoded(content)
-    except (TypeError, ValueError, RecursionError):
-        text = json_text("content", content)  # whose message names what is wrong
-    return text.encode(errors="surrogatepass")
+    return json_text("content", content).encode(errors="surrogatepass")
 
 
 def _packed(text: bytes, base: TraceBase | None) -> bytes:

@@ -74,7 +74,7 @@ def estimate(outlook: Outlook, store: Store) -> Estimate | None:
     counts = counts_of(store, plan.source, plan.mapping, config.limit)
     expected = forecast(counts, plan.mapping, plan.evaluators, config.epochs, config.repeats, plan.has_target, given)
     characters, of_rows = (each * outlook.runs for each in _characters(plan, expected))
-    tokens = round(characters / CHARACTERS)
+    tokens = round(characters / outlook.runs / CHARACTERS) * outlook.runs
     calls = {name: n * outlook.runs for name, n in expected.judge.items()}
     replies = REPLY * sum(calls.values())
     cost = None if plan.prices is None else plan.prices.cost(Usage(prompt=tokens, completion=replies))
