@@ -103,7 +103,7 @@ def test_a_score_that_is_replaced_replaces_its_trace_and_one_with_a_value_stays(
         assert [each.content["said"] for each in traces_of(run, 1)] == [kept]
     assert [score.value for score in run.scores()] == [4.0]
     keep_traces(run, [StoredTrace(1, "m", content={"said": "f"})])
-    assert traces_of(run, 1)[0].content == {"said": "c"}
+    assert traces_of(run, 1)[0].content == {"said": "f"}
 
 
 def test_an_answer_that_is_replaced_loses_its_traces_and_a_final_one_keeps_them(store: Store) -> None:

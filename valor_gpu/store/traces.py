@@ -38,6 +38,8 @@ _INSERT = f"""INSERT INTO traces ({_COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5 WHERE NO
     WHERE run = ?1 AND row = ?2 AND evaluator = ?3 AND repeat = ?4 AND value IS NOT NULL)
     ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content
     WHERE evaluator <> ''"""
+_REPLACE = f"""INSERT INTO traces ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content"""
 
 
 @dataclass(frozen=True)
@@ -151,20 +153,22 @@ def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
         raise StoreError(f"a trace cannot be read: {error}; the file of the store is damaged") from error
 
 
-def insert_traces(connection: sqlite3.Connection, bound: Iterable[tuple[Any, ...]], run: str) -> None:
-    """Keeps traces within a transaction, before the scores of the same transaction.
+def insert_traces(
+    connection: sqlite3.Connection, bound: Iterable[tuple[Any, ...]], run: str, statement: str = _INSERT
+) -> None:
+    """Keeps traces within a transaction: before its scores, and behind its rows.
 
     Raises:
         InputError: a row that is not stored.
     """
     try:
-        connection.executemany(_INSERT, bound)
+        connection.executemany(statement, bound)
     except sqlite3.IntegrityError as error:
         raise InputError(f"traces must be of rows that are stored in run {run} but are of others") from error
 
 
 def keep_traces(run: Run, traces: Iterable[StoredTrace]) -> None:
-    """Keeps traces, all or none. Those of answers, and of scores that have a value, stay where they are there.
+    """Keeps traces, all or none, in place of those that are there.
 
     Traces that come with scores or rows are given to :meth:`~valor_gpu.store.Run.add_scores` and
     :meth:`~valor_gpu.store.Run.add_rows`, which keep both or neither.
@@ -179,7 +183,7 @@ def keep_traces(run: Run, traces: Iterable[StoredTrace]) -> None:
     """
     bound = [trace.bound(run._number) for trace in traces]
     with run._write() as connection:
-        insert_traces(connection, bound, run.id)
+        insert_traces(connection, bound, run.id, _REPLACE)
 
 
 def traces_of(run: Run, row: int) -> list[StoredTrace]:

@@ -54,7 +54,10 @@ def row(ask: Ask) -> Response:
 def trace(ask: Ask) -> Response:
     """The traces of a row as JSON."""
     run = find_run(ask)
-    found = [vars(each) for each in traces_of(run, ask.path["number"])]
+    found = [
+        {"row": each.row, "evaluator": each.evaluator, "repeat": each.repeat, "content": each.content}
+        for each in traces_of(run, ask.path["number"])
+    ]
     return Response(json.dumps(found, indent=2), media_type="application/json")
 
 
