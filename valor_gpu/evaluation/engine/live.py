@@ -19,9 +19,10 @@ from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.judge.progress import Pace, time_left
 from valor_gpu.judge.protocol import Usage
-from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.progress import RunProgress, keep, progress_of
+from valor_gpu.store.traces import TraceBase
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.stages import Stages
@@ -150,12 +151,12 @@ class Live:
                 cells.discard((sums.parent(score.evaluator), score.repeat))
         yield from left.items()
 
-    def keep_rows(self, works: Iterable[Work]) -> None:
+    def keep_rows(self, works: Iterable[Work], traces: Sequence[StoredTrace | TraceBase] = ()) -> None:
         """Keeps the rows that are not in the store, and opens all of them for their scores."""
         works = list(works)
         with self._lock:
             were_stored = {work.number for work in works if work.stored}
-            rows = keep_rows(self._run, works)
+            rows = keep_rows(self._run, works, traces)
             if self._sums is not None:
                 self._sums.add_rows(rows)
                 for work in works:
@@ -170,17 +171,20 @@ class Live:
         elif work.status != OK or not was_stored:  # others were done before
             self._done += 1
 
-    def keep_scores(self, scores: Sequence[StoredScore], cached: int = 0) -> None:
-        """Keeps scores in one transaction, and counts them.
+    def keep_scores(
+        self, scores: Sequence[StoredScore], cached: int = 0, traces: Sequence[StoredTrace | TraceBase] = ()
+    ) -> None:
+        """Keeps scores with their traces in one transaction, and counts them.
 
         Args:
             scores: of stored rows.
             cached: those of them by replies that were known already.
+            traces: of the scores.
         """
         if not scores:
             return
         with self._lock:
-            kept = keep_scores(self._run, scores)
+            kept = keep_scores(self._run, scores, traces)
             self.cached += cached
             if self._sums is None:
                 return

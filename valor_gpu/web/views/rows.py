@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,7 +15,7 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
-from valor_gpu.store import Feedback, Run
+from valor_gpu.store import Feedback, Run, traces_of
 from valor_gpu.web.conditions import Wanted
 from valor_gpu.web.found_rows import select
 from valor_gpu.web.render import page
@@ -22,6 +23,7 @@ from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import of_selection
 from valor_gpu.web.run_rows import author, find_run, thresholds_of
 from valor_gpu.web.security import looks_like_key
+from valor_gpu.web.traces import judged_names, row_traces
 
 NOTE = 4000
 """Characters of a note."""
@@ -38,12 +40,15 @@ def row(ask: Ask) -> Response:
     view = next(reader.views([number]), None)
     if view is None:
         raise missing(f"Run {run.id} has no row {number}; it has {sum(run.counts().values()):,}.")
+    scores = list(run.scores(first=number, last=number))
     return page(
         ask,
         "row.html",
         run={"id": run.id, "name": short(run.name) or "Evaluation"},
         view=view,
-        replies=[(each.evaluator, each.repeat, each.details) for each in run.scores(first=number, last=number)],
+        replies=[(each.evaluator, each.repeat, each.details) for each in scores],
+        traces=row_traces(run, number, scores, ask.query.get("trace")),
+        judged={short(name) for name in judged_names(run)},
         said=run.feedback(number, number),
         choices=[(name, short(name)) for name in facts],
         author=author(),
@@ -71,6 +76,16 @@ def _beside(
         "n_found": len(found.numbers),
         "rows_path": of_selection(ask, f"/runs/{run.id}", open=str(number)) + f"#r{number}",
     }
+
+
+def trace(ask: Ask) -> Response:
+    """The traces of a row as JSON."""
+    run = find_run(ask)
+    found = [
+        {"row": each.row, "evaluator": each.evaluator, "repeat": each.repeat, "content": each.content}
+        for each in traces_of(run, ask.path["number"])
+    ]
+    return Response(json.dumps(found, indent=2), media_type="application/json")
 
 
 def feedback(ask: Ask) -> Response:
@@ -126,4 +141,8 @@ def _score(text: str, scale: tuple[float, float]) -> float | None:
     return found
 
 
-ROUTES = [get("/runs/{run}/rows/{number:number}", row), post("/runs/{run}/feedback", feedback)]
+ROUTES = [
+    get("/runs/{run}/rows/{number:number}", row),
+    get("/runs/{run}/rows/{number:number}/trace.json", trace),
+    post("/runs/{run}/feedback", feedback),
+]

@@ -30,6 +30,7 @@ from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.row_addresses import leads_on
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
 from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
+from valor_gpu.web.traces import trace_facts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -106,7 +107,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
     return {
         "about": (facts, read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))),
         "progress": None,
-        "facts": list(run_facts(found, summary, dataset.name if dataset else "")),
+        "facts": [*run_facts(found, summary, dataset.name if dataset else ""), *trace_facts(found)],
         "dataset": dataset,
         "families": cards,
         "more": more,
