@@ -32,6 +32,8 @@ VIEWS = (
     "runs",
     "run",
     "rows",
+    "run_edits",
+    "labels",
     "exports",
     "compare",
     "definitions",

@@ -71,7 +71,7 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     people = people_agreement(run, shown)
     for name, facts in shown.items():
         card = _card(run, name, facts, scale)
-        card.lines.extend(_people(people.get(name)))
+        card.lines.extend(people_lines(people.get(name)))
         found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(card)
     order = [*dict.fromkeys(FAMILIES.values()), CUSTOM]
     parts = [
@@ -134,7 +134,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _people(found: PeopleAgreement | None) -> list[str]:
+def people_lines(found: PeopleAgreement | None) -> list[str]:
     """Lines that say how far people agree with an evaluator."""
     if found is None:
         return []

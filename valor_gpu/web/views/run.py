@@ -22,10 +22,13 @@ from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
 from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run, row_parts
+from valor_gpu.web.tags import about_parts, shown_tags
+from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -74,6 +77,9 @@ def run(ask: Ask) -> Response:
         refresh=state == "running" and not is_open and "still" not in ask.query,
         tests=TESTS,
         wanted=wanted,
+        **try_parts(found, state),
+        **about_parts(found),
+        **opinion_parts(ask, infos),
         **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
     )
 
@@ -91,7 +97,7 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "name": short(found.name) or "Evaluation",
         "state": state,
         "can_start": state == "draft" and "task_type" in found.config,  # made, and then something kept it from starting
-        "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
+        "tags": shown_tags(found.tags),
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }
 
