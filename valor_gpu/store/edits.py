@@ -118,7 +118,6 @@ def _packed_tags(tags: Mapping[str, Any]) -> Any:
         if not 1 <= len(name) <= LONGEST_TAG:
             raise InputError(f"the name of a tag must have 1 to {LONGEST_TAG} characters but has {len(name):,}")
         if (size := len(json_text(f"tags[{name[:40]!r}]", value))) > LONGEST_TAG:
-            raise InputError(
-                f"the value of the tag {name[:40]!r} must have at most {LONGEST_TAG} characters as JSON but has {size:,}"
-            )
+            about = f"the value of the tag {name[:40]!r}"
+            raise InputError(f"{about} must have at most {LONGEST_TAG} characters as JSON but has {size:,}")
     return packed_json("tags", dict(tags))

@@ -46,7 +46,9 @@ def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
         EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id), note, edited
         FROM runs WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"""
     found = []
-    for uid, name, state, created, finished, marked, dataset, owned, note, edited in connection.execute(sql, (deleted,)):
+    for uid, name, state, created, finished, marked, dataset, owned, note, edited in connection.execute(
+        sql, (deleted,)
+    ):
         ends = (created, finished, marked)
         found.append(RunHead(uid, unpacked(name), state, *ends, unpacked(dataset), bool(owned), unpacked(note), edited))
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -64,7 +64,7 @@ def form_of(infos: Iterable[Mapping[str, Any]], name: str, said: Iterable[Feedba
     }
 
 
-def opinion_parts(ask: Ask, infos: list[Mapping[str, Any]]) -> dict[str, Any]:
+def opinion_parts(ask: Ask, infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """What the template of opinions needs beside the row: evaluators to choose from, and a form for each row."""
     names = [str(each["name"]) for each in infos]
     asked = ask.query.get("of")

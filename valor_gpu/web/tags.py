@@ -7,23 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, tag_words
 from valor_gpu.pages.texts import visible
 from valor_gpu.store import Run
 from valor_gpu.store.edits import LONGEST_NAME, LONGEST_NOTE, edits_of
 
 SHOWN = 20
 """Tags that a page shows."""
-
-
-def tag_words(name: str, value: Any) -> str:
-    """A tag in words.
-
-    Example:
-        >>> tag_words("model", "small"), tag_words("golden", ""), tag_words("tries", 3)
-        ('model: small', 'golden', 'tries: 3')
-    """
-    return short(name) if value in ("", None) else f"{short(name)}: {short(value)}"
 
 
 def shown_tags(tags: Mapping[str, Any], most: int = SHOWN) -> list[str]:
@@ -38,7 +28,7 @@ def tag_line(name: str, value: Any) -> str:
         >>> tag_line("model", "small"), tag_line("tries", 3), tag_line("golden", ""), tag_line("two\nlines", "x")
         ('model: small', 'tries: 3', 'golden', '"two\\nlines": x')
     """
-    texts = [name, *([] if value in ("", None) else [value if isinstance(value, str) else json.dumps(value)])]
+    texts = [name, *([] if value == "" else [value if isinstance(value, str) else json.dumps(value)])]
     return ": ".join(json.dumps(text) if "\n" in text or "\r" in text else text for text in texts)
 
 
@@ -48,7 +38,7 @@ def tag_text(tags: Mapping[str, Any]) -> str:
 
 
 def read_tags(text: str, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Tags of a form: ``name`` or ``name: value`` a line. A line that was not changed keeps its value of any type.
+    r"""Tags of a form: ``name`` or ``name: value`` a line. A line that was not changed keeps its value of any type.
 
     Args:
         text: of the form.
@@ -58,7 +48,7 @@ def read_tags(text: str, before: Mapping[str, Any]) -> dict[str, Any]:
         InputError: a line without a name, or a name that stands on two lines.
 
     Example:
-        >>> read_tags("tries: 3\\nmodel: large\\ngolden", {"tries": 3, "model": "small"})
+        >>> read_tags("tries: 3\nmodel: large\ngolden", {"tries": 3, "model": "small"})
         {'tries': 3, 'model': 'large', 'golden': ''}
     """
     known = {visible(tag_line(name, value)).strip(): (name, value) for name, value in before.items()}

@@ -82,9 +82,7 @@ def _row(ask: Ask, queue: Queue) -> int | None:
     return queue.after(None)
 
 
-def _row_parts(
-    ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, number: int
-) -> dict[str, Any]:
+def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, number: int) -> dict[str, Any]:
     facts = {each["name"]: each for each in infos}
     evaluator = queue.design.evaluator
     reader = RowReader(run, facts, list(facts), read_thresholds(run.config.get("thresholds"), infos))

@@ -15,7 +15,6 @@ from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.run_rows import find_run
 
 
-
 def row(ask: Ask) -> Response:
     """A row with all of its texts, scores, replies and what people said."""
     run = find_run(ask)
