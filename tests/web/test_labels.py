@@ -176,12 +176,12 @@ def test_orders_and_selections_are_those_of_a_plain_loop(site: tuple[TestClient,
         page = queue_of(browser, uid, f"of=violence&order={order}")
         assert current(page) == min(scores, key=key)  # type: ignore[arg-type]
         assert ordered(run, LabelQueue("violence", "me", order), None) == sorted(scores, key=key)  # type: ignore[arg-type]
-    page = queue_of(browser, uid, "of=gpt_fluency&order=rows&m=violence&op=at_least&x=6")
+    page = queue_of(browser, uid, "of=gpt_fluency&order=rows&if=violence:at_least:6")
     assert current(page) == 4 and "0 of 15 labelled" in text_of(page)
     page = put(browser, page, "label", value="3")
     assert current(page) == 8 and "1 of 15 labelled" in text_of(page)
     [kept] = label_queues(browser.app.state.studio.store, run)  # type: ignore[attr-defined]
-    assert (kept.order, kept.selection, kept.seed) == ("rows", "m=violence&op=at_least&x=6", None)
+    assert (kept.order, kept.selection, kept.seed) == ("rows", "if=violence%3Aat_least%3A6", None)
     assert "gpt_fluency" in text_of(queue_of(browser, uid, "of=gpt_fluency&order=lowest")) and 5 not in ordered(
         run, LabelQueue("gpt_fluency", "me", "lowest"), None
     )

@@ -31,9 +31,11 @@ _STATIC = Path(__file__).parent / "static"
 VIEWS = (
     "runs",
     "run",
+    "log",
     "rows",
     "run_edits",
     "labels",
+    "saved",
     "exports",
     "compare",
     "definitions",

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Run
 from valor_gpu.store.label_queues import ORDERS, LabelQueue
 from valor_gpu.store.opinions import answered_rows, labelled_rows, rows_by_score
-from valor_gpu.web.found_rows import Wanted, find_rows
+from valor_gpu.web.conditions import Wanted
+from valor_gpu.web.found_rows import select
 from valor_gpu.web.opinion_forms import WHOLE
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.row_addresses import SELECTION
+from valor_gpu.web.run_rows import thresholds_of
 
 RANDOM, LOWEST, HIGHEST, ROWS = ORDERS
-_OWN = ("of", "order", "seed", "show", "row", "csrf")
-"""Parts of the address that are of the queue; the others select rows."""
-_MOST = 10_000
-"""Rows that are looked for at a time."""
 _LARGEST_SEED = 2**31
 
 
@@ -64,19 +65,19 @@ class Queue:
         return self.numbers[place - 1] if place else None
 
 
-def read_queue(ask: Ask, run: Run, names: Sequence[str], author: str) -> Queue:
+def read_queue(ask: Ask, run: Run, infos: Sequence[Mapping[str, Any]], author: str) -> Queue:
     """The queue of an address.
 
     Args:
         ask: with ``of``, ``order``, ``seed``, ``show`` and conditions of rows in its query.
         run: whose rows are labelled.
-        names: of the evaluators of the run.
+        infos: of the evaluators of the run.
         author: who labels.
 
     Raises:
         InputError: an evaluator that the run has not, an unknown order, or a seed that is none.
     """
-    query = ask.query
+    query, names = ask.query, [str(each["name"]) for each in infos]
     asked = query.get("of", "")
     evaluator = "" if asked == WHOLE or not names else asked or names[0]
     if evaluator and evaluator not in names:
@@ -85,9 +86,9 @@ def read_queue(ask: Ask, run: Run, names: Sequence[str], author: str) -> Queue:
     if order not in ORDERS:
         raise InputError(f"order must be one of {', '.join(ORDERS)} but is {order[:100]!r}")
     seed = _seed(query.get("seed", "")) if order == RANDOM else None
-    selection = urlencode([(name, text) for name, text in query.multi_items() if name not in _OWN and text])
+    selection = urlencode([(name, text) for name, text in query.multi_items() if name in SELECTION and text])
     design = LabelQueue(evaluator, author, order, seed, selection, query.get("show") != "1")
-    numbers = ordered(run, design, _selected(ask, run, names) if selection else None)
+    numbers = ordered(run, design, _selected(ask, run, infos) if selection else None)
     return Queue(design, numbers, frozenset(labelled_rows(run, evaluator, author)).intersection(numbers))
 
 
@@ -122,13 +123,9 @@ def ordered(run: Run, design: LabelQueue, selected: Sequence[int] | None) -> lis
     return answered
 
 
-def _selected(ask: Ask, run: Run, names: Sequence[str]) -> list[int]:
+def _selected(ask: Ask, run: Run, infos: Sequence[Mapping[str, Any]]) -> list[int]:
     """Numbers of the rows that the conditions of an address select, in their order."""
-    wanted = replace(Wanted.read(ask.query, dict.fromkeys(names)), after="")
-    numbers: list[int] = []
-    while True:
-        found = find_rows(run, wanted, _MOST)
-        numbers += found.numbers
-        if found.following is None:
-            return list(dict.fromkeys(numbers))
-        wanted = replace(wanted, after=found.following)
+    facts = {str(each["name"]): dict(each) for each in infos}
+    limits = read_thresholds(thresholds_of(ask, run) or run.config.get("thresholds"), infos)
+    found: list[int] = select(ask.studio, run, Wanted.read(ask.query, facts), facts, limits).numbers.tolist()
+    return found

@@ -23,6 +23,7 @@ from valor_gpu.web.label_rows import RANDOM, Queue, read_queue
 from valor_gpu.web.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, just_said, keep_opinion
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, missing, post, see
+from valor_gpu.web.row_addresses import SELECTION
 from valor_gpu.web.run_rows import author, find_run
 
 ORDER_WORDS = {
@@ -42,7 +43,7 @@ def label(ask: Ask) -> Response:
     names = [str(each["name"]) for each in infos]
     if not ask.query.get("seed") and (ask.query.get("order") or RANDOM) == RANDOM:
         return see(address(ask, seed=str(_seed_of(ask, run, names))))
-    queue = read_queue(ask, run, names, author())
+    queue = read_queue(ask, run, infos, author())
     number = _row(ask, queue)
     return page(
         ask,
@@ -53,16 +54,11 @@ def label(ask: Ask) -> Response:
         words=short(queue.design.evaluator) or WHOLE_ROW,
         evaluators=[*((name, short(name)) for name in names), (WHOLE, WHOLE_ROW)],
         orders=ORDER_WORDS,
-        kept=_kept(ask, ("of", "order", "seed", "show", "row")),
+        kept=[(name, text) for name, text in ask.query.multi_items() if name in SELECTION and text],
         queue_query=urlencode([(name, text) for name, text in ask.query.multi_items() if name != "row" and text]),
         number=number,
         **(_row_parts(ask, run, infos, queue, number) if number is not None else _end_parts(ask, run, queue)),
     )
-
-
-def _kept(ask: Ask, own: tuple[str, ...]) -> list[tuple[str, str]]:
-    """The parts of the address that select rows."""
-    return [(name, text) for name, text in ask.query.multi_items() if name not in own and text]
 
 
 def _seed_of(ask: Ask, run: Run, names: list[str]) -> int:
@@ -118,8 +114,8 @@ def _facts(run: Run) -> Mapping[str, Any]:
 def keep(ask: Ask) -> Response:
     """Keeps a label, with how its row was drawn, and leads to the next row."""
     run = find_run(ask)
-    names = [str(each["name"]) for each in evaluator_infos(run)]
-    queue = read_queue(ask, run, names, author())
+    infos = evaluator_infos(run)
+    queue = read_queue(ask, run, infos, author())
     if ask.field("evaluator") != queue.design.evaluator:
         raise InputError("evaluator must be that of the queue: read the page again; nothing was kept")
     if not ask.field("value") and ask.field("passed") not in ("0", "1"):

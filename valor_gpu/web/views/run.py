@@ -10,23 +10,27 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short, words
-from valor_gpu.evaluation.report.cards import families, place_of, total_failures
+from valor_gpu.evaluation.report.cards import CAUSES, families, place_of, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.results.common_errors import SHOWN
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
-from valor_gpu.store.groups import failed_rows, failed_scores
+from valor_gpu.store.progress import RunProgress
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
-from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.conditions import TESTS, Wanted
+from valor_gpu.web.figures import drawing_of, failed_link, failure_groups
+from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_rows import find_run, row_parts
+from valor_gpu.web.row_addresses import leads_on, of_selection
+from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
+from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
 from valor_gpu.web.tags import about_parts, shown_tags
 from valor_gpu.web.tried import try_parts
 
@@ -44,44 +48,86 @@ def run(ask: Ask) -> Response:
     if found.config.get("kind") in VISION:
         return see(f"/runs/{found.id}/vision")
     state = jobs.state_of(ask.studio.store, found)
-    thresholds = _thresholds(ask, found)
-    summary = summary_of(ask, found, state, thresholds)
-    facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
-    cards, more = families(found, summary, _EVALUATORS)
-    failed = total_failures(list(facts.values()))
-    causes = sorted([*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]], key=lambda each: -each.n)
-    infos = evaluator_infos(found)
-    wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
-    is_open = bool(ask.query.get("open"))
+    progress = progress_now(ask.studio.store, found) if state == "running" else None
+    parts = _ended(ask, found, state) if progress is None else _going_on(ask, found, progress)
+    facts, limits = parts.pop("about")
+    if (moved := leads_on(ask, found, facts, limits)) is not None:
+        return moved
+    wanted = Wanted.read(ask.query, facts)
+    follows = state == "running" and "still" not in ask.query
     return page(
         ask,
         "run.html",
         run=_head(found, state),
         cancelling=state == "running" and jobs.is_cancelling(ask.studio.store, found.id),
-        facts=list(run_facts(found, summary, dataset.name if dataset else "")),
-        dataset=dataset,
-        families=cards,
-        is_target_only=bool(found.config.get("target")) and not infos,
-        more=more,
-        level=_level(facts),
+        is_target_only=bool(found.config.get("target")) and not found.config.get("evaluators"),
         levels=LEVELS,
-        failed={words(status): n for status, n in failed.items()},
-        n_failed=sum(failed.values()),
-        n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
-        n_unanswered=sum(summary["rows"]["failed"].values()),
-        causes=causes[:SHOWN],
-        more_causes=causes[SHOWN:_CAUSES],
-        stopped=_why_stopped(found, state, summary),
         notes=[short(note, 2000) for note in found.config.get("notes") or ()],
-        passed=summary["passed"],
-        refresh=state == "running" and not is_open and "still" not in ask.query,
+        has_log=jobs.log_path(ask.studio.store, found.id).is_file(),
+        poll=POLL if follows else None,
+        refresh=REFRESH if follows and not ask.query.get("open") else None,
         tests=TESTS,
         wanted=wanted,
+        label_path=of_selection(ask, f"/runs/{found.id}/label"),
         **try_parts(found, state),
         **about_parts(found),
-        **opinion_parts(ask, infos),
-        **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
+        **opinion_parts(ask, evaluator_infos(found) if ask.query.get("open") else ()),
+        views=saved_views(ask.studio.store, ROWS_VIEW, ask.query, facts),
+        **row_parts(ask, found, facts, limits, wanted),
+        **parts,
     )
+
+
+def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
+    """What is shown of a run that goes on, from what its process says of it: no score is counted."""
+    infos = evaluator_infos(found)
+    dataset = _kept_data(ask, found)
+    facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
+    failed = {name: [status for status, n in (each.get("failed") or {}).items() if n]
+              for name, each in progress.evaluators.items()}  # fmt: skip
+    return {
+        "about": (facts, read_thresholds(found.config.get("thresholds"), infos)),
+        **live_parts(found, progress, dataset.name if dataset else "", _EVALUATORS),
+        "dataset": dataset,
+        "level": "",
+        "failed": {},
+        "n_failed": 0,
+        "n_scores": 0,
+        "n_unanswered": 0,
+        "causes": [],
+        "more_causes": [],
+        "stopped": None,
+        "passed": None,
+        "failed_link": failed_link(ask, failed),
+    }
+
+
+def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
+    """What is shown of a run that nobody works on, from its summary."""
+    thresholds = thresholds_of(ask, found)
+    summary = summary_of(ask, found, state, thresholds)
+    facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
+    cards, more = families(found, summary, _EVALUATORS, drawing_of(ask, found))
+    failed = total_failures(list(facts.values()))
+    causes, dataset = failure_groups(ask, found, _CAUSES), _kept_data(ask, found)
+    return {
+        "about": (facts, read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))),
+        "progress": None,
+        "facts": list(run_facts(found, summary, dataset.name if dataset else "")),
+        "dataset": dataset,
+        "families": cards,
+        "more": more,
+        "level": _level(facts),
+        "failed": {words(status): n for status, n in failed.items()},
+        "n_failed": sum(failed.values()),
+        "n_scores": sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
+        "n_unanswered": sum(summary["rows"]["failed"].values()),
+        "causes": causes[:SHOWN],
+        "more_causes": causes[SHOWN:_CAUSES],
+        "stopped": _why_stopped(found, state, summary),
+        "passed": summary["passed"],
+        "failed_link": failed_link(ask, {name: list(each["n_failed"])[:CAUSES] for name, each in facts.items()}),
+    }
 
 
 def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
@@ -100,15 +146,6 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "tags": shown_tags(found.tags),
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }
-
-
-def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
-    """Thresholds of the address: a level for all severities, beside those of the run."""
-    level = ask.query.get("level", "")
-    if level not in LEVELS:
-        return None
-    safety = {each["name"]: level for each in evaluator_infos(found) if each["kind"] == "safety"}
-    return {**(found.config.get("thresholds") or {}), **safety}
 
 
 def _kept_data(ask: Ask, found: Run) -> StoredDataset | None:

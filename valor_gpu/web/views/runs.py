@@ -15,10 +15,13 @@ from valor_gpu.store.edits import MOST_TAGS
 from valor_gpu.web.book import Entry
 from valor_gpu.web.drafts import drafts, saved_ago
 from valor_gpu.web.jobs import cancel, state_of
+from valor_gpu.web.live_run import POLL, REFRESH
+from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 from valor_gpu.web.tags import shown_tags
 
 PAGE = 100
@@ -61,7 +64,9 @@ def runs(ask: Ask) -> Response:
         kinds=Counter(each.kind for each in everything),
         deleted=_undoable(ask),
         drafts=[(each, saved_ago(each)) for each in drafts(ask.studio.store) if each.saved][:_DRAFTS],
-        refresh=running and "still" not in ask.query,
+        views=saved_views(ask.studio.store, RUNS_VIEW, ask.query),
+        poll=POLL if running and "still" not in ask.query else None,
+        refresh=REFRESH,
         running=running,
     )
 
@@ -136,7 +141,7 @@ def _sort_value(entry: Entry, name: str) -> Any:
     if name == "failed":
         return entry.n_failed
     if name == "cost":
-        return entry.summary.get("cost")
+        return entry.cost
     return entry.metrics.get(entry.headline or "" if name == "headline" else name)
 
 
@@ -152,11 +157,11 @@ def _row(entry: Entry) -> dict[str, Any]:
         "state": head.state,
         "data": entry.data,
         "rows": entry.n_rows,
-        "done": entry.done,
+        "progress": None if entry.progress is None else progress_words(entry.progress),
         "headline": None if headline is None else (cells[headline], headline.removeprefix("mean_")),
         "cells": cells,
         "failed": entry.n_failed,
-        "cost": entry.summary.get("cost"),
+        "cost": entry.cost,
         "started": entry.started,
         "tags": shown_tags(entry.tags, _TAGS),
         "stopped": entry.summary.get("stopped"),
