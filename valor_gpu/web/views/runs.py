@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.pages import numbers
+from valor_gpu.store.edits import MOST_TAGS
 from valor_gpu.web.book import Entry
 from valor_gpu.web.drafts import drafts, saved_ago
 from valor_gpu.web.jobs import cancel, state_of
@@ -21,6 +22,7 @@ from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
+from valor_gpu.web.tags import shown_tags
 
 PAGE = 100
 FIXED = {
@@ -32,6 +34,8 @@ FIXED = {
 
 _MOST_FIRST = 3
 _DRAFTS = 5
+_TAGS = 6
+"""Tags of a run in the list."""
 
 
 def runs(ask: Ask) -> Response:
@@ -100,13 +104,15 @@ def _filtered(entries: list[Entry], ask: Ask) -> list[Entry]:
         tests.append(lambda each: each.head.state == status)
     if data := query.get("data"):
         tests.append(lambda each: each.data == data)
+    if tag := query.get("tag"):
+        tests.append(lambda each: tag in shown_tags(each.tags, MOST_TAGS))
     if least is not None and (metric := query.get("metric")):
         tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
     return [each for each in entries if all(test(each) for test in tests)]
 
 
 def _words(entry: Entry) -> str:
-    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags}".casefold()
+    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags} {entry.head.note}".casefold()
 
 
 def _number(text: str) -> float | None:
@@ -157,6 +163,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "failed": entry.n_failed,
         "cost": entry.cost,
         "started": entry.started,
+        "tags": shown_tags(entry.tags, _TAGS),
         "stopped": entry.summary.get("stopped"),
         "can_compare": head.state in ("finished", "stopped"),
     }
