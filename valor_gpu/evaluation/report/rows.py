@@ -228,14 +228,27 @@ def row_title(row: StoredRow, mapping: Mapping[str, str]) -> str:
 
 def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     """The text of a field for a table: of the column that is mapped to it, else of one that has its name."""
+    return _clip(field_value(row, field, mapping))
+
+
+def whole_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
+    """The whole text of a field; messages of a conversation stand below each other, anything else is JSON."""
+    value = field_value(row, field, mapping)
+    turns, more = _messages(value)
+    if turns and not more and not any(turn.left_out for turn in turns):
+        return "\n\n".join(f"{turn.name}: {turn.text}" for turn in turns)
+    return "" if value is None else _plain(value)
+
+
+def field_value(row: StoredRow, field: str, mapping: Mapping[str, str]) -> Any:
+    """The value of the column that is mapped to a field, else of one that has its name; None without any."""
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
     if reference is not None:
-        source = row.inputs if reference[1] == "data" else row.outputs
-        return _clip(value_at(source, reference[2]))
+        return value_at(row.inputs if reference[1] == "data" else row.outputs, reference[2])
     for source in (row.outputs, row.inputs) if field == ANSWER else (row.inputs,):
         for column in names_of(field, source):
-            return _clip(source[column])
-    return ""
+            return source[column]
+    return None
 
 
 def _clip(value: Any) -> str:

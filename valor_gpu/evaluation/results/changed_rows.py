@@ -31,6 +31,7 @@ class Change:
         run: number of the run.
         baseline: number of the baseline.
         reading: ``better`` or ``worse``; ``higher`` or ``lower`` where neither is better.
+        size: as a fraction of the scale; it orders the rows.
     """
 
     comparison: int
@@ -38,6 +39,7 @@ class Change:
     run: float
     baseline: float
     reading: str
+    size: float
 
     @property
     def difference(self) -> float:
@@ -112,7 +114,7 @@ class ChangedRows:
         for pair in self._pairs(comparison, metric, kind):
             size = float(pair.change(_order(kind), np.array([place]))[0])
             if size > best:  # not of NaN
-                best, found = size, _change(comparison, pair, place)
+                best, found = size, _change(comparison, pair, place, size)
         return found
 
     def _pairs(self, comparison: int, metric: str | None, kind: str) -> list[Pair]:
@@ -155,11 +157,11 @@ def _order(kind: str) -> str:
     return kind if kind in ("better", "worse") else "change"
 
 
-def _change(comparison: int, pair: Pair, place: int) -> Change:
+def _change(comparison: int, pair: Pair, place: int, size: float) -> Change:
     run, baseline = float(pair.run[place]), float(pair.baseline[place])
     is_higher, up = run > baseline, pair.info["higher_is_better"]
     reading = ("higher" if is_higher else "lower") if up is None else ("better" if is_higher == up else "worse")
-    return Change(comparison, pair.info["name"], run, baseline, reading)
+    return Change(comparison, pair.info["name"], run, baseline, reading, size)
 
 
 def _found_questions(side: Side, text: str) -> tuple[Ints, str]:
