@@ -103,7 +103,6 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     return page(
         ask,
         "compare.html",
-        400 if problem else 200,
         **common,
         what=_what(runs[0]) if whole is not None else "rows",
         settings=_settings(runs, absent, everything),
