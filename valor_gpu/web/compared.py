@@ -121,10 +121,10 @@ def compared_runs(
     Raises:
         InputError: as of :func:`~valor_gpu.evaluation.compare_group`.
     """
-    kept = _kept(studio, runs, marks, column)
+    kept, is_new = _kept(studio, runs, marks, column)
     if kept is None:
         return ComparedRuns(runs[0], runs[1:], column), True
-    waits = not (kept.errand.is_done if kept.compared.found else kept.errand.wait())
+    waits = not (kept.errand.wait() if is_new or not kept.compared.found else kept.errand.is_done)
     if kept.errand.error is not None:
         if not isinstance(kept.errand.error, InputError):
             _forget(studio, kept)
@@ -132,23 +132,25 @@ def compared_runs(
     return kept.compared, waits
 
 
-def _kept(studio: Studio, runs: Sequence[Run], marks: Mapping[str, Mark], column: str | None) -> _Kept | None:
-    """The work of a comparison, begun when it is first asked for; None while too much else is under way."""
+def _kept(
+    studio: Studio, runs: Sequence[Run], marks: Mapping[str, Mark], column: str | None
+) -> tuple[_Kept | None, bool]:
+    """The work of a comparison, and whether it begins now; None while too much else is under way."""
     key = (column, *((run.id, marks[run.id]) for run in runs))
     with _LOCK:
         memory: dict[Any, _Kept] = studio.memory.setdefault("comparisons", {})
         if key in memory and memory[key].holds():
             memory[key] = memory.pop(key)  # the last one that was asked for stays longest
-            return memory[key]
+            return memory[key], False
         compared = ComparedRuns(runs[0], runs[1:], column)
         try:
             errand = studio.errands.get(studio.errands.start(compared.work, {"name": "comparison"}))
         except InputError:
-            return None
+            return None, True
         assert errand is not None
         memory[key] = _Kept(compared, errand, all(marks[run.id][1] is not None for run in runs))
         _make_room(memory)
-        return memory[key]
+        return memory[key], True
 
 
 def _make_room(memory: dict[Any, _Kept]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
 from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
+from valor_gpu.evaluation.results.run_pairs import NOT_TESTED
 from valor_gpu.pages import numbers
 from valor_gpu.pages.comparison_table import ComparedNumber, comparison_table
 from valor_gpu.pages.texts import Html
@@ -101,7 +103,13 @@ def _numbers(found: Comparison, everything: bool) -> dict[str, ComparedNumber]:
     metrics = [each for each in found.metrics.values() if everything or _differs(each)]
     infos = {each["name"]: each for each in found.run.config.get("evaluators") or ()}
     rows = compared_metrics(metrics, lambda each: each.name, scales_of(infos), found.confidence)
-    return {each.name: row for each, row in zip(metrics, rows)}
+    return {each.name: _untested(row) if each.reason == NOT_TESTED else row for each, row in zip(metrics, rows)}
+
+
+def _untested(row: ComparedNumber) -> ComparedNumber:
+    """The row of a metric whose test is still to come."""
+    notes = [note for note in row.note.split("; ") if note != NOT_TESTED]
+    return replace(row, reading="being tested", note="; ".join(notes))
 
 
 def _differs(found: MetricComparison | None) -> bool:
