@@ -12,13 +12,11 @@ from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.joined_rows import Side
 from valor_gpu.evaluation.results.metric_comparison import Pair
 from valor_gpu.evaluation.results.row_values import Floats, Ints, Mask
-from valor_gpu.store.runs import Run
+from valor_gpu.store.selection import rows_with_text
 
 KINDS = ("different", "worse", "better", "all")
 """Which rows are chosen: those of another number, those that got worse or better by some metric, or all."""
 SORTS = ("change", "number")
-_SEARCHED = 5000
-"""Rows that one search reads at a time."""
 
 
 @dataclass(frozen=True)
@@ -165,11 +163,6 @@ def _change(comparison: int, pair: Pair, place: int, size: float) -> Change:
 
 
 def _found_questions(side: Side, text: str) -> tuple[Ints, str]:
-    """Numbers of the data rows of a run that hold a text."""
-    numbers: list[int] = []
-    run: Run = side.run
-    while True:
-        found = run.search(text, numbers[-1] if numbers else 0, _SEARCHED)
-        numbers += [row.number for row in found.rows]
-        if len(found.rows) < _SEARCHED:
-            return np.unique((np.array(numbers, np.int64) - 1) // side.epochs + 1), found.how
+    """Numbers of the data rows of a run that hold a text, and how it was looked for."""
+    numbers, how = rows_with_text(side.run, text)
+    return np.unique((np.array(numbers, np.int64) - 1) // side.epochs + 1), how
