@@ -10,7 +10,24 @@ import pytest
 from valor_gpu.pages.diff import MOST_PAIRS, MOST_WORDS, changed_parts, inline, side, word_diff
 from valor_gpu.pages.texts import visible
 
-WORDS = ["the", "a", "book", "loan", "fee", "café", "0.30", "猫", "犬が", "ไทย", "\n", "  ", "\t", "<b>", "&", "x\u202e"]
+WORDS = [
+    "the",
+    "a",
+    "book",
+    "loan",
+    "fee",
+    "café",
+    "0.30",
+    "猫",
+    "犬が",
+    "ไทย",
+    "\n",
+    "  ",
+    "\t",
+    "<b>",
+    "&",
+    "x\u202e",
+]
 
 
 @pytest.mark.parametrize(("old", "new", "shown"), [
