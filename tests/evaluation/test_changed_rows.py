@@ -145,7 +145,7 @@ def test_the_largest_change_of_a_row_is_the_one_that_ordered_it(group: Any) -> N
 
 
 def test_words_are_looked_for_in_the_baseline_and_the_runs(group: Any) -> None:
-    found, runs, values = group
+    found, runs, _ = group
     for text, places in (("run2 says 3", [0, 1]), ("run2 says 3", [1]), ("run1 says 5", [1]), ("q7", [0])):
         chosen, how = found.choose(None, "all", "number", places, text)
         holds = {
@@ -163,7 +163,7 @@ def test_words_are_looked_for_in_the_baseline_and_the_runs(group: Any) -> None:
 
 
 def test_a_row_that_a_run_lacks_has_no_change_there(group: Any) -> None:
-    found, runs, values = group
+    found, _, _ = group
     rows, _ = found.choose(None, "all", "number")
     lacking = [int(row) for row in rows if found.places[1, row] < 0]
     assert lacking and all(found.largest(row, 1) is None for row in lacking)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 
@@ -62,7 +63,7 @@ def test_parts_are_both_texts(seed: int) -> None:
         assert "".join(each.old for each in parts) == visible(texts[0])
         assert "".join(each.new for each in parts) == visible(texts[1])
         kinds = [each.old == each.new for each in parts]
-        assert all(one != two for one, two in zip(kinds, kinds[1:])), "equal and changed parts take turns"
+        assert all(one != two for one, two in pairwise(kinds)), "equal and changed parts take turns"
         assert all(each.old or each.new for each in parts)
 
 

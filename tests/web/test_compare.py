@@ -123,6 +123,6 @@ def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> N
     with Store(tmp_path / "s.sqlite") as store:
         ids = [small(store, "one", 0.5, INFOS), small(store, "two", 0.504, [INFOS[0], INFOS[2]])]
     words = text_of(shown(tmp_path, ids))
-    assert "f1_score +0.004 better 0.500 to 0.504" in words, "three decimals, so that a row that differs does not say 0.00"
+    assert "f1_score +0.004 better 0.500 to 0.504" in words, "three decimals: not 0.00"
     assert re.search(r"exact_match 1\.00\d? .*? equal 3: 0 higher, 3 equal, 0 lower; 1 lack one", words)
     assert "violence" not in words.split("Differences from A")[0] and "Not in B: violence" in words
