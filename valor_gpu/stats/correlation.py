@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -90,7 +91,8 @@ def correlation(
     check_choice("method", method, METHODS)
     quantile = normal_quantile(confidence)
     x, y, ids, missing = _pairs(first, second, clusters)
-    n, n_clusters = len(x), len(np.unique(ids))
+    n = len(x)
+    n_clusters = n if ids is None else len(np.unique(ids))
     value, reason = math.nan, ""
     if n < 2:
         reason = f"it takes two pairs of scores but there {'is' if n == 1 else 'are'} {n or 'none'}"
@@ -134,7 +136,7 @@ def _unit(values: Floats) -> Floats:
 
 def _pairs(
     first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None
-) -> tuple[Floats, Floats, NDArray[np.int64], int]:
+) -> tuple[Floats, Floats, NDArray[Any] | None, int]:
     """Scores of the pairs that are whole, their clusters, and how many lack one."""
     sides = [float_rows(*side) for side in (("first", first), ("second", second))]
     for name, side in zip(("first", "second"), sides):
@@ -144,8 +146,8 @@ def _pairs(
             raise InputError(f"{name} must be finite or NaN but {name}[{int(np.isinf(side).argmax())}] is infinite")
     if len(sides[0]) != len(sides[1]):
         raise InputError(f"second must have {len(sides[0])} scores, as first has, but has {len(sides[1])}")
-    ids = np.arange(len(sides[0])) if clusters is None else np.asarray(clusters)
-    if ids.shape != sides[0].shape:
+    ids = None if clusters is None else np.asarray(clusters)
+    if ids is not None and ids.shape != sides[0].shape:
         raise InputError(f"clusters must hold one id for each of {len(sides[0])} pairs but has shape {list(ids.shape)}")
     kept = ~(np.isnan(sides[0]) | np.isnan(sides[1]))
-    return sides[0][kept], sides[1][kept], ids[kept], int((~kept).sum())
+    return sides[0][kept], sides[1][kept], None if ids is None else ids[kept], int((~kept).sum())

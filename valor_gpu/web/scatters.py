@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,11 +119,13 @@ def positions(pairs: Pairs) -> tuple[Floats, Ints, Ints]:
     return found, counts, pairs.rows[first]
 
 
-def n_positions(pairs: Pairs) -> int:
-    """Counts the different pairs of scores."""
-    order = np.lexsort((pairs.y, pairs.x))
-    x, y = pairs.x[order], pairs.y[order]
-    return int(len(x) > 0) + int(((x[1:] != x[:-1]) | (y[1:] != y[:-1])).sum())
+def are_few(pairs: Pairs) -> bool:
+    """Returns whether the different pairs of scores are at most :data:`POINTS`."""
+    values = np.unique(pairs.x), np.unique(pairs.y)
+    if max(map(len, values)) > POINTS:
+        return False
+    places = np.searchsorted(values[0], pairs.x) * len(values[1]) + np.searchsorted(values[1], pairs.y)
+    return len(np.unique(places)) <= POINTS
 
 
 def grid_counts(pairs: Pairs, x_edges: Floats, y_edges: Floats) -> Ints:
@@ -140,15 +143,15 @@ def grid_counts(pairs: Pairs, x_edges: Floats, y_edges: Floats) -> Ints:
     return found
 
 
-def condition(metric: str, low: float, high: float | None = None) -> tuple[str, str]:
+def condition(metric: str, low: float, high: float | None = None) -> str:
     """Returns the part of an address that keeps the rows of a cell: of one value, or from ``low`` to ``high``.
 
     Example:
-        >>> condition("f1_score", 0.5, 0.75), condition("gpt_fluency", 4.0)
-        (('if', 'f1_score:between:0.5..0.75'), ('if', 'gpt_fluency:equals:4'))
+        >>> condition("f1_score", 0.5, 0.75), condition("a&b", 4.0)
+        ('if=f1_score%3Abetween%3A0.5..0.75', 'if=a%26b%3Aequals%3A4')
     """
     ends = [number_text(each) for each in (low, high) if each is not None]
-    return "if", f"{metric}:{'equals' if high is None else 'between'}:{'..'.join(ends)}"
+    return urlencode({"if": f"{metric}:{'equals' if high is None else 'between'}:{'..'.join(ends)}"})
 
 
 def number_text(value: float) -> str:

@@ -184,7 +184,7 @@ def _measured(entry: Entry, metric: str, value: float, series: int, before: Meas
     interval, n, why = _facts(entry.summary, metric)
     confidence = (entry.summary.get("interval_choices") or {}).get("confidence") or entry.summary.get("confidence")
     is_partial = entry.head.state != "finished"
-    sure = float(confidence) if _is_number(confidence) else 0.95
+    sure = float(confidence) if confidence is not None and _is_number(confidence) else 0.95
     return Measured(entry, value, interval, why, n, sure, series, before, is_partial)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 from starlette.responses import Response
@@ -97,14 +97,14 @@ def _drawn(run: Run, pairs: Pairs, x_info: Mapping[str, Any], y_info: Mapping[st
     names = x_info["name"], y_info["name"]
     if across.values and up.values:
         return {"heat": _heat(run, pairs, across, up, names)}
-    if scatters.n_positions(pairs) <= scatters.POINTS:
+    if scatters.are_few(pairs):
         return _points(run, pairs, across, up, names)
     return _cells(run, pairs, across, up, names)
 
 
-def _href(run: Run, *conditions: tuple[str, str]) -> str:
+def _href(run: Run, *conditions: str) -> str:
     """Of the rows of a cell; saved results of vision have no such list."""
-    return "" if run.config.get("kind") in VISION else f"/runs/{run.id}?{urlencode(conditions)}#rows"
+    return "" if run.config.get("kind") in VISION else f"/runs/{run.id}?{'&'.join(conditions)}#rows"
 
 
 def _heat(run: Run, pairs: Pairs, across: Scale, up: Scale, names: tuple[str, str]) -> dict[str, Any]:
@@ -151,11 +151,11 @@ def _points(run: Run, pairs: Pairs, across: Scale, up: Scale, names: tuple[str, 
 def _cells(run: Run, pairs: Pairs, across: Scale, up: Scale, names: tuple[str, str]) -> dict[str, Any]:
     x_edges, y_edges = across.edges(scatters.GRID[0]), up.edges(scatters.GRID[1])
     counts = scatters.grid_counts(pairs, x_edges, y_edges)
+    columns, lines = _parts(names[0], across, x_edges.tolist()), _parts(names[1], up, y_edges.tolist())
     cells, places = [], []
     for row, column in np.argwhere(counts).tolist():
         n = int(counts[row, column])
-        x_part, x_words = _part(names[0], across, x_edges.tolist(), column)
-        y_part, y_words = _part(names[1], up, y_edges.tolist(), row)
+        (x_part, x_words), (y_part, y_words) = columns[column], lines[row]
         words, href = f"{numbers.rows(n)}: {names[0]} {x_words}, {names[1]} {y_words}", _href(run, x_part, y_part)
         cells.append(plots.Cell(column, row, n, words, href))
         places.append({"x": x_words, "y": y_words, "n": n, "href": href, "words": words})
@@ -169,13 +169,12 @@ def _cells(run: Run, pairs: Pairs, across: Scale, up: Scale, names: tuple[str, s
     return {"chart": chart, "limits": shades, "places": places, "places_words": "Cells as a table"}
 
 
-def _part(name: str, scale: Scale, edges: Sequence[float], place: int) -> tuple[tuple[str, str], str]:
-    """The condition of a column or row of cells, and its words."""
+def _parts(name: str, scale: Scale, edges: Sequence[float]) -> list[tuple[str, str]]:
+    """The condition of each column or row of cells, and its words."""
     if scale.values:
-        return condition(name, scale.values[place]), f"{scale.values[place]:g}"
-    low, high = edges[place], edges[place + 1]
+        return [(condition(name, value), f"{value:g}") for value in scale.values]
     decimals = scatters.decimals_between(edges)
-    return condition(name, low, high), numbers.span(low, high, decimals)
+    return [(condition(name, *ends), numbers.span(*ends, decimals)) for ends in pairwise(edges)]
 
 
 def _ends(across: Scale, up: Scale, names: tuple[str, str]) -> str:
