@@ -141,13 +141,13 @@ def trend(points: Sequence[TrendPoint], starts: Sequence[str], label: str, width
     slot = (width - _LEFT - _RIGHT) / len(points)
     xs = [_LEFT + slot * (k + 0.5) for k in range(len(points))]
     parts = _grid(up, width, height)
-    parts += _starts(points, xs, slot, starts, width, height)
+    parts += _starts(points, xs, slot, starts, width, up)
     for series in range(max(each.series for each in points) + 1):
         own = [(x, each) for x, each in zip(xs, points) if each.series == series]
         parts += _series(own, series, up)
     is_linked = len(points) <= LINKED
     parts += _marks(xs, points, up) if is_linked else [_dots(xs, points, up)]
-    parts += _names_below([each.tick for each in points], xs, height - _BOTTOM + 18, slot)
+    parts += _names_below([each.tick for each in points], xs, height - _BOTTOM + 18, slot, width)
     return _plot(width, height, label, is_linked and any(each.href for each in points), parts)
 
 
@@ -184,23 +184,27 @@ def _dots(xs: Sequence[float], points: Sequence[TrendPoint], up: Axis) -> str:
 
 
 def _starts(
-    points: Sequence[TrendPoint], xs: Sequence[float], slot: float, starts: Sequence[str], width: int, height: int
+    points: Sequence[TrendPoint], xs: Sequence[float], slot: float, starts: Sequence[str], width: int, up: Axis
 ) -> list[str]:
-    """A dashed line where a series begins, with its letter, and with its words where they have room."""
-    firsts = [next((k for k, each in enumerate(points) if each.series == s), None) for s in range(len(starts))]
-    places = sorted((k, s) for s, k in enumerate(firsts) if k is not None)
-    found = []
-    for n, (k, s) in enumerate(places):
+    """The letter of each series at its first point; where all others have ended, a dashed line and why it is apart."""
+    of = [each.series for each in points]
+    firsts = sorted((of.index(s), s) for s in set(of))
+    breaks = [(k, s) for k, s in firsts if k and not set(of[:k]) & set(of[k:])]
+    found = [
+        _text(xs[k], max(up.at(_top(points[k])) - 8, 30), starts[s].partition(":")[0], kind="strong")
+        for k, s in (firsts if len(firsts) > 1 else [])
+    ]
+    for n, (k, s) in enumerate(breaks):
         x = xs[k] - slot / 2
-        end = xs[places[n + 1][0]] - slot / 2 if n + 1 < len(places) else width - _RIGHT
-        words = starts[s] if len(starts[s]) * _LETTER < end - x - 8 else starts[s].partition(":")[0]
-        if len(words) * _LETTER >= end - x:
-            words = ""
-        if k:
-            found.append(_line(x, 8, x, height - _BOTTOM, "limit"))
-        if words and len(starts) > 1:
-            found.append(_text(x + 5, 18, words, "start", "strong"))
+        end = xs[breaks[n + 1][0]] - slot / 2 if n + 1 < len(breaks) else width
+        found.append(_line(x, 6, x, up.at(up.low), "limit"))
+        if len(starts[s]) * _LETTER < end - x - 8:
+            found.append(_text(x + 5, 15, starts[s], "start", "strong"))
     return found
+
+
+def _top(point: TrendPoint) -> float:
+    return point.estimate.value if point.estimate.high is None else point.estimate.high
 
 
 def scatter(
@@ -268,16 +272,16 @@ def cells(
 
 
 def shade_limits(counts: Sequence[int]) -> list[int]:
-    """Returns the largest count of each shade, the palest first; equal steps of the logarithm, at most five shades.
+    """Returns the largest count of each shade, the palest first; equal steps of the square root, at most five shades.
 
     Example:
         >>> shade_limits([1, 3, 90, 1000]), shade_limits([1, 2])
-        ([3, 15, 63, 251, 1000], [1, 2])
+        ([40, 160, 360, 640, 1000], [1, 2])
     """
     most = max(counts, default=0)
     if most <= SHADES:
         return list(range(1, most + 1))
-    return sorted({*(max(int(most ** (k / SHADES)), k) for k in range(1, SHADES)), most})
+    return sorted({*(max(most * k * k // SHADES**2, k) for k in range(1, SHADES)), most})
 
 
 def shade_of(n: int, limits: Sequence[int]) -> int:
@@ -289,8 +293,7 @@ def shade_of(n: int, limits: Sequence[int]) -> int:
 def _linked(mark: str, href: str, words: str, is_first: bool) -> str:
     if not href:
         return mark
-    stop = "" if is_first else ' tabindex="-1"'
-    return f'<a href="{escape(href)}" aria-label="{escape(words)}"{stop}>{mark}</a>'
+    return f'<a href="{escape(href)}" tabindex="{0 if is_first else -1}" aria-label="{escape(words)}">{mark}</a>'
 
 
 def _shape(shape: str, x: float, y: float, kind: str, words: str) -> str:
@@ -323,25 +326,26 @@ def _across(across: Axis, height: int) -> list[str]:
 
 
 def _axis_names(names: tuple[str, str], width: int, height: int) -> list[str]:
+    most = int((width - 40) / _LETTER)
+    across, up = (name if len(name) <= most else name[: most - 1] + "…" for name in names)
     return [
-        _text(width - _RIGHT, height - 5, f"{names[0]} →", "end", "strong"),
-        _text(8, 16, f"↑ {names[1]}", "start", "strong"),
+        _text(width - _RIGHT, height - 5, f"{across} →", "end", "strong"),
+        _text(8, 16, f"↑ {up}", "start", "strong"),
     ]
 
 
-def _names_below(names: Sequence[str], xs: Sequence[float], y: float, slot: float) -> list[str]:
+def _names_below(names: Sequence[str], xs: Sequence[float], y: float, slot: float, width: int) -> list[str]:
     """Names at marks, as many as have room: every second, third and so on, from the last one backwards."""
     room = max(map(len, names)) * _LETTER + 12
     step = max(math.ceil(room / slot), 1)
     kept = range(len(names) - 1, -1, -step)
-    last = xs[-1]
-    return [_text(min(max(xs[k], room / 2), last), y, names[k]) for k in reversed(kept)]
+    return [_text(min(max(xs[k], room / 2), width - room / 2), y, names[k]) for k in reversed(kept)]
 
 
 def _plot(width: int, height: int, label: str, is_linked: bool, parts: Sequence[str]) -> Html:
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    role = "group" if is_linked else "img"
-    return Html(f'<svg class="chart plot" {box} role="{role}" aria-label="{escape(label)}">{"".join(parts)}</svg>')
+    role = 'role="group" data-roving=""' if is_linked else 'role="img"'
+    return Html(f'<svg class="chart plot" {box} {role} aria-label="{escape(label)}">{"".join(parts)}</svg>')
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> str:

@@ -59,20 +59,21 @@ class Scale:
         low: its lower end.
         high: its upper end.
         values: the whole numbers of a score that has few of them; empty for others.
-        is_closed: whether the upper end belongs to the last cell, as the end of a scale does.
+        end: upper end of the evaluator's scale, None without one; rows from a number to it are found with both ends.
     """
 
     low: float
     high: float
     values: tuple[float, ...]
-    is_closed: bool
+    end: float | None
 
     def edges(self, most: int) -> Floats:
         """Returns the edges of its cells, one more than there are."""
         if self.values:
             return np.array([value - 0.5 for value in self.values] + [self.values[-1] + 0.5])
         found = self.low + (self.high - self.low) * np.arange(most + 1) / most
-        found[-1] = self.high if self.is_closed else math.nextafter(self.high, math.inf)
+        found[-1] = self.high if self.high == self.end else math.nextafter(self.high, math.inf)
+        found[:-1][found[:-1] == self.end] = math.nextafter(self.high if self.end is None else self.end, math.inf)
         return np.unique(found)
 
 
@@ -109,8 +110,8 @@ def scale_of(values: Floats, info: Mapping[str, Any]) -> Scale:
     high = most if info.get("high") is None else max(float(info["high"]), most)
     is_whole = bool((values == np.floor(values)).all()) and low == math.floor(low) and high == math.floor(high)
     if is_whole and high - low < _WHOLE:
-        return Scale(low, high, tuple(low + k for k in range(int(high - low) + 1)), True)
-    return Scale(low, high, (), high == info.get("high"))
+        return Scale(low, high, tuple(low + k for k in range(int(high - low) + 1)), info.get("high"))
+    return Scale(low, high, (), info.get("high"))
 
 
 def positions(pairs: Pairs) -> tuple[Floats, Ints, Ints]:

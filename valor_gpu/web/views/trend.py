@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from starlette.responses import Response
@@ -100,8 +101,15 @@ def _confidence(found: Sequence[Measured]) -> str:
     return f"{100 * have.pop():g}%" if len(have) == 1 else ""
 
 
-def _tick(each: Measured, by: str) -> str:
-    return short(each.entry.tags[by], 16) if by else each.entry.started.partition(",")[0]
+def _ticks(drawn: Sequence[Measured], by: str) -> list[str]:
+    """What stands below the axis: tags, or as much of the times as tells them apart."""
+    if by:
+        return [short(each.entry.tags[by], 16) for each in drawn]
+    times = [datetime.fromtimestamp(each.entry.head.created) for each in drawn]
+    if len({time.date() for time in times}) == 1:
+        return [f"{time:%H:%M}" for time in times]
+    form = "%d %b" if len({time.year for time in times}) == 1 else "%d %b %Y"
+    return [time.strftime(form) for time in times]
 
 
 def _words(each: Measured, metric: str, series: Sequence[Series], by: str) -> str:
@@ -121,11 +129,11 @@ def _chart(drawn: Sequence[Measured], series: Sequence[Series], metric: str, by:
             Estimate(each.value, *(each.interval or (None, None))),
             places[each.series],
             _words(each, metric, series, by),
-            _tick(each, by),
+            tick,
             f"/runs/{each.entry.head.id}",
             each.is_partial,
         )
-        for each in drawn
+        for each, tick in zip(drawn, _ticks(drawn, by))
     ]
     starts = [_start(series[old]) for old in places]
     values = [each.value for each in drawn]
