@@ -16,7 +16,7 @@ from valor_gpu.web import app
 MACROS_ELSEWHERE: dict[str, str] = {}
 """``file.macro`` that the page cannot show, each with its reason."""
 
-CLASSES_ELSEWHERE: dict[str, str] = {}
+CLASSES_ELSEWHERE: dict[str, str] = {"js": "the script sets it on the page as a whole"}
 """Classes of the sheets that the page cannot show, each with its reason."""
 
 SHEETS = (Path(app.__file__).parent / "static" / "studio.css", PARTS.parents[2] / "pages" / "charts.css")

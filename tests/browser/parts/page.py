@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ import jinja2
 from starlette.applications import Starlette
 from starlette.responses import Response
 
+from tests.browser.going import progress
 from tests.web.pages import client
 from valor_gpu.pages import charts, plots
 from valor_gpu.pages.texts import Html
 from valor_gpu.store import Store
 from valor_gpu.web import render
+from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.routes import Ask, get
 
 HERE = Path(__file__).parent
@@ -33,7 +36,9 @@ def sources(path: Path) -> dict[str, str]:
         "ui": "/runs?sort=-mean_f1_score&status=finished",
         "charts": f"/runs/{one}/scatter?x=gpt_groundedness&y=violence",
         "plots": f"/runs/{one}/scatter?x=f1_score&y=gpt_groundedness",
-        "rows": f"/runs/{one}?open=2",
+        "progress": "/runs",
+        "rows": f"/runs/{one}?open=2&if=gpt_groundedness:at_least:1&if=f1_score:between:0..1",
+        "row": f"/runs/{one}/rows/2",
         "settings": f"/compare?runs={one}&runs={two}&all=1",
         "vision": f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}&still=1",
         "versions": "/evaluators/polite/versions?from=1&to=2",
@@ -91,7 +96,8 @@ def page(path: Path) -> str:
     templates = environment()
     found = contexts(path)
     many = [plots.TrendPoint(charts.Estimate(n % 9), 0, f"run {n}", f"{n}") for n in range(plots.LINKED + 1)]
-    more = {"charts_of_pages": charts, "plots_of_pages": plots, "many": many}
+    said = progress_words(progress(30, waiting=3), time.time() + 30)
+    more = {"charts_of_pages": charts, "plots_of_pages": plots, "many": many, "said": said}
     sections = [
         (name, Html(templates.get_template(f"shown/{name}.html").render({**context, **more})))
         for name, context in found.items()
