@@ -82,7 +82,9 @@ def test_the_list_is_filtered_by_tag_and_finds_notes(site: tuple[TestClient, str
 def test_what_a_form_does_not_change_stays_as_it_is(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     run = store_of(browser).run(uid)
-    edit_run(run, name=" two\nlines \u202e", tags={"a\nb": {"deep": [1]}, "x: y": "z: w", "n": 2.5}, note="\u200ba\r\nb")
+    edit_run(
+        run, name=" two\nlines \u202e", tags={"a\nb": {"deep": [1]}, "x: y": "z: w", "n": 2.5}, note="\u200ba\r\nb"
+    )
     kept = edits_of(run)
     fields = form(browser, uid)
     fields["name"] = fields["name"].replace("\n", "")  # as a browser does with a field of one line

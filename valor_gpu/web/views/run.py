@@ -31,8 +31,8 @@ from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.row_addresses import leads_on, of_selection
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
 from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
-from valor_gpu.web.traces import trace_facts
 from valor_gpu.web.tags import about_parts, shown_tags
+from valor_gpu.web.traces import trace_facts
 from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
