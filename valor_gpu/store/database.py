@@ -17,7 +17,7 @@ from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.schema import migrate
 
 BUSY = 30.0  # seconds to wait for another process that writes
-_CHECKPOINT = 500  # milliseconds that a checkpoint waits for readers; all threads of this process wait with it
+_CHECKPOINT = 0.5  # seconds that a checkpoint waits for readers; all threads of this process wait with it
 _MAKING = threading.Lock()
 _ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
 
@@ -68,13 +68,14 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
-    def write(self, overwriting: bool = False) -> Iterator[sqlite3.Connection]:
+    def write(self, overwriting: bool = False, patience: float | None = None) -> Iterator[sqlite3.Connection]:
         """A transaction that is kept as a whole, or not at all when an error leaves it.
 
         Args:
             overwriting: what is deleted is overwritten, which SQLite spares itself otherwise.
+            patience: seconds to wait for another process that writes; None: those of the database.
         """
-        with self._transaction("BEGIN IMMEDIATE") as connection:
+        with self._transaction("BEGIN IMMEDIATE", patience) as connection:
             if not overwriting:
                 yield connection
                 return
@@ -88,17 +89,27 @@ class Database:
         """Brings what was written into the file itself and empties the log beside it, as far as others let it."""
         with self._turn(), self._errors():
             connection = self._open()
-            connection.execute(f"PRAGMA busy_timeout = {_CHECKPOINT}")
-            try:
+            with self._waiting(connection, _CHECKPOINT):
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-            finally:
-                connection.execute(f"PRAGMA busy_timeout = {round(self._busy * 1000)}")
 
     @contextlib.contextmanager
-    def _transaction(self, begin: str) -> Iterator[sqlite3.Connection]:
+    def _waiting(self, connection: sqlite3.Connection, patience: float | None) -> Iterator[None]:
+        """Waits for another process at most ``patience`` seconds within ``with``; None: as long as ever."""
+        if patience is None:
+            yield
+            return
+        connection.execute(f"PRAGMA busy_timeout = {round(patience * 1000)}")
+        try:
+            yield
+        finally:
+            connection.execute(f"PRAGMA busy_timeout = {round(self._busy * 1000)}")
+
+    @contextlib.contextmanager
+    def _transaction(self, begin: str, patience: float | None = None) -> Iterator[sqlite3.Connection]:
         with self._turn(), self._errors():
             connection = self._open()
-            connection.execute(begin)
+            with self._waiting(connection, patience):
+                connection.execute(begin)
             try:
                 yield connection
                 connection.execute("COMMIT")

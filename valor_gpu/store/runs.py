@@ -98,8 +98,8 @@ class Run:
                 self._lease = None
 
     @contextlib.contextmanager
-    def _write(self) -> Iterator[sqlite3.Connection]:
-        with self._database.write() as connection:
+    def _write(self, patience: float | None = None) -> Iterator[sqlite3.Connection]:
+        with self._database.write(patience=patience) as connection:
             if self._lease is not None:
                 self._lease.check(connection)
             else:
