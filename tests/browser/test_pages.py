@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.site import NARROW, Site, Tab, axe, sideways
+from tests.browser.site import Site, Tab, axe, sideways
 from valor_gpu.store import Store
 
 
@@ -53,22 +54,117 @@ def tab(site: Site) -> Iterator[Tab]:
         yield found
 
 
+WIDTHS = (390, 768, 1024, 1440)
+SCHEMES = ("light", "dark")
+MOST_TABS = 6
+SPACED = """() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`* { line-height: 1.5 !important; letter-spacing: 0.12em !important; }
+    * { word-spacing: 0.16em !important; } p { margin-bottom: 2em !important; }`);
+  document.adoptedStyleSheets = [sheet];
+}"""
+CLIPPED = """() => [...document.querySelectorAll('main *')].filter((each) => {
+  const style = getComputedStyle(each);
+  const cut = (overflow) => overflow === 'hidden' || overflow === 'clip';
+  if (!each.textContent.trim() || !each.checkVisibility() || each.clientWidth < 3) return false;
+  if (each.matches('.clip')) return false;  // one line of a text; the open row has all of it
+  return (cut(style.overflowX) && each.scrollWidth > each.clientWidth + 1)
+    || (cut(style.overflowY) && each.scrollHeight > each.clientHeight + 1);
+}).map((each) => each.outerHTML.slice(0, 100))"""
+FIRST_ROW = """() => {
+  const here = document.activeElement;
+  const row = here.closest('tbody tr');
+  return row ? row === row.parentElement.querySelector('tr') : null;
+}"""
+
+
+def settled(tab: Tab, path: str) -> Page:
+    """The page of an address, when nothing is worked out for it in the background any more."""
+    page = tab.open(path)
+    page.locator("meta[http-equiv=refresh]").wait_for(state="detached", timeout=120_000)
+    return page
+
+
+def width(page: Page, pixels: int) -> Page:
+    page.set_viewport_size({"width": pixels, "height": 900})
+    return page
+
+
 @pytest.mark.parametrize("name", PAGES)
 def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
-    page = tab.open(PAGES[name](runs))
-    going_on = page.locator("meta[http-equiv=refresh]")  # tests in the background
-    going_on.wait_for(state="detached", timeout=120_000)
-    assert axe(page) == []
-    assert sideways(page) == 0
+    page = settled(tab, PAGES[name](runs))
+    assert axe(width(page, 1440)) == []
+    assert [sideways(width(page, pixels)) for pixels in (320, *WIDTHS)] == [0] * 5
     page.emulate_media(color_scheme="dark")
     assert axe(page, "color-contrast") == [], "dark"
-    page.set_viewport_size(NARROW)
-    assert sideways(page) == 0, "narrow"
-    assert axe(page) == [], "narrow"
+    assert axe(width(page, 390)) == [], "dark and narrow"
     page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 900})
     assert page.title().endswith("Studio"), "a text became a script"
     tab.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_at_every_width_in_both_colours(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = settled(tab, PAGES[name](runs))
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for pixels in WIDTHS:
+            assert axe(width(page, pixels)) == [], (scheme, pixels)
+    page.emulate_media(color_scheme="light")
+
+
+UNSEEN = """() => [...document.querySelectorAll('main svg:not(.icon) :is(rect, path, line, circle)')].filter((each) => {
+  const style = getComputedStyle(each);
+  const canvas = getComputedStyle(document.body).backgroundColor;
+  const none = (colour) => colour === 'none' || colour === canvas || colour.endsWith(', 0)');
+  return each.checkVisibility() && none(style.fill) && none(style.stroke);
+}).map((each) => each.outerHTML.slice(0, 100))"""
+"""Shapes of charts in the colour of the page; icons stand beside words that say the same."""
+TEXTS = ["runs", "open row", "compare"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_wider_letters_and_lines_hide_nothing(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = settled(tab, PAGES[name](runs))
+    for pixels in (390, 1440):
+        before = width(page, pixels).evaluate(CLIPPED)
+        page.evaluate(SPACED)
+        assert sideways(page) == 0, pixels
+        assert [each for each in page.evaluate(CLIPPED) if each not in before] == [], pixels
+        page.evaluate("document.adoptedStyleSheets = []")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_twice_as_large(site: Site, runs: dict[str, str], name: str) -> None:
+    with site.tab(viewport={"width": 640, "height": 450}, device_scale_factor=2) as large:
+        page = settled(large, PAGES[name](runs))
+        assert sideways(page) == 0
+        assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", TEXTS)
+def test_colours_of_the_reader(site: Site, runs: dict[str, str], name: str, scheme: str) -> None:
+    with site.tab(forced_colors="active", color_scheme=scheme) as forced:
+        page = settled(forced, PAGES[name](runs))
+        assert axe(page) == []
+        assert page.evaluate(UNSEEN) == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_six_tabs_lead_to_the_first_row(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = width(settled(tab, PAGES[name](runs).split("?open")[0]), 1280)
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        here = page.evaluate(FIRST_ROW)
+        assert here is not False, "the first row was left out"
+        if here:
+            return
+        words = page.evaluate("document.activeElement.matches('.skip') && document.activeElement.textContent")
+        if words and re.search("rows|runs", words):
+            page.keyboard.press("Enter")
+    pytest.fail(f"the first row is not reached by {MOST_TABS} tabs")
 
 
 FOCUSABLE = """() => {
