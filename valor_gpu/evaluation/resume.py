@@ -155,7 +155,7 @@ def _settings(config: RunConfig, given: Mapping[str, Any]) -> Settings:
 
 def _prices(settings: Settings, services: Services) -> dict[str, Any] | None:
     prices = settings.token_prices(services.judge)
-    return None if prices is None else dict(vars(prices))
+    return None if prices is None else prices.to_dict()
 
 
 def _same_data(run: Run, config: RunConfig, settings: Settings) -> DataSource | None:

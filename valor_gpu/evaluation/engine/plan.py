@@ -234,7 +234,7 @@ def _config(
         thresholds=dict(settings.thresholds or {}),
         metric_params=secrets.mask_json(_json_of(settings.metric_params or {}), known=True),
         slice_by=settings.slice_columns(),
-        prices=None if prices is None else dict(vars(prices)),
+        prices=None if prices is None else prices.to_dict(),
         parameters=parameters,
         baseline=None if baseline is None else baseline.id,
         output_path=None if settings.output_path is None else os.fspath(settings.output_path),
