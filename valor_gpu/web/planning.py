@@ -210,7 +210,10 @@ def plans_of(said: Mapping[str, Any], store: Store, source: DataSource | None = 
     ]  # fmt: skip
     with _QUIET, warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # they are the notes of the plan
-        return [(each, make_plan(each, store, source)) for each in runs]
+        found: list[tuple[Settings, Plan]] = []
+        for each in runs:
+            found.append((each, make_plan(each, store, found[0][1].source if found else source)))
+        return found
 
 
 _PARTS = {
