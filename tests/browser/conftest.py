@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.site import Site, serve
+from tests.browser.site import Site, Tab, serve
 from tools.browser import FLAGS, find_chromium
 
 _HERE = Path(__file__).parent
@@ -38,4 +38,10 @@ def seeded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def site(seeded: Path, browser: Browser) -> Iterator[Site]:
     with serve(seeded, browser) as found:
+        yield found
+
+
+@pytest.fixture
+def tab(site: Site) -> Iterator[Tab]:
+    with site.tab() as found:
         yield found

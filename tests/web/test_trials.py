@@ -107,7 +107,7 @@ def test_versions_that_compute(site: TestClient) -> None:
     words = text_of(page)
     assert "Version 1 0.000 mean, n 20" in words and "Version 2 0.450 mean, n 20" in words
     assert "9 of 20 with both numbers" in words
-    assert "<script>" not in page.text.replace('<script src="/static/studio.js" defer></script>', "")
+    assert "<script>" not in page.text.replace('<script type="module" src="/static/studio.js"></script>', "")
 
 
 @pytest.mark.parametrize(

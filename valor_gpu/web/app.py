@@ -31,6 +31,7 @@ _STATIC = Path(__file__).parent / "static"
 VIEWS = (
     "runs",
     "run",
+    "log",
     "rows",
     "exports",
     "compare",

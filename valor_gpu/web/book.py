@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
+from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.web.jobs import GONE, changed_states
+from valor_gpu.web.live_run import progress_now, rows_of
 from valor_gpu.web.plain import plain_config, plain_summary
 
 _LARGE = ("classes", "class_intervals", "curves", "matrix")
@@ -27,7 +31,7 @@ class Entry:
         config: of the run; a saved vision result has ``kind`` in it.
         tags: of the run.
         summary: of its end; empty before.
-        done: rows with an answer, of a run that has not ended.
+        progress: how far a run is that has not ended; None where it never began, or an older version ran it.
         data_name: of its data set in the store's list, which knows the name of an uploaded file; else empty.
     """
 
@@ -35,7 +39,7 @@ class Entry:
     config: Mapping[str, Any]
     tags: Mapping[str, Any]
     summary: Mapping[str, Any] = field(default_factory=dict)
-    done: int | None = None
+    progress: RunProgress | None = None
     data_name: str = ""
 
     @property
@@ -59,15 +63,24 @@ class Entry:
         """Rows of the data set, as far as that is known."""
         rows = self.summary.get("rows") or {}
         counted = rows.get("n") if isinstance(rows, Mapping) else None
-        return counted if counted is not None else (self.config.get("data") or {}).get("rows")
+        if counted is not None:
+            return int(counted)
+        told = (self.config.get("data") or {}).get("rows")
+        return told if told is not None or self.progress is None else self.progress.total_rows
 
     @property
     def n_failed(self) -> int | None:
-        """Scores that failed; None while there is no summary."""
+        """Scores that failed, so far where the run has not ended; None where that is not known."""
         found = self.summary.get("evaluators")
         if found is None:
-            return None
+            return None if self.progress is None else sum(self.progress.failed_scores.values())
         return sum(sum((each.get("n_failed") or {}).values()) for each in found.values())
+
+    @property
+    def cost(self) -> float | None:
+        """What the run has cost, so far where it has not ended; None where that is not known."""
+        found: float | None = self.summary.get("cost")
+        return self.progress.cost if found is None and self.progress is not None else found
 
     @property
     def about(self) -> str:
@@ -138,10 +151,22 @@ class Book:
         names = {each.hash: each.name for each in self._store.datasets.list()} if by_id else {}
         for uid, (config, tags, summary) in self._store.contents(by_id).items():
             head, config = by_id[uid], plain_config(config)
-            done = None if head.finished is not None else sum(self._store.run(uid).counts().values())
+            progress = None if head.finished is not None else self._progress(head, config)
             name = names.get(str((config.get("data") or {}).get("hash")), "")
             ended = summary if head.finished is not None else None  # else it is of an end before it was resumed
-            found[uid] = (_mark(head), Entry(head, config, tags, _bare(plain_summary(ended or {})), done, name))
+            found[uid] = (_mark(head), Entry(head, config, tags, _bare(plain_summary(ended or {})), progress, name))
+        return found
+
+    def _progress(self, head: RunHead, config: Mapping[str, Any]) -> RunProgress | None:
+        """How far a run is that has not ended; of one that an older version works on, how many rows it has."""
+        try:
+            run = self._store.run(head.id)
+        except InputError:  # purged meanwhile
+            return None
+        found = progress_now(self._store, run) or progress_of(run)
+        if found is None and head.state == "running":
+            rows = sum(run.counts().values())
+            return RunProgress(at=time.time(), phase="asking", total_rows=rows_of(config), done_rows=rows)
         return found
 
 

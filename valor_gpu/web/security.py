@@ -153,7 +153,7 @@ class Guard:
 
 
 def _with_headers(send: Send, is_static: bool) -> Send:
-    caching = b"max-age=3600" if is_static else b"no-store"
+    caching = b"no-cache" if is_static else b"no-store"
 
     async def sender(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -43,6 +43,7 @@ class Card:
         scored: how many rows it rests on.
         failed: failures, each a count and a cause.
         lines: further numbers.
+        left: how many rows have no score yet, of a run that has not come to its end; empty otherwise.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Card:
     scored: str
     failed: list[str]
     lines: list[str] = field(default_factory=list)
+    left: str = ""
 
 
 def place_of(kind: Any) -> int:
@@ -67,20 +69,32 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     shown = dict(list(evaluators.items())[:most])
     severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
     scale = max((n for counts in severities for n in list(counts)[1:]), default=0)
-    found: dict[str, list[Card]] = {}
+    cards = []
     people = people_agreement(run, shown)
+    is_whole = run.state == "finished"
     for name, facts in shown.items():
-        card = _card(run, name, facts, scale)
+        card = _card(run, name, facts, scale, is_whole)
         card.lines.extend(_people(people.get(name)))
-        found.setdefault(FAMILIES.get(facts["kind"], CUSTOM), []).append(card)
+        cards.append((str(facts["kind"]), card))
+    return in_families(cards), len(evaluators) - len(shown)
+
+
+def in_families(cards: Sequence[tuple[str, Card]]) -> list[tuple[str, str, list[Card]]]:
+    """Cards by family: title, class of the figures, cards.
+
+    Args:
+        cards: each with the kind of its evaluator.
+    """
+    found: dict[str, list[Card]] = {}
+    for kind, card in cards:
+        found.setdefault(FAMILIES.get(kind, CUSTOM), []).append(card)
     order = [*dict.fromkeys(FAMILIES.values()), CUSTOM]
-    parts = [
+    return [
         (title, "severities" if title == FAMILIES["safety"] else "", found[title]) for title in order if title in found
     ]
-    return parts, len(evaluators) - len(shown)
 
 
-def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int) -> Card:
+def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int, is_whole: bool) -> Card:
     value, unit, between = headline(facts)
     chart, beyond = distribution(run, name, facts, scale)
     lines = _lines(facts)
@@ -90,9 +104,11 @@ def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int) -> Card:
     scored = f"{facts['n']:,} scored"
     if facts["n_scores"] != facts["n"]:
         scored += f", {facts['n_scores']:,} scores"
-    return Card(
-        short(name), known.summary if known else "", value, unit, between, chart, scored, failures(facts), lines
-    )
+    failed, left = failures(facts), f"{facts['n_not_judged']:,} not judged" if facts.get("n_not_judged") else ""
+    if left and is_whole:
+        failed, left = [*failed, left], ""
+    what = known.summary if known else ""
+    return Card(short(name), what, value, unit, between, chart, scored, failed, lines, left)
 
 
 def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -153,11 +169,8 @@ def _kappa(what: str, found: Agreement) -> str:
 
 
 def failures(facts: Mapping[str, Any]) -> list[str]:
-    """What has no score, by cause."""
-    found = [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:20]]
-    if facts.get("n_not_judged"):
-        found.append(f"{facts['n_not_judged']:,} not judged")
-    return found
+    """Scores without a value, by cause."""
+    return [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:20]]
 
 
 def total_failures(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -1,12 +1,10 @@
-// Every page works without this file. With it, menus close on Escape, and a page that reads itself again keeps its place.
-"use strict";
-addEventListener("keydown", (event) => {
-  if (event.key !== "Escape") return;
-  for (const menu of document.querySelectorAll("details.menu[open]")) {
-    menu.open = false;
-    menu.querySelector("summary").focus();
-  }
-});
-addEventListener("click", (event) => {
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
-});
+// Every page works without scripts. With them, parts of a page are read again in place, keys lead through it, menus close
+// on Escape, and buttons say that the server is at work. Each module is one of these.
+import "./busy.js";
+import "./copy.js";
+import "./keys.js";
+import "./live.js";
+import "./menus.js";
+import "./swap.js";
+
+document.documentElement.classList.add("js");

@@ -18,10 +18,12 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
 from valor_gpu.store.groups import failed_rows, failed_scores
+from valor_gpu.store.progress import RunProgress
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
 from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -41,41 +43,76 @@ def run(ask: Ask) -> Response:
     if found.config.get("kind") in VISION:
         return see(f"/runs/{found.id}/vision")
     state = jobs.state_of(ask.studio.store, found)
+    progress = progress_now(ask.studio.store, found) if state == "running" else None
+    parts = _ended(ask, found, state) if progress is None else _going_on(ask, found, progress)
+    follows = state == "running" and "still" not in ask.query
+    return page(
+        ask,
+        "run.html",
+        run=_head(found, state),
+        cancelling=state == "running" and jobs.is_cancelling(ask.studio.store, found.id),
+        is_target_only=bool(found.config.get("target")) and not found.config.get("evaluators"),
+        levels=LEVELS,
+        notes=[short(note, 2000) for note in found.config.get("notes") or ()],
+        has_log=jobs.log_path(ask.studio.store, found.id).is_file(),
+        poll=POLL if follows else None,
+        refresh=REFRESH if follows and not ask.query.get("open") else None,
+        tests=TESTS,
+        **parts,
+    )
+
+
+def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
+    """What is shown of a run that goes on, from what its process says of it: no score is counted."""
+    infos = evaluator_infos(found)
+    dataset = _kept_data(ask, found)
+    facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
+    wanted, limits = Wanted.read(ask.query, facts), read_thresholds(found.config.get("thresholds"), infos)
+    return {
+        **live_parts(found, progress, dataset.name if dataset else "", _EVALUATORS),
+        "dataset": dataset,
+        "level": "",
+        "failed": {},
+        "n_failed": 0,
+        "n_scores": 0,
+        "n_unanswered": 0,
+        "causes": [],
+        "more_causes": [],
+        "stopped": None,
+        "passed": None,
+        "wanted": wanted,
+        **row_parts(ask, found, facts, limits, wanted),
+    }
+
+
+def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
+    """What is shown of a run that nobody works on, from its summary."""
     thresholds = _thresholds(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
     cards, more = families(found, summary, _EVALUATORS)
     failed = total_failures(list(facts.values()))
     causes = sorted([*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]], key=lambda each: -each.n)
-    infos = evaluator_infos(found)
     wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
-    is_open = bool(ask.query.get("open"))
-    return page(
-        ask,
-        "run.html",
-        run=_head(found, state),
-        cancelling=state == "running" and jobs.is_cancelling(ask.studio.store, found.id),
-        facts=list(run_facts(found, summary, dataset.name if dataset else "")),
-        dataset=dataset,
-        families=cards,
-        is_target_only=bool(found.config.get("target")) and not infos,
-        more=more,
-        level=_level(facts),
-        levels=LEVELS,
-        failed={words(status): n for status, n in failed.items()},
-        n_failed=sum(failed.values()),
-        n_scores=sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
-        n_unanswered=sum(summary["rows"]["failed"].values()),
-        causes=causes[:SHOWN],
-        more_causes=causes[SHOWN:_CAUSES],
-        stopped=_why_stopped(found, state, summary),
-        notes=[short(note, 2000) for note in found.config.get("notes") or ()],
-        passed=summary["passed"],
-        refresh=state == "running" and not is_open and "still" not in ask.query,
-        tests=TESTS,
-        wanted=wanted,
-        **row_parts(ask, found, facts, read_thresholds(thresholds or found.config.get("thresholds"), infos), wanted),
-    )
+    limits = read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))
+    return {
+        "progress": None,
+        "facts": list(run_facts(found, summary, dataset.name if dataset else "")),
+        "dataset": dataset,
+        "families": cards,
+        "more": more,
+        "level": _level(facts),
+        "failed": {words(status): n for status, n in failed.items()},
+        "n_failed": sum(failed.values()),
+        "n_scores": sum(each["n_scores"] + sum(each["n_failed"].values()) for each in facts.values()),
+        "n_unanswered": sum(summary["rows"]["failed"].values()),
+        "causes": causes[:SHOWN],
+        "more_causes": causes[SHOWN:_CAUSES],
+        "stopped": _why_stopped(found, state, summary),
+        "passed": summary["passed"],
+        "wanted": wanted,
+        **row_parts(ask, found, facts, limits, wanted),
+    }
 
 
 def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:

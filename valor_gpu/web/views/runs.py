@@ -14,6 +14,8 @@ from valor_gpu.pages import numbers
 from valor_gpu.web.book import Entry
 from valor_gpu.web.drafts import drafts, saved_ago
 from valor_gpu.web.jobs import cancel, state_of
+from valor_gpu.web.live_run import POLL, REFRESH
+from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -57,7 +59,8 @@ def runs(ask: Ask) -> Response:
         kinds=Counter(each.kind for each in everything),
         deleted=_undoable(ask),
         drafts=[(each, saved_ago(each)) for each in drafts(ask.studio.store) if each.saved][:_DRAFTS],
-        refresh=running and "still" not in ask.query,
+        poll=POLL if running and "still" not in ask.query else None,
+        refresh=REFRESH,
         running=running,
     )
 
@@ -130,7 +133,7 @@ def _sort_value(entry: Entry, name: str) -> Any:
     if name == "failed":
         return entry.n_failed
     if name == "cost":
-        return entry.summary.get("cost")
+        return entry.cost
     return entry.metrics.get(entry.headline or "" if name == "headline" else name)
 
 
@@ -146,11 +149,11 @@ def _row(entry: Entry) -> dict[str, Any]:
         "state": head.state,
         "data": entry.data,
         "rows": entry.n_rows,
-        "done": entry.done,
+        "progress": None if entry.progress is None else progress_words(entry.progress),
         "headline": None if headline is None else (cells[headline], headline.removeprefix("mean_")),
         "cells": cells,
         "failed": entry.n_failed,
-        "cost": entry.summary.get("cost"),
+        "cost": entry.cost,
         "started": entry.started,
         "stopped": entry.summary.get("stopped"),
         "can_compare": head.state in ("finished", "stopped"),

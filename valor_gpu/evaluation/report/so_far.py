@@ -1,0 +1,111 @@
+"""Cards of a run that goes on, from the running sums of its process: no score is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.cards import Card, in_families
+from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.pages import charts, numbers
+from valor_gpu.pages.charts import LEVELS, Estimate
+from valor_gpu.pages.texts import Html
+from valor_gpu.store.progress import RunProgress
+
+_WIDTH = 240  # px, of charts that are smaller than those of a finished run
+_PREFERENCES = ("loss", "tie", "win")
+_MOST_BARS = 11  # whole scores that have a bar each
+
+
+def families_so_far(
+    infos: Sequence[Mapping[str, Any]], progress: RunProgress, limits: Mapping[str, Threshold], most: int
+) -> tuple[list[tuple[str, str, list[Card]]], int]:
+    """The cards of a run that goes on by family, without intervals; and how many evaluators are left out.
+
+    Args:
+        infos: of the evaluators, as of :func:`~valor_gpu.evaluation.results.summary.evaluator_infos`.
+        progress: of the run.
+        limits: thresholds of evaluators.
+        most: evaluators that are shown.
+    """
+    severities = [(progress.evaluators.get(each["name"]) or {}).get("levels") or {} for each in infos[:most]]
+    scale = max((n for levels in severities for n in list(levels.values())[1:]), default=0)
+    cards = [
+        (str(info["kind"]), _card(info, progress.evaluators.get(info["name"]), progress, limits, scale))
+        for info in infos[:most]
+    ]
+    return in_families(cards), max(len(infos) - most, 0)
+
+
+def _card(
+    info: Mapping[str, Any],
+    sums: Mapping[str, Any] | None,
+    progress: RunProgress,
+    limits: Mapping[str, Threshold],
+    scale: int,
+) -> Card:
+    name, n = str(info["name"]), int((sums or {}).get("n") or 0)
+    known = EVALUATORS.get(name)
+    total = "" if progress.total_rows is None else f" of {progress.total_rows:,}"
+    failed = [f"{count:,} {words(status)}" for status, count in ((sums or {}).get("failed") or {}).items() if count]
+    what = known.summary if known else ""
+    if not n or sums is None:
+        return Card(short(name), what, numbers.NOTHING, "", "", None, f"0{total} rows", failed)
+    value, unit = _value(info, sums, limits.get(name))
+    chart = _chart(info, sums, limits.get(name), scale)
+    return Card(short(name), what, value, unit, "so far", chart, f"{n:,}{total} rows", failed)
+
+
+def _value(info: Mapping[str, Any], sums: Mapping[str, Any], limit: Threshold | None) -> tuple[str, str]:
+    """The number so far, and what stands beside it."""
+    n, passed = int(sums["n"]), sums.get("n_passed")
+    if info["kind"] == "safety" and limit is not None and passed is not None:
+        return numbers.percent((n - passed) / n), f"defects, {n - passed:,} of {n:,} rows"
+    if info["pooled"]:
+        return numbers.NOTHING, "from all rows together, at the end"
+    decimals = numbers.decimals_of(info["low"], info["high"])
+    return numbers.number(sums["sum"] / n, decimals), "" if info["high"] is None else f"of {info['high']:g}"
+
+
+def _chart(
+    info: Mapping[str, Any], sums: Mapping[str, Any], limit: Threshold | None, scale: int
+) -> Html | None:  # fmt: skip
+    if info["pooled"]:
+        return None
+    name, levels, bins = short(str(info["name"])), sums.get("levels"), sums.get("bins")
+    if info["kind"] == "safety":
+        counts = [int((levels or {}).get(level, 0)) for level in LEVELS]
+        if not any(counts):
+            return None
+        first = 2 if limit is None else min(max(int(limit.limit // 2), 0), 3)
+        label = f"{name} so far: {_counts(LEVELS, counts)}"
+        return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, _WIDTH)
+    return None if not bins else _of_bins(info, name, sums, bins)
+
+
+def _counts(names: Sequence[str], counts: Sequence[int]) -> str:
+    return ", ".join(f"{n:,} of {name}" for name, n in zip(names, counts))
+
+
+def _of_bins(info: Mapping[str, Any], name: str, sums: Mapping[str, Any], bins: Mapping[str, Any]) -> Html:
+    edges, counts = [float(edge) for edge in bins["edges"]], [int(n) for n in bins["counts"]]
+    low, high, mean = edges[0], edges[-1], sums["sum"] / sums["n"]
+    names = _PREFERENCES if info["kind"] == "pairwise" else _whole_names(low, high, len(counts))
+    if names:
+        place = Estimate(min(max((mean - low) / (high - low), 0), 1) * (len(counts) - 1))
+        return charts.bars(names, counts, f"{name} so far: {_counts(names, counts)}", place, _WIDTH)
+    if "ones" in bins and bins["zeros"] + bins["ones"] == sums["n_scores"]:
+        label = f"{name} so far: {bins['ones']:,} scores are 1, {bins['zeros']:,} are 0"
+        return charts.rate_bar(Estimate(min(max(mean, 0), 1)), label, _WIDTH)
+    ticks = [(place, f"{low + (high - low) * place:.3g}".replace("-", numbers.MINUS)) for place in (0, 0.5, 1)]
+    label = f"{name} so far: counts of {len(counts)} bins from {low:g} to {high:g}: {', '.join(map(str, counts))}"
+    place = Estimate(min(max((mean - low) / (high - low), 0), 1))
+    return charts.histogram(counts, ticks, label, place, _WIDTH)
+
+
+def _whole_names(low: float, high: float, n: int) -> Sequence[str]:
+    """Names of bars of whole scores; none where bins are something else."""
+    is_whole = low.is_integer() and high.is_integer() and 2 <= high - low < _MOST_BARS and n == high - low + 1
+    return [f"{low + i:g}" for i in range(n)] if is_whole else ()

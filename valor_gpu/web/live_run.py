@@ -1,0 +1,66 @@
+"""The page of a run that goes on: made of what its process says of it once a second, so that nothing is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from valor_gpu.evaluation.report.facts import run_facts
+from valor_gpu.evaluation.report.so_far import families_so_far
+from valor_gpu.evaluation.results.summary import evaluator_infos
+from valor_gpu.evaluation.results.thresholds import read_thresholds
+from valor_gpu.store import Run, Store
+from valor_gpu.store.progress import RunProgress, progress_of
+from valor_gpu.web.jobs import JOB
+from valor_gpu.web.progress_words import progress_words
+
+POLL = 2
+"""Seconds after which a page with scripts asks again how far a run is."""
+REFRESH = 5
+"""Seconds after which a page without scripts reads itself again."""
+
+_FACTS = ("Data", "Target", "Judge", "Made")  # the others change, and stand with the progress
+
+
+def progress_now(store: Store, run: Run) -> RunProgress | None:
+    """How far a run is that goes on; None where an older version works on it.
+
+    A process that has only begun has said nothing yet: what was kept is of an earlier part of the run.
+    """
+    found, job = progress_of(run), store.views.get(JOB, run.id)
+    begun = 0.0 if job is None else float(job["at"])
+    if found is None:
+        if job is None or store.owner(run) is not None:
+            return None
+        return RunProgress(at=begun, total_rows=rows_of(run.config))
+    if found.at < begun:
+        found = replace(found, at=begun, phase="starting", in_flight=0, waiting=0, rate=None, eta=None)
+    return found
+
+
+def rows_of(config: Mapping[str, Any]) -> int | None:
+    """Rows of the data set of a run, as far as its configuration knows."""
+    found = (config.get("data") or {}).get("rows")
+    return found if isinstance(found, int) else None
+
+
+def live_parts(run: Run, progress: RunProgress, data_name: str, most: int) -> dict[str, Any]:
+    """What the template of a run shows of one that goes on.
+
+    Args:
+        run: of the store.
+        progress: of the run.
+        data_name: what people call its data.
+        most: evaluators that have a card.
+    """
+    infos = evaluator_infos(run)
+    cards, more = families_so_far(infos, progress, read_thresholds(run.config.get("thresholds"), infos), most)
+    nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
+               "stopped": None}  # fmt: skip
+    return {
+        "progress": progress_words(progress),
+        "facts": [each for each in run_facts(run, nothing, data_name) if each[0] in _FACTS],
+        "families": cards,
+        "more": more,
+    }

@@ -1,0 +1,177 @@
+"""How far a run is, in words: what its page and the list of runs say while it goes on."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.pages import numbers
+from valor_gpu.store.progress import RunProgress
+
+SILENT = 10.0
+"""Seconds without a word of the process after which a page says so; it writes once a second."""
+_PHASES = {
+    "starting": "Reading the data",
+    "asking": "Asking judge and target",
+    "computing": "Computing",
+    "waiting": "Waiting for answers",
+    "ending": "Writing the summary",
+}
+
+
+@dataclass(frozen=True)
+class ProgressWords:
+    """What is said of a run that goes on; every attribute but ``done`` and ``total`` is text.
+
+    Attributes:
+        done: rows.
+        total: rows; None where that is not known.
+        percent: empty without a total; 100% only when all rows are done.
+        rows: how many of how many.
+        left: the time left.
+        phase: what the process does.
+        facts: name and text of further numbers.
+        failed: what has no answer or no score.
+        waiting: requests that are to be sent again, and why; empty without any.
+        retried: requests that were sent again so far, by cause; empty without any.
+        silent: that the process has said nothing for a while; empty otherwise.
+        said: all of it in one sentence, for those who hear the page.
+    """
+
+    done: int
+    total: int | None
+    percent: str
+    rows: str
+    left: str
+    phase: str
+    facts: list[tuple[str, str]]
+    failed: str
+    waiting: str
+    retried: str
+    silent: str
+    said: str
+
+
+def progress_words(progress: RunProgress, now: float | None = None) -> ProgressWords:
+    """Says how far a run is.
+
+    Args:
+        progress: of the run.
+        now: seconds since 1970; the present by default.
+
+    Example:
+        >>> said = progress_words(RunProgress(at=9.0, phase="asking", total_rows=500, done_rows=120, eta=130.0), 10.0)
+        >>> said.percent, said.rows, said.left
+        ('24%', '120 of 500 rows', 'about 2 min left')
+    """
+    now = time.time() if now is None else now
+    done, total = progress.done_rows, progress.total_rows
+    percent = "" if not total else f"{min(math.floor(100 * done / total), 100)}%"
+    rows = numbers.rows(done) if total is None else f"{done:,} of {numbers.rows(total)}"
+    left = _left(progress)
+    failed = _failed(progress)
+    said = ", ".join(part for part in (f"{percent} done" if percent else "", rows, failed, left) if part) + "."
+    waiting, silent = _waiting(progress, now), _silent(progress, now)
+    return ProgressWords(
+        done, total, percent, rows, left, _PHASES.get(progress.phase, ""), list(_facts(progress).items()), failed,
+        waiting, _retried(progress), silent, " ".join(part for part in (said, waiting, silent) if part),
+    )  # fmt: skip
+
+
+def _left(progress: RunProgress) -> str:
+    if progress.phase in ("starting", "ending"):
+        return ""
+    if progress.eta is None or not math.isfinite(progress.eta):
+        return "time left not known"
+    return f"about {_about(progress.eta)} left"
+
+
+def _about(seconds: float) -> str:
+    """A time as rough as an estimate is.
+
+    Example:
+        >>> _about(4), _about(47), _about(130), _about(7300)
+        ('5 s', '45 s', '2 min', '2 h 0 min')
+    """
+    if seconds < 55:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {5 * (minutes % 60 // 5)} min"
+
+
+def _facts(progress: RunProgress) -> dict[str, str]:
+    found = {"Elapsed": numbers.duration(progress.seconds)}
+    rate = progress.rate
+    found["Speed"] = numbers.NOTHING if rate is None else _rate(rate)
+    if progress.attempts or progress.in_flight or progress.concurrency:
+        most = f"{progress.in_flight:,} in flight of at most {progress.concurrency:,}"
+        found["Requests"] = f"{most}, {progress.attempts:,} so far"
+    if progress.total_scores is not None:
+        found["Scores"] = f"{progress.done_scores:,} of {progress.total_scores:,}"
+        if progress.cached:
+            found["Scores"] += f", {progress.cached:,} by kept replies"
+    tokens = {name: n for name, n in progress.tokens.items() if n}
+    if tokens:
+        found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
+        cost = "cost unknown" if progress.cost is None else f"{numbers.number(progress.cost, 2)} {progress.currency}"
+        found["Cost so far"] = cost.strip()
+    return found
+
+
+def _rate(rate: float) -> str:
+    """Rows a second, or a minute where they are slow.
+
+    Example:
+        >>> _rate(1234.5), _rate(3.14), _rate(0.05)
+        ('1,234 rows/s', '3.1 rows/s', '3.0 rows/min')
+    """
+    if rate < 0.5:
+        return f"{numbers.number(60 * rate, 1)} rows/min"
+    return f"{numbers.number(rate, 1 if rate < 100 else 0)} rows/s"
+
+
+def _failed(progress: RunProgress) -> str:
+    parts = []
+    for counts, what in ((progress.failed_rows, "row"), (progress.failed_scores, "score")):
+        if n := sum(counts.values()):
+            parts.append(f"{n:,} {what}{'' if n == 1 else 's'} failed ({_by_cause(counts)})")
+    return ", ".join(parts)
+
+
+def _by_cause(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda each: -each[1])
+    return ", ".join(f"{n:,} {words(status)}" for status, n in ordered if n)
+
+
+def _waiting(progress: RunProgress, now: float) -> str:
+    if not progress.waiting:
+        return ""
+    one = progress.waiting == 1
+    found = f"{progress.waiting:,} request{' waits' if one else 's wait'} to be asked again"
+    if not progress.problem:
+        return found + "."
+    cause = short(progress.problem, 300).rstrip(".")
+    if progress.problem_at is None:
+        return f"{found}: {cause}."
+    return f"{found}: {cause}, last {_ago(now - progress.problem_at)}."
+
+
+def _retried(progress: RunProgress) -> str:
+    n = sum(progress.retries.values())
+    if not n:
+        return ""
+    return f"{n:,} request{' was' if n == 1 else 's were'} to be sent again so far: {_by_cause(progress.retries)}."
+
+
+def _silent(progress: RunProgress, now: float) -> str:
+    silence = now - progress.at
+    if silence < SILENT:
+        return ""
+    return f"The last word of the process came {_ago(silence)}. It may hang; its log may say why."
+
+
+def _ago(seconds: float) -> str:
+    return f"{numbers.duration(max(round(seconds), 0)).replace('.0 s', ' s')} ago"

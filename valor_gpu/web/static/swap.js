@@ -1,0 +1,156 @@
+// `data-swap="ID [ID ...]"` on a link or a form: its page is read in place, and these elements become those of the answer.
+// Links and forms that only read set the address; what is refused stays as it was typed, with the reason beside it.
+import { AWAY, problem, read } from "./answers.js";
+import { overtake } from "./live.js";
+import { morph } from "./morph.js";
+import { say } from "./said.js";
+
+const swapped = new Set(); // all ids of this page that were ever swapped, for the way back
+let newest = 0;
+
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[data-swap]");
+  const special = event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey;
+  if (!link || special || event.defaultPrevented || link.origin !== location.origin) return;
+  event.preventDefault();
+  swap(link.href, link.dataset.swap, { trigger: link });
+});
+
+addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.dataset.swap || event.defaultPrevented) return;
+  event.preventDefault();
+  send(form, event.submitter);
+});
+
+addEventListener("popstate", (event) => {
+  if (event.state?.swapped) swap(location.href, [...swapped].join(" "), { push: false });
+});
+
+/** Reads an address and swaps elements; leads to it as any link where it lacks one of them. */
+export async function swap(address, ids, { trigger = null, push = true } = {}) {
+  const mine = ++newest;
+  mark(trigger, true);
+  try {
+    const answer = await read(address);
+    if (mine !== newest) return;
+    if (answer.status !== 200 || !put(answer.page, ids, trigger)) location.assign(address);
+    else if (push) remember(address, answer.address);
+    if (answer.status === 200) settle(address);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    say(AWAY.split(";")[0] + ".", true);
+  } finally {
+    mark(trigger, false);
+  }
+}
+
+async function send(form, submitter) {
+  const data = new FormData(form, submitter);
+  const action = new URL(submitter?.getAttribute("formaction") ?? form.getAttribute("action") ?? "", location.href);
+  if (form.method === "get") {
+    action.search = new URLSearchParams([...data].filter(([, value]) => value !== "")).toString();
+    await swap(action.href, form.dataset.swap, { trigger: form });
+    return;
+  }
+  if (form.ariaBusy === "true") return;
+  const mine = ++newest;
+  mark(form, true);
+  refuse(form, "");
+  try {
+    const body = form.enctype === "multipart/form-data" ? data : new URLSearchParams(data);
+    const answer = await read(action.href, { method: "POST", body });
+    if (answer.status >= 400) refuse(form, problem(answer.page));
+    else if (mine === newest && !put(answer.page, form.dataset.swap, form)) location.assign(answer.address);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    refuse(form, "The server does not answer. What you typed is still here; try again.");
+  } finally {
+    mark(form, false);
+  }
+}
+
+/** Puts the elements of an answer in their places; false where one is missing, and then nothing is changed. */
+function put(page, ids, trigger) {
+  const pairs = ids.split(/\s+/).filter(Boolean).map((id) => [id, document.getElementById(id), page.getElementById(id)]);
+  if (pairs.length === 0 || pairs.some(([, old, fresh]) => !old || !fresh)) return false;
+  if (trigger?.tagName === "FORM") trigger.reset(); // what was typed has been taken
+  const focus = trail(document.activeElement);
+  const anchor = trigger?.closest("[id]");
+  const top = anchor?.getBoundingClientRect().top;
+  const words = page.getElementById("said")?.textContent.trim() || pairs.map(([, , f]) => f.dataset.said).find(Boolean);
+  for (const [id, old, fresh] of pairs) {
+    swapped.add(id);
+    morph(old, fresh);
+  }
+  document.title = page.title;
+  if (focus && !document.activeElement?.closest(`#${CSS.escape(pairs[0][0])}`)) restore(focus, pairs[0][0]);
+  if (anchor?.isConnected) scrollBy({ top: anchor.getBoundingClientRect().top - top, behavior: "instant" });
+  say(words || "The page shows what you asked for.");
+  overtake();
+  dispatchEvent(new Event("studio:changed"));
+  return true;
+}
+
+/** Where an element is: the nearest element with an id, and its number among what can have the focus there. */
+function trail(element) {
+  if (!element || element === document.body) return null;
+  if (element.id) return { id: element.id, number: -1 };
+  const around = element.closest("[id]");
+  return around && { id: around.id, number: focusable(around).indexOf(element) };
+}
+
+function focusable(element) {
+  return [...element.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")];
+}
+
+/** Gives the focus back to what an element has become; to the part that was swapped where that is gone. */
+function restore({ id, number }, swappedId) {
+  const around = document.getElementById(id);
+  const found = number < 0 ? around : around && focusable(around)[number];
+  if (found) {
+    found.focus({ preventScroll: true });
+  } else {
+    const part = document.getElementById(swappedId);
+    part.tabIndex = -1;
+    part.focus({ preventScroll: true });
+  }
+}
+
+function remember(asked, came) {
+  const address = came + new URL(asked, location.href).hash;
+  history.replaceState({ swapped: true }, "");
+  history.pushState({ swapped: true }, "", address);
+}
+
+/** Shows the part that an address names, where its beginning is out of sight. */
+function settle(address) {
+  const id = decodeURIComponent(new URL(address, location.href).hash.slice(1));
+  const target = id && document.getElementById(id);
+  if (!target) return;
+  const { top } = target.getBoundingClientRect();
+  if (top < 0 || top > innerHeight) target.scrollIntoView({ block: "start", behavior: "instant" });
+}
+
+/** Shows at a form why it was refused; an empty text takes that away. */
+function refuse(form, text) {
+  let place = form.querySelector("[data-refused]");
+  if (!text) {
+    place?.remove();
+    return;
+  }
+  if (!place) {
+    place = document.createElement("p");
+    place.className = "small bad";
+    place.dataset.refused = "";
+    place.setAttribute("role", "alert");
+    form.append(place);
+  }
+  place.textContent = text;
+}
+
+function mark(element, busy) {
+  if (!element) return;
+  if (busy) element.setAttribute("aria-busy", "true");
+  else element.removeAttribute("aria-busy");
+}
