@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -17,7 +18,7 @@ from valor_gpu.store import Store
 
 ROWS = 60
 JUDGED, COMPUTED = ["gpt_coherence", "gpt_fluency"], "f1_score"
-SOON = 15_000  # milliseconds within which a page must have followed the run
+SOON = 20_000  # milliseconds within which a page must have followed the run
 END = 60_000
 STAYS = "window.hasStayed = true"
 HAS_STAYED = "window.hasStayed === true"
@@ -53,8 +54,12 @@ def begin(tab: Tab, found: Bench, concurrency: int = 4) -> str:
     return address
 
 
-def progress(page: Page) -> object:
-    return page.get_by_role("region", name="Progress")
+def under_way(found: Bench, n: int = 20) -> None:
+    """Waits until the judge has answered some requests."""
+    end = time.monotonic() + 60
+    while len(found.server.finished) < n:
+        assert time.monotonic() < end, "the judge is not asked"
+        time.sleep(0.02)
 
 
 def kept(found: Bench) -> set[tuple[int, str]]:
@@ -135,10 +140,11 @@ def test_the_list_follows_a_run(table: Bench) -> None:
 def test_without_scripts_pages_follow_a_run_too(table: Bench) -> None:
     with table.site.tab(script=False) as tab:
         address = begin(tab, table)
-        expect(tab.page.locator("main")).to_contain_text(f"29 of {ROWS} rows", timeout=2 * SOON)
-        expect(tab.page.locator("tbody tr[id]")).to_have_count(25, timeout=SOON)
+        shown = tab.page.get_by_role("region", name="Progress")
+        expect(shown).to_contain_text(f"29 of {ROWS} rows", timeout=2 * SOON)
+        expect(tab.page.locator("tbody tr[id]")).to_have_count(25)
         tab.open("/runs")
-        expect(tab.page.locator("main")).to_contain_text(f"29 of {ROWS} rows")
+        expect(tab.page.locator("tbody tr")).to_contain_text(f"29 of {ROWS} rows")
         tab.open(address)
         table.judge.released.set()
         expect(tab.page.locator(".badge.finished")).to_be_visible(timeout=END)
@@ -150,7 +156,7 @@ def test_requests_that_are_sent_again_have_their_causes(start: Start) -> None:
         begin(tab, found, 8)
         shown = tab.page.get_by_role("region", name="Progress")
         expect(shown).to_contain_text(f"{ROWS - 1} of {ROWS} rows", timeout=2 * SOON)
-        expect(shown).to_contain_text("6 requests were sent again so far")
+        expect(shown).to_contain_text("6 requests were to be sent again so far")
         expect(shown).to_contain_text(re.compile(r"4 .*(server error|HTTP 500|error of the server)"))
         expect(shown).to_contain_text(re.compile(r"2 .*(HTTP 429|rate limited)"))
         expect(shown).to_contain_text("2 scores failed")
@@ -163,7 +169,7 @@ def test_a_judge_that_dies_and_comes_back(start: Start) -> None:
     with start(Judge(delay=0.1)) as found, found.site.tab() as tab:
         begin(tab, found)
         shown = tab.page.get_by_role("region", name="Progress")
-        expect(shown.locator("progress")).to_have_attribute("value", re.compile("^([6-9]|[1-3][0-9])$"), timeout=SOON)
+        under_way(found)
         found.server.die()
         expect(shown).to_contain_text(re.compile("requests? waits? to be asked again: .*connection"), timeout=SOON)
         expect(shown).to_contain_text(re.compile(r"last \d+ m?s ago|last \d+\.\d s ago"))
@@ -184,8 +190,7 @@ def test_a_cancelled_run_is_resumed_without_its_judge_and_with_it(start: Start) 
     with start(Judge(delay=0.1)) as found, found.site.tab() as tab:
         begin(tab, found)
         page = tab.page
-        shown = page.get_by_role("region", name="Progress").locator("progress")
-        expect(shown).to_have_attribute("value", re.compile("^([6-9]|[1-3][0-9])$"), timeout=SOON)
+        under_way(found)
         press(page, "Cancel")
         expect(page.locator(".badge.stopped")).to_be_visible(timeout=SOON)
         expect(page.locator("main")).to_contain_text("Cancelled in Studio.")
@@ -211,7 +216,7 @@ def test_a_run_whose_judge_stays_away_stops_by_itself(start: Start) -> None:
         begin(tab, found)
         page = tab.page
         shown = page.get_by_role("region", name="Progress")
-        expect(shown.locator("progress")).to_have_attribute("value", re.compile("^([6-9]|[1-3][0-9])$"), timeout=SOON)
+        under_way(found)
         found.server.die()
         expect(shown).to_contain_text("The server has answered nothing for", timeout=60_000, ignore_case=True)
         expect(page.locator(".badge.stopped")).to_be_visible(timeout=240_000)
