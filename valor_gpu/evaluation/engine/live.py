@@ -126,7 +126,8 @@ class Live:
         run, plan = self._run, self._plan
         columns = Columns(run)
         infos = evaluator_infos(run, columns)
-        sums = RunningSums(infos, read_thresholds(run.config.get("thresholds"), infos), plan.config.repeats)
+        thresholds = read_thresholds(run.config.get("thresholds"), infos)
+        sums = RunningSums(run.config.get("evaluators") or (), infos, thresholds, plan.config.repeats)
         complete = set()
         for page in columns.score_pages():
             sums.add_stored(page, AGAIN)
