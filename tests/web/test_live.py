@@ -107,8 +107,8 @@ def test_nothing_is_counted(browser: TestClient, run: Run, monkeypatch: pytest.M
     def scanned(*_: Any, **__: Any) -> Any:
         raise AssertionError("the page of a run that goes on reads its scores")
 
-    for name in ("run_summary", "failed_rows", "failed_scores"):
-        monkeypatch.setattr(f"valor_gpu.web.views.run.{name}", scanned)
+    for name in ("views.run.run_summary", "figures.failed_rows", "figures.failed_scores"):
+        monkeypatch.setattr(f"valor_gpu.web.{name}", scanned)
     monkeypatch.setattr("valor_gpu.evaluation.report.cards.people_agreement", scanned)
     for method in ("summary", "histogram", "stream_rows"):
         monkeypatch.setattr(Run, method, scanned)

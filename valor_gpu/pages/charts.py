@@ -34,6 +34,13 @@ class Estimate(NamedTuple):
     high: float | None = None
 
 
+class BarLink(NamedTuple):
+    """An address behind a bar, and words that say where it leads; without an address the bar is no link."""
+
+    address: str
+    words: str
+
+
 def icon(name: str) -> Html:
     """A small picture beside a word; screen readers pass over it."""
     return Html(f'<svg class="icon" viewBox="0 0 12 12" aria-hidden="true"><path d="{ICONS[name]}"/></svg>')
@@ -52,7 +59,12 @@ def pips(value: float, low: float = 1.0, high: float = 5.0) -> Html:
 
 
 def bars(
-    names: Sequence[str], counts: Sequence[int], label: str, mean: Estimate | None = None, width: int = 340
+    names: Sequence[str],
+    counts: Sequence[int],
+    label: str,
+    mean: Estimate | None = None,
+    width: int = 340,
+    links: Sequence[BarLink] = (),
 ) -> Html:
     """Counts of whole scores, one bar for each; under the axis their mean with its interval, on the same scale.
 
@@ -62,6 +74,7 @@ def bars(
         label: what the chart says, in words.
         mean: in positions of bars: 0 is the first one, 1 the second.
         width: in px.
+        links: of the bars; none: bars are no links.
 
     Example:
         >>> chart = bars("12345", [44, 77, 138, 336, 596], "mean 4.14", Estimate(3.14, 3.08, 3.21))
@@ -69,15 +82,25 @@ def bars(
         (True, 5)
     """
     base, top, slot = 104.0, 18.0, width / len(counts)
-    tallest, parts = max(*counts, 1), [_line(0, base, width, base, "axis")]
+    tallest, parts, drawn = max(*counts, 1), [_line(0, base, width, base, "axis")], []
     for i, (name, n) in enumerate(zip(names, counts)):
         height, middle = (base - top) * n / tallest, i * slot + slot / 2
-        parts.append(_rect(i * slot + slot * 0.14, base - height, slot * 0.72, height, "bar-mark"))
-        parts += [_text(middle, base - height - 5, count(n)), _text(middle, base + 34, name, kind="strong")]
-    return _svg(width, 142, label, *parts, *_mean(mean, lambda at: slot / 2 + at * slot, base + 12))
+        bar = _rect(i * slot + slot * 0.14, base - height, slot * 0.72, height, "bar-mark")
+        drawn.append(bar + _text(middle, base - height - 5, count(n)))
+        parts.append(_text(middle, base + 34, name, kind="strong"))
+    parts += _linked(drawn, links, [(i * slot, slot) for i in range(len(drawn))])
+    whisker = _mean(mean, lambda at: slot / 2 + at * slot, base + 12)
+    return _svg(width, 142, label, *parts, *whisker, links=links)
 
 
-def severity_bars(counts: Sequence[int], threshold: int, scale: int, label: str, width: int = 262) -> Html:
+def severity_bars(
+    counts: Sequence[int],
+    threshold: int,
+    scale: int,
+    label: str,
+    width: int = 262,
+    links: Sequence[BarLink] = (),
+) -> Html:
     """Counts of the four levels of severity; right of the dashed line are defects.
 
     Args:
@@ -87,22 +110,24 @@ def severity_bars(counts: Sequence[int], threshold: int, scale: int, label: str,
             a bar that is taller is broken, and every count is printed.
         label: what the chart says, in words.
         width: in px.
+        links: of the bars; none: bars are no links.
     """
-    base, top, slot = 104.0, 24.0, width / 4
-    parts = [_line(0, base, width, base, "axis")]
+    base, top, slot = 118.0, 38.0, width / 4  # the word above the line has a line of its own, over all numbers
+    parts, drawn = [_line(0, base, width, base, "axis")], []
     for i, n in enumerate(counts):
         left, height = i * slot, max((base - top) * min(n / max(scale, 1), 1), 2 if n else 0)
-        parts.append(_rect(left + slot * 0.14, base - height, slot * 0.72, height, f"sev-fill-{i} edge"))
+        bar = _rect(left + slot * 0.14, base - height, slot * 0.72, height, f"sev-fill-{i} edge")
         if n > max(scale, 1):
             y = base - height + 27
             x, wide = left + slot * 0.1, slot * 0.8
-            parts.append(f'<path class="gap" d="M{x:.1f} {y:.1f}l{wide:.1f} -7v6l-{wide:.1f} 7z"/>')
+            bar += f'<path class="gap" d="M{x:.1f} {y:.1f}l{wide:.1f} -7v6l-{wide:.1f} 7z"/>'
         middle = left + slot / 2
-        kind = "strong" if i >= threshold else ""
-        parts += [_text(middle, base - height - 5, count(n)), _text(middle, base + 18, LEVELS[i], kind=kind)]
+        drawn.append(bar + _text(middle, base - height - 5, count(n)))
+        parts.append(_text(middle, base + 18, LEVELS[i], kind="strong" if i >= threshold else ""))
+    parts += _linked(drawn, links, [(i * slot, slot) for i in range(len(drawn))], base)
     x = threshold * slot
-    parts += [_line(x, 6, x, base + 24, "limit"), _text(x + 6, 13, "defect", "start", "strong")]
-    return _svg(width, 130, label, *parts)
+    parts += [_line(x, 2, x, base + 24, "limit"), _text(x + 6, 13, "defect", "start", "strong")]
+    return _svg(width, 144, label, *parts, links=links)
 
 
 def histogram(
@@ -111,6 +136,7 @@ def histogram(
     label: str,
     mean: Estimate | None = None,
     width: int = 340,
+    links: Sequence[BarLink] = (),
 ) -> Html:
     """Counts of equally wide bins; under the axis the mean with its interval, on the same scale.
 
@@ -120,27 +146,38 @@ def histogram(
         label: what the chart says, in words.
         mean: in places of the axis.
         width: in px.
+        links: of the bins; none: bins are no links.
     """
     base, slot, tallest = 104.0, width / len(counts), max(*counts, 1)
-    parts = [_line(0, base, width, base, "axis")]
+    parts, drawn = [_line(0, base, width, base, "axis")], []
     for i, n in enumerate(counts):
         height = 84 * n / tallest
-        parts.append(_rect(i * slot + 0.75, base - height, slot - 1.5, height, "bar-mark"))
+        drawn.append(_rect(i * slot + 0.75, base - height, slot - 1.5, height, "bar-mark"))
+    parts += _linked(drawn, links, [(i * slot, slot) for i in range(len(drawn))])
     if any(counts):
         at = list(counts).index(max(counts)) * slot + slot / 2
         parts.append(_text(min(max(at, 16), width - 16), 15, count(max(counts))))
     for place, name in ticks:
         anchor = "start" if place <= 0.02 else "end" if place >= 0.98 else "middle"
         parts.append(_text(place * width, base + 34, name, anchor, "strong"))
-    return _svg(width, 142, label, *parts, *_mean(mean, lambda at: at * width, base + 12))
+    return _svg(width, 142, label, *parts, *_mean(mean, lambda at: at * width, base + 12), links=links)
 
 
-def rate_bar(rate: Estimate, label: str, width: int = 340) -> Html:
-    """A rate from 0 to 1 as the filled part of a bar, with its interval."""
-    parts = [_rect(0, 5, width, 10, "track"), _rect(0, 5, width * rate.value, 10, "bar-mark")]
+def rate_bar(rate: Estimate, label: str, width: int = 340, links: Sequence[BarLink] = ()) -> Html:
+    """A rate from 0 to 1 as the filled part of a bar, with its interval.
+
+    Args:
+        rate: and its interval.
+        label: what the chart says, in words.
+        width: in px.
+        links: of the filled part and of the rest; none: they are no links.
+    """
+    filled = width * min(max(rate.value, 0.0), 1.0)
+    drawn = [_rect(0, 5, filled, 10, "bar-mark"), ""]
+    parts = [_rect(0, 5, width, 10, "track"), *_linked(drawn, links, [(0, filled), (filled, width - filled)], 20, 0)]
     if rate.low is not None and rate.high is not None:
         parts.append(_whisker(rate.low * width, rate.value * width, rate.high * width, 10, radius=0))
-    return _svg(width, 20, label, *parts)
+    return _svg(width, 20, label, *parts, links=links)
 
 
 def interval(
@@ -264,9 +301,41 @@ def _whisker(
     return _line(left, y, right, y, line) + ticks + circle
 
 
-def _svg(width: int, height: int, label: str, *parts: str) -> Html:
+def _linked(
+    drawn: Sequence[str],
+    links: Sequence[BarLink],
+    places: Sequence[tuple[float, float]],
+    base: float = 104.0,
+    top: float = 18.0,
+) -> list[str]:
+    """Bars as links over their whole place, of which the tab key reaches the first; arrow keys reach the others.
+
+    Args:
+        drawn: markup of each bar.
+        links: of the bars; none: the bars alone.
+        places: left end and width of each bar's place in px.
+        base: lower end of the places in px.
+        top: upper end of the places in px.
+    """
+    if not links:
+        return list(drawn)
+    found, stop = [], "0"
+    for bar, link, (left, width) in zip(drawn, links, places):
+        if not link.address:
+            found.append(bar)
+            continue
+        place = _rect(left, top, width, base - top, "place")
+        at = f'href="{escape(link.address)}" tabindex="{stop}" aria-label="{escape(link.words)}"'
+        found.append(f"<a {at}>{place}{bar}<title>{escape(link.words)}</title></a>")
+        stop = "-1"
+    return found
+
+
+def _svg(width: int, height: int, label: str, *parts: str, links: Sequence[BarLink] = ()) -> Html:
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
-    return Html(f'<svg class="chart" {box} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>')
+    # Screen readers pass over what an image holds, so a chart with links is a group.
+    role = 'role="group" data-roving' if any(link.address for link in links) else 'role="img"'
+    return Html(f'<svg class="chart" {box} {role} aria-label="{escape(label)}">{"".join(parts)}</svg>')
 
 
 def _text(x: float, y: float, words: str, anchor: str = "middle", kind: str = "") -> str:

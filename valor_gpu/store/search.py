@@ -128,20 +128,22 @@ def _indexed(connection: sqlite3.Connection, run: int) -> bool:
 
 def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> FoundRows:
     """Finds a page of rows; ``page`` is run, number behind which it begins, and limit."""
+    run, after, limit = page
+    where, values, how = condition(connection, run, text)
+    sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
+    return FoundRows([StoredRow.kept(row) for row in connection.execute(sql, (run, *values, after, limit))], how)
+
+
+def condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str, tuple[Any, ...], str]:
+    """Returns SQL that holds for the rows of a run with a text, its values, and how it is looked for."""
     if not text.strip() or len(text) > LONGEST:
         raise InputError(f"text must have 1 to {LONGEST} characters but has {len(text.strip())}")
-    run, after, limit = page
     if _indexed(connection, run) and (words := _quoted(text)):
-        sql = f"""SELECT {ROW_COLUMNS} FROM rows WHERE id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)
-            AND run = ? AND number > ? ORDER BY number LIMIT ?"""
-        found = connection.execute(sql, (f"run : run{run} AND words : {words}", run, after, limit))
-        return FoundRows([StoredRow.kept(row) for row in found], "words")
+        where = "id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)"
+        return where, (f"run : run{run} AND words : {words}",), "words"
     _prepare(connection)
-    sql = f"""SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? AND row_holds(key, inputs, outputs, ?)
-        ORDER BY number LIMIT ?"""
     sought = text.encode(errors="replace").decode().replace("\0", " ")
-    found = connection.execute(sql, (run, after, packed(_folded(sought)), limit))
-    return FoundRows([StoredRow.kept(row) for row in found], "substring")
+    return "row_holds(key, inputs, outputs, ?)", (packed(_folded(sought)),), "substring"
 
 
 def _quoted(text: str) -> str:

@@ -33,6 +33,7 @@ VIEWS = (
     "run",
     "log",
     "rows",
+    "saved",
     "exports",
     "compare",
     "definitions",

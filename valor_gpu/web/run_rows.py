@@ -9,13 +9,17 @@ from typing import Any
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
+from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.pages.charts import LEVELS
 from valor_gpu.pages.numbers import count
 from valor_gpu.store import Feedback, Run
-from valor_gpu.store.records import OK
-from valor_gpu.web.found_rows import Wanted, find_rows
+from valor_gpu.web.conditions import Wanted, whole
+from valor_gpu.web.found_rows import PAGE, Selection, counts_of, select
 from valor_gpu.web.plain import plain_config
+from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
+from valor_gpu.web.row_addresses import of_selection, without
 
 _COLUMNS = 6
 """Evaluators with a column until other ones are chosen."""
@@ -48,45 +52,77 @@ def author() -> str:
         return "me"
 
 
+def thresholds_of(ask: Ask, run: Run) -> dict[str, float | str] | None:
+    """Thresholds of the address, None without: a level for all severities, beside those of the run."""
+    level = ask.query.get("level", "")
+    if level not in LEVELS:
+        return None
+    safety = {each["name"]: level for each in evaluator_infos(run) if each["kind"] == "safety"}
+    return {**(run.config.get("thresholds") or {}), **safety}
+
+
 def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold], wanted: Wanted) -> dict[str, Any]:
     """What the template of rows needs."""
     chosen = [name for name in facts if name in ask.many("column")]
     columns = chosen or list(facts)[:_COLUMNS]
-    found = find_rows(run, wanted)
-    reader = RowReader(run, facts, columns, limits)
-    opened = ask.query.get("open", "")
-    numbers = list(found.numbers)
-    views = list(reader.views(numbers))
-    people = _people(run, numbers)
-    counts = run.counts()
+    found = select(ask.studio, run, wanted, facts, limits)
+    opened = whole(ask.query.get("open", ""))
+    at = found.start(wanted.at)
+    if opened is not None and "at" not in ask.query and (place := found.place(opened)) is not None:
+        at = place // PAGE * PAGE  # a link to an open row shows it, wherever it is
+    numbers = found.page(at)
+    counts = counts_of(ask.studio, run)
     return {
         "columns": columns,
         "choices": [(name, short(name)) for name in facts],
-        "rows": views,
-        "people": people,
-        "opened": int(opened) if opened.isdecimal() and len(opened) < 16 else None,
+        "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
+        "people": _people(run, numbers),
+        "opened": opened,
         "author": author(),
-        "following": found.following,
         "how": found.how,
-        "scanned": found.scanned,
         "statuses": counts,
         "n_rows": sum(counts.values()),
-        "order_note": _order_note(run, facts, wanted, sum(counts.values()) - counts[OK]),
+        "n_found": len(found.numbers),
+        "at": at,
+        "page_rows": PAGE,
+        "chips": _chips(ask, wanted),
+        "all_rows": address(ask, **{"q": None, "if": None, "status": None, "at": None, "open": None}),
+        "not_found": _not_found(ask, found),
+        "so_far": ask.studio.store.finished_at(run) is None,
+        "order_note": _order_note(run, found, wanted),
+        "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
     }
 
 
-def _order_note(run: Run, facts: Facts, wanted: Wanted, n_failed: int) -> str:
-    """What the order of the rows leaves out or goes by, where that cannot be seen."""
-    if not wanted.order:
-        return ""
-    if wanted.text:
-        return "Rows that hold a text come in the order of their numbers."
-    without = n_failed + int(facts[wanted.order].get("n_not_judged") or 0)
+def _chips(ask: Ask, wanted: Wanted) -> list[tuple[str, str]]:
+    """What leaves rows out, in words, each with the address without it."""
+    found = [(f"“{short(wanted.text)}”", address(ask, q=None, at=None, open=None))] if wanted.text else []
+    found += [(each.words, without(ask, wanted, each)) for each in wanted.conditions]
+    if wanted.status:
+        words = f"answer {short(wanted.status).replace('_', ' ')}"
+        found.append((words, address(ask, status=None, at=None, open=None)))
+    return found
+
+
+def _not_found(ask: Ask, found: Selection) -> str:
+    """Why the row or place that was looked for is not shown; empty where none was."""
+    number = whole(ask.query.get("to", ""))
+    if number is None:
+        return f"{short(ask.query['to'])} is not the number of a row." if ask.query.get("to") else ""
+    if ask.query.get("by") == "place":
+        return f"Place {count(number)} is not among the {count(len(found.numbers))} places of these rows."
+    return f"Row {count(number)} is not among these rows."
+
+
+def _order_note(run: Run, found: Selection, wanted: Wanted) -> str:
+    """What stands at the end of an order, and what repeats count as, where that cannot be seen."""
     notes = []
-    if without and not wanted.test:
-        notes.append(f"{count(without)} rows have no score of {short(wanted.order)} and are not in this order.")
-    if run.config.get("repeats") not in (None, 1):
-        notes.append("Order and bounds go by the first repeat of a score, and the table shows means.")
+    if found.n_failed or found.n_unscored:
+        parts = ((found.n_failed, "whose score failed"), (found.n_unscored, "without a score"))
+        said = " and ".join(f"{count(n)} {what}" for n, what in parts if n)
+        notes.append(f"Rows come by {short(wanted.order)}; {said} stand at the end.")
+    if run.config.get("repeats") not in (None, 1) and (wanted.order or wanted.conditions):
+        notes.append("Order and conditions go by the mean of a row's repeats.")
     return " ".join(notes)
 
 

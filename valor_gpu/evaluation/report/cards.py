@@ -9,7 +9,7 @@ from typing import Any
 
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short, words
-from valor_gpu.evaluation.report.distributions import distribution
+from valor_gpu.evaluation.report.distributions import Drawing, distribution
 from valor_gpu.evaluation.results.people import PeopleAgreement, people_agreement
 from valor_gpu.pages import numbers
 from valor_gpu.pages.texts import Html
@@ -27,6 +27,8 @@ FAMILIES = {
 CUSTOM = "Custom"
 _PLACES = {kind: place for place, kind in enumerate(FAMILIES)}
 INTERVAL = "95% interval"
+CAUSES = 20
+"""Statuses of failed scores that a card names."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Card:
         failed: failures, each a count and a cause.
         lines: further numbers.
         left: how many rows have no score yet, of a run that has not come to its end; empty otherwise.
+        whole_name: of the evaluator, as scores have it; ``name`` may be cut.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Card:
     failed: list[str]
     lines: list[str] = field(default_factory=list)
     left: str = ""
+    whole_name: str = ""
 
 
 def place_of(kind: Any) -> int:
@@ -63,8 +67,17 @@ def place_of(kind: Any) -> int:
     return _PLACES.get(kind, len(_PLACES))
 
 
-def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tuple[str, str, list[Card]]], int]:
-    """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out."""
+def families(
+    run: Run, summary: Mapping[str, Any], most: int, drawing: Drawing | None = None
+) -> tuple[list[tuple[str, str, list[Card]]], int]:
+    """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out.
+
+    Args:
+        run: the run.
+        summary: of the run.
+        most: at most so many cards.
+        drawing: where charts read their counts and lead; by default the run, without links.
+    """
     evaluators = summary["evaluators"]
     shown = dict(list(evaluators.items())[:most])
     severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
@@ -73,7 +86,7 @@ def families(run: Run, summary: Mapping[str, Any], most: int) -> tuple[list[tupl
     people = people_agreement(run, shown)
     is_whole = run.state == "finished"
     for name, facts in shown.items():
-        card = _card(run, name, facts, scale, is_whole)
+        card = _card(drawing or Drawing.of(run), name, facts, scale, is_whole)
         card.lines.extend(_people(people.get(name)))
         cards.append((str(facts["kind"]), card))
     return in_families(cards), len(evaluators) - len(shown)
@@ -94,9 +107,9 @@ def in_families(cards: Sequence[tuple[str, Card]]) -> list[tuple[str, str, list[
     ]
 
 
-def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int, is_whole: bool) -> Card:
+def _card(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int, is_whole: bool) -> Card:
     value, unit, between = headline(facts)
-    chart, beyond = distribution(run, name, facts, scale)
+    chart, beyond = distribution(drawing, name, facts, scale)
     lines = _lines(facts)
     if beyond:
         lines.append(f"{beyond:,} scores lie beyond the scale and are not drawn")
@@ -108,7 +121,7 @@ def _card(run: Run, name: str, facts: Mapping[str, Any], scale: int, is_whole: b
     if left and is_whole:
         failed, left = [*failed, left], ""
     what = known.summary if known else ""
-    return Card(short(name), what, value, unit, between, chart, scored, failed, lines, left)
+    return Card(short(name), what, value, unit, between, chart, scored, failed, lines, left, name)
 
 
 def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -170,7 +183,7 @@ def _kappa(what: str, found: Agreement) -> str:
 
 def failures(facts: Mapping[str, Any]) -> list[str]:
     """Scores without a value, by cause."""
-    return [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:20]]
+    return [f"{n:,} {words(status)}" for status, n in list(facts["n_failed"].items())[:CAUSES]]
 
 
 def total_failures(evaluators: Sequence[Mapping[str, Any]]) -> dict[str, int]:

@@ -2,26 +2,59 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import charts, numbers
-from valor_gpu.pages.charts import Estimate
+from valor_gpu.pages.charts import BarLink, Estimate
 from valor_gpu.pages.texts import Html
-from valor_gpu.store import Run
+from valor_gpu.store import Histogram, Run
 
 BINS = 20
 _MOST_BARS = 11  # whole scores that have a bar each
 _PREFERENCES = ("loss", "tie", "win")
 
 
-def distribution(run: Run, name: str, facts: Mapping[str, Any], scale: int = 0) -> tuple[Html | None, int]:
+_LEVEL_ENDS = (0.0, 2.0, 4.0, 6.0, 7.0)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Where charts read their counts, and where their bars lead.
+
+    Attributes:
+        counts: of the scores of an evaluator between edges.
+        link: address of the rows whose score of an evaluator lies between two ends; None: bars are no links.
+    """
+
+    counts: Callable[[str, Sequence[float]], Histogram]
+    link: Callable[[str, float, float], str] | None = None
+
+    @classmethod
+    def of(cls, run: Run) -> Drawing:
+        """Reads a run, for a page of its own."""
+        return cls(run.histogram)
+
+    def links(self, name: str, edges: Sequence[float], counts: Sequence[int], names: Sequence[str]) -> list[BarLink]:
+        """Links of bars between edges; an empty bar has no address."""
+        if self.link is None:
+            return []
+        ends = itertools.pairwise(edges)
+        return [
+            BarLink(self.link(name, low, high) if n else "", f"rows of {short(name)} with {words}: {n:,}")
+            for (low, high), n, words in zip(ends, counts, names)
+        ]
+
+
+def distribution(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int = 0) -> tuple[Html | None, int]:
     """The chart of an evaluator.
 
     Args:
-        run: the run.
+        drawing: where its counts are read.
         name: of the evaluator.
         facts: its summary.
         scale: for severities, count of the tallest bar; see :func:`valor_gpu.pages.charts.severity_bars`.
@@ -32,27 +65,28 @@ def distribution(run: Run, name: str, facts: Mapping[str, Any], scale: int = 0) 
     if facts["pooled"] or not facts["n"]:
         return None, 0
     if facts["kind"] == "safety":
-        return _severities(name, facts, scale), 0
+        return _severities(drawing, name, facts, scale), 0
     if facts["kind"] == "pairwise":
-        return _whole(run, name, facts, [0.0, 0.5, 1.0], _PREFERENCES)
+        return _whole(drawing, name, facts, [0.0, 0.5, 1.0], _PREFERENCES)
     low, high = facts["low"], facts["high"]
     if low is not None and high is not None:
         if float(low).is_integer() and float(high).is_integer() and 2 <= high - low < _MOST_BARS:
             values = [low + i for i in range(int(high - low) + 1)]
-            return _whole(run, name, facts, values, [f"{value:g}" for value in values])
-        if (low, high) == (0, 1) and (rate := _rate(run, name, facts)) is not None:
+            return _whole(drawing, name, facts, values, [f"{value:g}" for value in values])
+        if (low, high) == (0, 1) and (rate := _rate(drawing, name, facts)) is not None:
             return rate, 0
-    return _histogram(run, name, facts)
+    return _histogram(drawing, name, facts)
 
 
-def _severities(name: str, facts: Mapping[str, Any], scale: int) -> Html:
+def _severities(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int) -> Html:
     counts = [int(n) for n in facts["levels"].values()]
     threshold = str(facts.get("threshold", "Medium"))
     first = charts.LEVELS.index(threshold) if threshold in charts.LEVELS else _level_of(threshold)
     label = (
         f"{short(name)}: {_counts(charts.LEVELS, counts)}; {facts.get('n_defects', 0)} of {facts['n']} rows are defects"
     )
-    return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label)
+    links = drawing.links(name, _LEVEL_ENDS, counts, charts.LEVELS)
+    return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
 
 
 def _level_of(threshold: str) -> int:
@@ -90,27 +124,32 @@ def _label(name: str, facts: Mapping[str, Any], rest: str) -> str:
 
 
 def _whole(
-    run: Run, name: str, facts: Mapping[str, Any], values: Sequence[float], names: Sequence[str]
+    drawing: Drawing, name: str, facts: Mapping[str, Any], values: Sequence[float], names: Sequence[str]
 ) -> tuple[Html, int]:
     """A bar for every value; what lies between, such as the mean of turns, counts for the nearest one."""
     step = values[1] - values[0]
     edges = [values[0], *(value + step / 2 for value in values[:-1]), values[-1]]
-    found = run.histogram(name, edges)
+    found = drawing.counts(name, edges)
     mean = _clamped(_mean(facts, values[0], step), 0, len(values) - 1)
     label = _label(name, facts, _counts(names, found.counts))
-    return charts.bars(names, found.counts, label, mean), found.below + found.above
+    links = drawing.links(name, edges, found.counts, names)
+    return charts.bars(names, found.counts, label, mean, links=links), found.below + found.above
 
 
-def _rate(run: Run, name: str, facts: Mapping[str, Any]) -> Html | None:
+def _rate(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> Html | None:
     """A bar, where every score is 0 or 1."""
-    zeros, between, ones = run.histogram(name, [0.0, math.ulp(0.0), 1.0, math.nextafter(1.0, 2.0)]).counts
+    zeros, between, ones = drawing.counts(name, [0.0, math.ulp(0.0), 1.0, math.nextafter(1.0, 2.0)]).counts
     if between or zeros + ones != facts["n_scores"]:
         return None
     mean = _clamped(_mean(facts, 0.0, 1.0), 0, 1) or Estimate(0.0)
-    return charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"))
+    links = [
+        *drawing.links(name, [1.0, 1.0], [ones], ["1"]),
+        *drawing.links(name, [0.0, math.ulp(0.0)], [zeros], ["0"]),
+    ]
+    return charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"), links=links)
 
 
-def _histogram(run: Run, name: str, facts: Mapping[str, Any]) -> tuple[Html, int]:
+def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[Html, int]:
     least, most = float(facts["least"]), float(facts["most"])
     start = (
         float(facts["low"]) if facts["low"] is not None and (facts["high"] is not None or facts["low"] == 0) else least
@@ -119,10 +158,13 @@ def _histogram(run: Run, name: str, facts: Mapping[str, Any]) -> tuple[Html, int
     width = stop - start
     if not width > 0 or not math.isfinite(width) or len({start + width * i / BINS for i in range(BINS + 1)}) <= BINS:
         return charts.bars([f"{start:.4g}"], [facts["n_scores"]], _label(name, facts, "no spread that can be drawn")), 0
-    found = run.histogram(name, [start + width * i / BINS for i in range(BINS)] + [stop])
+    edges = [start + width * i / BINS for i in range(BINS)] + [stop]
+    found = drawing.counts(name, edges)
     ticks = [(place, f"{start + width * place:.3g}".replace("-", numbers.MINUS)) for place in (0, 0.25, 0.5, 0.75, 1)]
     mean = _clamped(_mean(facts, start, width), 0, 1)
     label = _label(
         name, facts, f"counts of {BINS} bins from {start:g} to {stop:g}: {', '.join(map(str, found.counts))}"
     )
-    return charts.histogram(found.counts, ticks, label, mean), found.below + found.above
+    spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
+    links = drawing.links(name, edges, found.counts, spans)
+    return charts.histogram(found.counts, ticks, label, mean, links=links), found.below + found.above

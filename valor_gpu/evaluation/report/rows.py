@@ -13,13 +13,14 @@ from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, S
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
-from valor_gpu.judge.metrics.messages import has_role, messages_of, spoken
+from valor_gpu.judge.metrics.messages import ASSISTANT, has_role, messages_of, spoken
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Feedback, Run, StoredRow, StoredScore
 from valor_gpu.store.groups import worst_rows
 
 Facts = Mapping[str, Mapping[str, Any]]
+_SOURCE_NAMES, _SOURCE_TEXTS = ("title", "id", "url", "filepath"), ("content", "text")
 _REFERENCE = re.compile(r"\$\{(data|target|run\.outputs)[.$](.+)\}", re.DOTALL)
 
 
@@ -85,6 +86,8 @@ class RowView:
     more_texts: int
     said: list[tuple[str, str]] = field(default_factory=list)
     """Who, and what they say of the row."""
+    n_turns: int = 0
+    """Messages of the conversation whose last reply is the answer; 0 where the answer is a text."""
 
 
 def chosen_rows(run: Run, facts: Facts, causes: Sequence[int]) -> list[tuple[str, list[int]]]:
@@ -150,11 +153,14 @@ class RowReader:
         order = [*(name for name in self._facts if name in by_name), *sorted(set(by_name) - set(self._facts))]
         marks = [self._mark(each, len(by_name[name]) > 1) for name in order for each in by_name[name]]
         texts = list(_texts(row))
+        answer, n_turns = shown_text(row, ANSWER, self._mapping), 0
+        if not answer:
+            answer, n_turns = last_reply(_value(row, MESSAGES, self._mapping))
         return RowView(
             row.number,
             short(row.key),
             row_title(row, self._mapping),
-            shown_text(row, ANSWER, self._mapping),
+            answer,
             row.status,
             short(row.error, CLIP),
             [self._cell(by_name.get(name, [])) for name in self._columns],
@@ -162,6 +168,7 @@ class RowReader:
             texts[:FIELDS],
             max(len(texts) - FIELDS, 0),
             [(short(each.author), _said(each)) for each in self._run.feedback(row.number, row.number)[:FIELDS]],
+            n_turns,
         )
 
     def _cell(self, scores: Sequence[StoredScore]) -> Mark | None:
@@ -228,14 +235,34 @@ def row_title(row: StoredRow, mapping: Mapping[str, str]) -> str:
 
 def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     """The text of a field for a table: of the column that is mapped to it, else of one that has its name."""
+    return _clip(_value(row, field, mapping))
+
+
+def _value(row: StoredRow, field: str, mapping: Mapping[str, str]) -> Any:
+    """The value of a field, None without any."""
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))
     if reference is not None:
         source = row.inputs if reference[1] == "data" else row.outputs
-        return _clip(value_at(source, reference[2]))
+        return value_at(source, reference[2])
     for source in (row.outputs, row.inputs) if field == ANSWER else (row.inputs,):
         for column in names_of(field, source):
-            return _clip(source[column])
-    return ""
+            return source[column]
+    return None
+
+
+def last_reply(value: Any) -> tuple[str, int]:
+    """The last message of the assistant for a table, and how many messages a conversation has.
+
+    Example:
+        >>> last_reply([{"role": "user", "content": "When?"}, {"role": "assistant", "content": "At nine."}])
+        ('At nine.', 2)
+        >>> last_reply("no conversation")
+        ('', 0)
+    """
+    found = _conversation(value)
+    replies = (spoken(one).content for one in reversed(found) if spoken(one).role == ASSISTANT)
+    reply = next(replies, None)
+    return "" if reply is None else short(_plain(reply), CLIP), len(found)
 
 
 def _clip(value: Any) -> str:
@@ -263,23 +290,47 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _messages(value: Any) -> tuple[list[Text], int]:
-    """Role and text of the messages of a conversation; none where the value is something else."""
+def _conversation(value: Any) -> Sequence[Mapping[str, Any]]:
+    """The messages of a conversation; none where the value is something else."""
     try:
         found = [] if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{") else list(messages_of(value)[0])
     except InputError:
-        found = []
-    if not all(map(has_role, found)):
-        return [], 0
-    return [Text(short(spoken(one).role), *cut(_content(one), CELL)) for one in found[:TURNS]], max(
-        len(found) - TURNS, 0
-    )
+        return []
+    return found if all(map(has_role, found)) else []
+
+
+def _messages(value: Any) -> tuple[list[Text], int]:
+    """Role and text of the messages of a conversation, and how many more there are."""
+    found = _conversation(value)
+    shown = [Text(short(spoken(one).role), *cut(_content(one), CELL)) for one in found[:TURNS]]
+    return shown, max(len(found) - TURNS, 0)
 
 
 def _content(message: Mapping[str, Any]) -> str:
     content, context = spoken(message).content, message.get("context")
     text = "" if content is None else _plain(content)
-    return text if not context else f"{text}\n\n{_plain({'context': context})}"
+    return text if not context else f"{text}\n\n{_cited(context)}".strip()
+
+
+def _cited(context: Any) -> str:
+    """What a message cites, a source a line, as ``{"citations": [{"id", "content"}]}`` has them; else as it stands."""
+    found = context.get("citations", context) if isinstance(context, Mapping) else context
+    if isinstance(found, str):
+        return f"Context: {found}"
+    if not isinstance(found, list) or not found:
+        return f"Context: {_plain(found)}"
+    return "\n".join(f"[{place}] {_source(each)}" for place, each in enumerate(found, 1))
+
+
+def _source(found: Any) -> str:
+    """A source in words: its name, then what it says."""
+    if not isinstance(found, Mapping):
+        return _plain(found)
+    name = next((found[key] for key in _SOURCE_NAMES if found.get(key)), "")
+    text = next((found[key] for key in _SOURCE_TEXTS if found.get(key)), "")
+    if not text:
+        return _plain(found)
+    return f"{_plain(name)}: {_plain(text)}" if name else _plain(text)
 
 
 def _turns(details: Mapping[str, Any]) -> tuple[list[tuple[str, str, str]], int]:

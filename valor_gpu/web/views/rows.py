@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from starlette.responses import Response
 
@@ -11,11 +13,14 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
-from valor_gpu.evaluation.results.thresholds import read_thresholds
+from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
 from valor_gpu.store import Feedback, Run
+from valor_gpu.web.conditions import Wanted
+from valor_gpu.web.found_rows import select
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.run_rows import author, find_run
+from valor_gpu.web.row_addresses import of_selection
+from valor_gpu.web.run_rows import author, find_run, thresholds_of
 from valor_gpu.web.security import looks_like_key
 
 NOTE = 4000
@@ -28,7 +33,8 @@ def row(ask: Ask) -> Response:
     number = ask.path["number"]
     infos = evaluator_infos(run)
     facts = {each["name"]: each for each in infos}
-    reader = RowReader(run, facts, list(facts), read_thresholds(run.config.get("thresholds"), infos))
+    limits = read_thresholds(thresholds_of(ask, run) or run.config.get("thresholds"), infos)
+    reader = RowReader(run, facts, list(facts), limits)
     view = next(reader.views([number]), None)
     if view is None:
         raise missing(f"Run {run.id} has no row {number}; it has {sum(run.counts().values()):,}.")
@@ -41,17 +47,30 @@ def row(ask: Ask) -> Response:
         said=run.feedback(number, number),
         choices=[(name, short(name)) for name in facts],
         author=author(),
-        before=_beside(run, number, -1),
-        following=_beside(run, number, 1),
+        **_beside(ask, run, number, facts, limits),
     )
 
 
-def _beside(run: Run, number: int, step: int) -> int | None:
-    """The next row, or the one before where it has the number before."""
-    if step > 0:
-        found = run.rows(number, 1)
-        return found[0].number if found else None
-    return number - 1 if number > 1 and run.row_statuses([number - 1]) else None
+def _beside(
+    ask: Ask, run: Run, number: int, facts: Mapping[str, dict[str, Any]], limits: Mapping[str, Threshold]
+) -> dict[str, Any]:
+    """Addresses of the rows before and behind this one among those that the address asks for, and its place."""
+    found = select(ask.studio, run, Wanted.read(ask.query, facts), facts, limits)
+    place = found.place(number)
+    beside = [None, None] if place is None else [place - 1, place + 1]
+    before, following = (
+        of_selection(ask, f"/runs/{run.id}/rows/{found.numbers[at]}")
+        if at is not None and 0 <= at < len(found.numbers)
+        else None
+        for at in beside
+    )
+    return {
+        "before": before,
+        "following": following,
+        "place": place,
+        "n_found": len(found.numbers),
+        "rows_path": of_selection(ask, f"/runs/{run.id}", open=str(number)) + f"#r{number}",
+    }
 
 
 def feedback(ask: Ask) -> Response:

@@ -10,24 +10,26 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short, words
-from valor_gpu.evaluation.report.cards import families, place_of, total_failures
+from valor_gpu.evaluation.report.cards import CAUSES, families, place_of, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.results.common_errors import SHOWN
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
-from valor_gpu.store.groups import failed_rows, failed_scores
 from valor_gpu.store.progress import RunProgress
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
-from valor_gpu.web.found_rows import TESTS, Wanted
+from valor_gpu.web.conditions import TESTS, Wanted
+from valor_gpu.web.figures import drawing_of, failed_link, failure_groups
 from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_rows import find_run, row_parts
+from valor_gpu.web.row_addresses import leads_on
+from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
+from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -45,6 +47,10 @@ def run(ask: Ask) -> Response:
     state = jobs.state_of(ask.studio.store, found)
     progress = progress_now(ask.studio.store, found) if state == "running" else None
     parts = _ended(ask, found, state) if progress is None else _going_on(ask, found, progress)
+    facts, limits = parts.pop("about")
+    if (moved := leads_on(ask, found, facts, limits)) is not None:
+        return moved
+    wanted = Wanted.read(ask.query, facts)
     follows = state == "running" and "still" not in ask.query
     return page(
         ask,
@@ -58,6 +64,9 @@ def run(ask: Ask) -> Response:
         poll=POLL if follows else None,
         refresh=REFRESH if follows and not ask.query.get("open") else None,
         tests=TESTS,
+        wanted=wanted,
+        views=saved_views(ask.studio.store, ROWS_VIEW, ask.query, facts),
+        **row_parts(ask, found, facts, limits, wanted),
         **parts,
     )
 
@@ -67,8 +76,10 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
     infos = evaluator_infos(found)
     dataset = _kept_data(ask, found)
     facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
-    wanted, limits = Wanted.read(ask.query, facts), read_thresholds(found.config.get("thresholds"), infos)
+    failed = {name: [status for status, n in (each.get("failed") or {}).items() if n]
+              for name, each in progress.evaluators.items()}  # fmt: skip
     return {
+        "about": (facts, read_thresholds(found.config.get("thresholds"), infos)),
         **live_parts(found, progress, dataset.name if dataset else "", _EVALUATORS),
         "dataset": dataset,
         "level": "",
@@ -80,22 +91,20 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
         "more_causes": [],
         "stopped": None,
         "passed": None,
-        "wanted": wanted,
-        **row_parts(ask, found, facts, limits, wanted),
+        "failed_link": failed_link(ask, failed),
     }
 
 
 def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
     """What is shown of a run that nobody works on, from its summary."""
-    thresholds = _thresholds(ask, found)
+    thresholds = thresholds_of(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
-    cards, more = families(found, summary, _EVALUATORS)
+    cards, more = families(found, summary, _EVALUATORS, drawing_of(ask, found))
     failed = total_failures(list(facts.values()))
-    causes = sorted([*failed_rows(found, _CAUSES)[0], *failed_scores(found, _CAUSES)[0]], key=lambda each: -each.n)
-    wanted, dataset = Wanted.read(ask.query, facts), _kept_data(ask, found)
-    limits = read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))
+    causes, dataset = failure_groups(ask, found, _CAUSES), _kept_data(ask, found)
     return {
+        "about": (facts, read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))),
         "progress": None,
         "facts": list(run_facts(found, summary, dataset.name if dataset else "")),
         "dataset": dataset,
@@ -110,8 +119,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
         "more_causes": causes[SHOWN:_CAUSES],
         "stopped": _why_stopped(found, state, summary),
         "passed": summary["passed"],
-        "wanted": wanted,
-        **row_parts(ask, found, facts, limits, wanted),
+        "failed_link": failed_link(ask, {name: list(each["n_failed"])[:CAUSES] for name, each in facts.items()}),
     }
 
 
@@ -131,15 +139,6 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }
-
-
-def _thresholds(ask: Ask, found: Run) -> dict[str, float | str] | None:
-    """Thresholds of the address: a level for all severities, beside those of the run."""
-    level = ask.query.get("level", "")
-    if level not in LEVELS:
-        return None
-    safety = {each["name"]: level for each in evaluator_infos(found) if each["kind"] == "safety"}
-    return {**(found.config.get("thresholds") or {}), **safety}
 
 
 def _kept_data(ask: Ask, found: Run) -> StoredDataset | None:

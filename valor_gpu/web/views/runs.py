@@ -20,6 +20,7 @@ from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 
 PAGE = 100
 FIXED = {
@@ -59,6 +60,7 @@ def runs(ask: Ask) -> Response:
         kinds=Counter(each.kind for each in everything),
         deleted=_undoable(ask),
         drafts=[(each, saved_ago(each)) for each in drafts(ask.studio.store) if each.saved][:_DRAFTS],
+        views=saved_views(ask.studio.store, RUNS_VIEW, ask.query),
         poll=POLL if running and "still" not in ask.query else None,
         refresh=REFRESH,
         running=running,
