@@ -84,10 +84,12 @@ class Columns:
         sql = """SELECT row, repeat, value FROM scores INDEXED BY scores_value
             WHERE run = ? AND evaluator = ? AND value IS NOT NULL"""
         with self._database.read() as connection:
-            for row, repeat, value in connection.execute(sql, (self._run, packed(evaluator))):
-                found.rows.append(row)
-                found.repeats.append(repeat)
-                found.values.append(value)
+            cursor = connection.execute(sql, (self._run, packed(evaluator)))
+            while page := cursor.fetchmany(PAGE):
+                rows, repeats, values = zip(*page)
+                found.rows.extend(rows)
+                found.repeats.extend(repeats)
+                found.values.extend(values)
         return found
 
     def failures(self, evaluator: str) -> tuple[array[int], list[str]]:

@@ -44,6 +44,8 @@ VIEWS = (
     "datasets",
     "targets",
     "vision",
+    "trend",
+    "scatter",
     "wizard",
 )
 """Modules of pages, each with its ``ROUTES``; a module of pages imports no other one."""

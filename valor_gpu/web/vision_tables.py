@@ -37,6 +37,7 @@ def headline(summary: Mapping[str, Any]) -> dict[str, Any]:
             chart = charts.interval(Estimate(value, *(ends or ())), (0.0, 1.0), label, zero=None, width=130)
         figures.append(
             {
+                "metric": name,
                 "name": short(words),
                 "what": what,
                 "value": numbers.number(value, 3),

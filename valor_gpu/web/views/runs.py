@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
-from valor_gpu.errors import InputError
 from valor_gpu.pages import numbers
 from valor_gpu.web.book import Entry
 from valor_gpu.web.drafts import drafts, saved_ago
@@ -19,6 +18,7 @@ from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
+from valor_gpu.web.run_filters import filtered_runs, metrics_by_use
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 
@@ -38,8 +38,8 @@ def runs(ask: Ask) -> Response:
     """The list, filtered, sorted and cut into pages."""
     book = ask.studio.book
     everything = book.entries()
-    metrics = _by_use(everything)
-    found = _sorted(_filtered(everything, ask), ask.query.get("sort", ""))
+    metrics = metrics_by_use(everything)
+    found = _sorted(filtered_runs(everything, ask), ask.query.get("sort", ""))
     start = _whole(ask.query.get("from", "0"))
     shown = found[start : start + PAGE]
     running = any(each.head.state == "running" for each in shown)
@@ -67,15 +67,6 @@ def runs(ask: Ask) -> Response:
     )
 
 
-def _by_use(entries: Sequence[Entry]) -> list[str]:
-    """Names of metrics, those of the most runs first, and equally used ones as the page of a run has them."""
-    used = Counter(name for each in entries for name in each.metrics)
-    places: dict[str, int] = {}
-    for each in entries:
-        places.update(each.places)
-    return sorted(used, key=lambda name: (-used[name], places.get(name, len(places))))
-
-
 def _whole(text: str) -> int:
     return int(text) if text.isdecimal() and len(text) < 9 else 0
 
@@ -85,37 +76,6 @@ def _columns(ask: Ask, metrics: Sequence[str]) -> list[str]:
     if not chosen:
         return ["headline", *metrics[:_MOST_FIRST], "failed", "cost"]
     return [name for name in ("headline", *metrics, "failed", "cost") if name in chosen]
-
-
-def _filtered(entries: list[Entry], ask: Ask) -> list[Entry]:
-    query = ask.query
-    words = query.get("q", "").casefold().split()
-    least = _number(query.get("least", ""))
-    tests: list[Callable[[Entry], bool]] = []
-    if words:
-        tests.append(lambda each: all(word in _words(each) for word in words))
-    if kind := query.get("kind"):
-        tests.append(lambda each: each.kind == kind)
-    if status := query.get("status"):
-        tests.append(lambda each: each.head.state == status)
-    if data := query.get("data"):
-        tests.append(lambda each: each.data == data)
-    if least is not None and (metric := query.get("metric")):
-        tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
-    return [each for each in entries if all(test(each) for test in tests)]
-
-
-def _words(entry: Entry) -> str:
-    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags}".casefold()
-
-
-def _number(text: str) -> float | None:
-    if not text.strip():
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"“at least” must be a number but is {text!r}") from None
 
 
 def _sorted(entries: list[Entry], sort: str) -> list[Entry]:

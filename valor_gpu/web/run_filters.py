@@ -1,0 +1,55 @@
+"""Which runs of a store a page is about, and which metrics they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from valor_gpu.errors import InputError
+from valor_gpu.web.book import Entry
+from valor_gpu.web.routes import Ask
+
+
+def metrics_by_use(entries: Sequence[Entry]) -> list[str]:
+    """Returns names of metrics, those of the most runs first, and equally used ones as the page of a run has them."""
+    used = Counter(name for each in entries for name in each.metrics)
+    places: dict[str, int] = {}
+    for each in entries:
+        places.update(each.places)
+    return sorted(used, key=lambda name: (-used[name], places.get(name, len(places))))
+
+
+def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:
+    """Returns the runs that the address asks for: words, kind, status, data, least number of a metric.
+
+    Raises:
+        InputError: the least number is none.
+    """
+    query = ask.query
+    words = query.get("q", "").casefold().split()
+    least = _number(query.get("least", ""))
+    tests: list[Callable[[Entry], bool]] = []
+    if words:
+        tests.append(lambda each: all(word in _words(each) for word in words))
+    if kind := query.get("kind"):
+        tests.append(lambda each: each.kind == kind)
+    if status := query.get("status"):
+        tests.append(lambda each: each.head.state == status)
+    if data := query.get("data"):
+        tests.append(lambda each: each.data == data)
+    if least is not None and (metric := query.get("metric")):
+        tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
+    return [each for each in entries if all(test(each) for test in tests)]
+
+
+def _words(entry: Entry) -> str:
+    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags}".casefold()
+
+
+def _number(text: str) -> float | None:
+    if not text.strip():
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"“at least” must be a number but is {text!r}") from None
