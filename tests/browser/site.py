@@ -50,9 +50,10 @@ class Tab:
         return self.page
 
     def check(self) -> None:
-        """No error, no dialog of a script, and no request but to the server."""
-        assert self.errors == []
-        away = [each for each in self.requests if not each.startswith((self.root + "/", "data:"))]
+        """No error, no dialog of a script, and no request but to the server; what it found is not found again."""
+        errors, requests, self.errors[:], self.requests[:] = [*self.errors], [*self.requests], [], []
+        assert errors == []
+        away = [each for each in requests if not each.startswith((self.root + "/", "data:"))]
         assert away == [], "requests off this server"
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.browser.site import Site, Tab, axe, sideways
+from tests.browser.going import going
+from tests.browser.seed import MARKUP
+from tests.browser.site import Site, Tab, axe, serve, sideways
 from valor_gpu.store import Store
 
 
@@ -34,6 +36,12 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "row": lambda ids: f"/runs/{ids['two']}/rows/10",
     "compare": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}",
     "vision comparison": lambda ids: f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}",
+    "compare three": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}&runs={ids['three']}&open=2",
+    "open change": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}&open=10",
+    "conditions": lambda ids: f"/runs/{ids['two']}?if=gpt_relevance:at_least:3&if=violence:at_most:2&sort=-violence",
+    "trend": lambda ids: "/trend?metric=mean_gpt_groundedness",
+    "scatter": lambda ids: f"/runs/{ids['two']}/scatter?x=f1_score&y=rougeL",
+    "heat map": lambda ids: f"/runs/{ids['two']}/scatter?x=gpt_groundedness&y=gpt_relevance",
     "compare choice": lambda ids: f"/compare?runs={ids['one']}",
     "metric": lambda ids: "/metrics/gpt_groundedness",
     "vision": lambda ids: f"/runs/{ids['Shelves']}/vision?sort=-map",
@@ -48,10 +56,39 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
 }
 
 
+LIVE: dict[str, Callable[[str], str]] = {
+    "runs that go on": lambda run: "/runs",
+    "run that goes on": lambda run: f"/runs/{run}",
+    "open row of a run that goes on": lambda run: f"/runs/{run}?open=2",
+    "log": lambda run: f"/runs/{run}/log",
+}
+
+
 @pytest.fixture(scope="module")
 def tab(site: Site) -> Iterator[Tab]:
     with site.tab() as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[tuple[Tab, str]]:
+    """A page of a server with a run that goes on, whose judge is in trouble, and the run."""
+    store = tmp_path_factory.mktemp("live") / "store.sqlite"
+    with serve(store, browser) as site, going(store) as run:
+        run.tell("rows 30")
+        run.tell("wait 3")
+        store.with_name(f"{store.name}.{run.id}.log").write_text(f"2026-11-27 21:00:00 goes on\n{MARKUP}\n" * 60)
+        with site.tab() as found:
+            yield found, run.id
+
+
+@pytest.fixture
+def shown(request: pytest.FixtureRequest, name: str) -> tuple[Tab, str]:
+    """The page of a name: a tab of its server, and its address."""
+    if name in LIVE:
+        tab, run = request.getfixturevalue("live")
+        return tab, LIVE[name](run)
+    return request.getfixturevalue("tab"), PAGES[name](request.getfixturevalue("runs"))
 
 
 WIDTHS = (390, 768, 1024, 1440)
@@ -81,7 +118,8 @@ FIRST_ROW = """() => {
 def settled(tab: Tab, path: str) -> Page:
     """The page of an address, when nothing is worked out for it in the background any more."""
     page = tab.open(path)
-    page.locator("meta[http-equiv=refresh]").wait_for(state="detached", timeout=120_000)
+    if "/compare" in path:
+        page.locator("main:not([data-poll])").wait_for(timeout=120_000)
     return page
 
 
@@ -90,9 +128,10 @@ def width(page: Page, pixels: int) -> Page:
     return page
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
-    page = settled(tab, PAGES[name](runs))
+@pytest.mark.parametrize("name", [*PAGES, *LIVE])
+def test_looks_and_axe(shown: tuple[Tab, str]) -> None:
+    tab, path = shown
+    page = settled(tab, path)
     assert axe(width(page, 1440)) == []
     assert [sideways(width(page, pixels)) for pixels in (320, *WIDTHS)] == [0] * 5
     page.emulate_media(color_scheme="dark")
@@ -104,9 +143,9 @@ def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PAGES)
-def test_axe_at_every_width_in_both_colours(tab: Tab, runs: dict[str, str], name: str) -> None:
-    page = settled(tab, PAGES[name](runs))
+@pytest.mark.parametrize("name", [*PAGES, *LIVE])
+def test_axe_at_every_width_in_both_colours(shown: tuple[Tab, str]) -> None:
+    page = settled(*shown)
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         for pixels in WIDTHS:
@@ -123,7 +162,7 @@ UNSEEN = """() => {
     return each.checkVisibility() && none(style.fill) && none(style.stroke);
   }).map((each) => each.outerHTML.slice(0, 100));
 }"""
-"""Shapes of charts in the colour of the page. Icons stand beside words that say the same; places of links are unseen."""
+"""Shapes of charts in the colour of the page. Icons stand beside words; places of links are unseen."""
 TEXTS = ["runs", "open row", "compare"]
 
 
