@@ -23,10 +23,12 @@ CASES = {"runs": 1_000, "rows": 100_000, "running": 100_000}
 PACKAGES = ("valor_gpu", "starlette", "jinja2", "uvicorn")
 LIMIT = 0.1
 """Seconds that a page may take."""
+FIRST = 0.25
+"""Seconds that the first page after a new question may take; the charts of a page that nobody has read yet 0.5."""
 _QUICK = 0.01
 _RARE = 997
 """Every so many rows have the word that is looked for, and the lowest score."""
-_PAGE = 50
+PAGE = 25
 _SAID = tuple(
     re.findall(r"\w+", "the ferry leaves at nine from the north quay and the fare is two crowns for each way")
 )
@@ -69,21 +71,34 @@ def fill_rows(path: Path, n: int) -> list[Shown]:
                 for info in infos:
                     run.add_scores([StoredScore(k, str(info["name"]), 0, _score(k)) for k in numbers])
             run.finish("finished", run_summary(run))
-        page, deep = f"/runs/{run.id}", n - 10 * _PAGE
+        page, deep = f"/runs/{run.id}", n - 20 * PAGE
     return _pages_of_rows(page, deep, n)
 
 
 def _pages_of_rows(page: str, deep: int, n: int) -> list[Shown]:
     rare = list(range(_RARE, n + 1, _RARE))
     lowest = sorted(range(1, n + 1), key=_score)
+    middle = [k for k in range(1, n + 1) if 0.25 <= _score(k) < 0.5]
+    last = (n - 1) // PAGE * PAGE
+    two = "if=f1:at_least:0.25&if=bleu:between:0.1..0.5"
     return [
-        Shown("first page", page, [1, 2, 3]),
-        Shown("deep page", f"{page}?after={deep}", [deep + 1, deep + 2, deep + 3]),
+        Shown("first page, with charts", page, [1, 2, 3]),
+        Shown("deep page", f"{page}?at={deep}", [deep + 1, deep + 2, deep + 3]),
+        Shown("last page", f"{page}?at={last}", list(range(last + 1, n + 1))[:3]),
         Shown("by score, lowest first", f"{page}?sort=f1", lowest[:3]),
+        Shown("by score, last page", f"{page}?sort=f1&at={last}", lowest[last : last + 3]),
+        Shown("two conditions", f"{page}?{two}", middle[:3]),
+        Shown("two conditions, by score", f"{page}?{two}&sort=-rouge", sorted(middle, key=_by_score)[:3]),
         Shown("search of a rare word", f"{page}?q=lighthouse", rare[:3]),
         Shown("search of a common word", f"{page}?q=ferry", [1, 2, 3]),
+        Shown("search of a common word, by score", f"{page}?q=ferry&sort=f1", lowest[:3]),
         Shown("search without a hit", f"{page}?q=submarine", []),
     ]
+
+
+def _by_score(k: int) -> tuple[float, int]:
+    """The highest score first, and equal ones from the last row."""
+    return -_score(k), -k
 
 
 def _texts(k: int) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from xml.etree import ElementTree
 
 import pytest
 
-from valor_gpu.pages.charts import Estimate, bars, histogram, icon, interval, pips, rate_bar, severity_bars
+from valor_gpu.pages.charts import BarLink, Estimate, bars, histogram, icon, interval, pips, rate_bar, severity_bars
 from valor_gpu.pages.texts import Html
 
 HOSTILE = '"><script>f()</script>'
@@ -66,3 +67,43 @@ def test_icons_and_pips_are_passed_over_by_screen_readers() -> None:
     assert 'aria-hidden="true"' in icon("failed") and 'aria-hidden="true"' in pips(3)
     assert [pips(value).count('class="on"') for value in (1, 3, 4.5, 5)] == [1, 3, 5, 5]
     assert 'width="2.5"' in pips(4.5)
+
+
+LINKS = [BarLink(f"?if=a&at={i}", f"rows with {i}: 7") for i in range(4)]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda links: bars("1234", [3, 1, 2, 5], HOSTILE, links=links),
+        lambda links: severity_bars([900, 4, 2, 1], 2, 4, HOSTILE, links=links),
+        lambda links: histogram([3, 1, 2, 5], [(0, "0")], HOSTILE, links=links),
+        lambda links: rate_bar(Estimate(0.25, 0.2, 0.3), HOSTILE, links=links[:2]),
+    ],
+)
+def test_bars_are_links_of_which_one_is_a_stop_of_the_tab_key(draw: Callable[[list[BarLink]], Html]) -> None:
+    linked, bare = ElementTree.fromstring(draw(LINKS)), ElementTree.fromstring(draw([]))
+    assert linked.attrib["role"] == "group" and bare.attrib["role"] == "img"
+    found = list(linked.iter("a"))
+    assert [each.attrib["href"] for each in found] == [link.address for link in LINKS[: len(found)]]
+    assert [each.attrib["aria-label"] for each in found] == [link.words for link in LINKS[: len(found)]]
+    assert [each.attrib["tabindex"] for each in found] == ["0", *["-1"] * (len(found) - 1)]
+    assert not list(bare.iter("a"))
+    marks = {"place"}
+    drawn = [dict(each.attrib) for each in linked.iter("rect") if each.attrib["class"] not in marks]
+    assert sorted(map(str, drawn)) == sorted(str(dict(each.attrib)) for each in bare.iter("rect"))
+
+
+def test_a_bar_without_an_address_is_no_link() -> None:
+    links = [BarLink("", "none"), BarLink("?a", "some"), BarLink('?"><script>', '"><script>')]
+    chart = bars("123", [0, 1, 2], "x", links=links)
+    found = list(ElementTree.fromstring(chart).iter("a"))
+    assert [each.attrib["href"] for each in found] == ["?a", '?"><script>'] and "<script>" not in chart
+    assert found[0].attrib["tabindex"] == "0"
+    assert 'role="img"' in bars("1", [0], "x", links=[BarLink("", "none")])
+
+
+def test_the_word_defect_stands_over_all_numbers() -> None:
+    chart = ElementTree.fromstring(severity_bars([1, 1, 137, 9], 2, 137, "x"))
+    words = {each.text: float(each.attrib["y"]) for each in chart.iter("text")}
+    assert words["defect"] + 12 < min(y for text, y in words.items() if text and text.isdecimal())

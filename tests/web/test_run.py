@@ -53,7 +53,7 @@ def test_numbers_failures_and_charts(site: tuple[TestClient, str]) -> None:
     shown = text_of(found)
     assert "1 of 120 scores failed." in shown and "1 parse error" in shown and "no rating in" in shown
     assert "50.0% defects, 30 of 60 rows" in shown and "59 scored" in shown and "95% interval" in shown
-    assert found.text.count('role="group" data-roving') == 2 and 'aria-label="violence' in found.text
+    assert found.text.count('role="group" data-roving="bars"') == 2 and 'aria-label="violence' in found.text
     assert "<i>prose" not in found.text and "<script>x" not in found.text and "<b>books" not in found.text
 
 

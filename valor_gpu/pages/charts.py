@@ -334,7 +334,7 @@ def _linked(
 def _svg(width: int, height: int, label: str, *parts: str, links: Sequence[BarLink] = ()) -> Html:
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     # Screen readers pass over what an image holds, so a chart with links is a group.
-    role = 'role="group" data-roving' if any(link.address for link in links) else 'role="img"'
+    role = 'role="group" data-roving="bars"' if any(link.address for link in links) else 'role="img"'
     return Html(f'<svg class="chart" {box} {role} aria-label="{escape(label)}">{"".join(parts)}</svg>')
 
 

@@ -5,6 +5,7 @@ import "./copy.js";
 import "./keys.js";
 import "./live.js";
 import "./menus.js";
+import "./roving.js";
 import "./swap.js";
 
 document.documentElement.classList.add("js");
