@@ -15,6 +15,7 @@ from valor_gpu.cli.eval.gates import gate_status
 from valor_gpu.cli.eval.options import run_here, write_document
 from valor_gpu.cli.options import reports
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.progress import CLEAR
 from valor_gpu.report.text import printable_lines
 from valor_gpu.store.tries import last_try
 
@@ -102,7 +103,8 @@ def _store(options: argparse.Namespace) -> str:
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    print(printable_lines(f"valor-gpu {options.command}: {text}"), file=sys.stderr)
+    begin = CLEAR if sys.stderr.isatty() else ""  # the line of a run that goes on may stand there
+    print(begin + printable_lines(f"valor-gpu {options.command}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager
