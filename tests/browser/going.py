@@ -21,7 +21,7 @@ from valor_gpu.store import Run, Store, StoredRow, StoredScore
 from valor_gpu.store.progress import RunProgress, keep
 
 ROWS = 500
-INFOS = [
+INFOS: list[dict[str, Any]] = [
     {"name": "gpt_fluency", "kind": "quality", "low": 1, "high": 5, "higher_is_better": True},
     {"name": "violence", "kind": "safety", "low": 0, "high": 7, "higher_is_better": False},
     {"name": "f1_score", "kind": "text", "low": 0, "high": 1, "higher_is_better": True},

@@ -167,8 +167,8 @@ def _make(name: str, said: Mapping[str, Any], store: Store) -> None:
 
 
 def _open_target(found: Outlook) -> None:
-    asked = {name: found.arguments.get(name) for name in ("target", "prices")}
-    services = open_services(Settings(**asked))
+    said = found.arguments
+    services = open_services(Settings(target=said.get("target"), prices=said.get("prices")))
     if services.target is not None:
         known = services.target.requires | (services.target.accepts or frozenset())
         found.tells_cost = services.target.tells_cost

@@ -126,7 +126,7 @@ def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
     notes: list[str] = []
     evaluators = _evaluators(settings, source, services, task, store, notes)
     fills = fills_baseline(evaluators, baseline, source.columns)
-    _check_cost(evaluators, services.target, source.columns, settings.data_mapping)
+    _check_cost(evaluators, services.target)
     inputs = _inputs_mapped(services.target, settings.data_mapping)
     needed = {**fields_needed(evaluators, services.target is not None, fills), **inputs}
     mapping = mappings.resolve_mapping(settings.data_mapping, source.columns, services.outputs, needed, task)
@@ -351,14 +351,9 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
             )
 
 
-def _check_cost(
-    evaluators: Sequence[RunEvaluator],
-    target: Target | None,
-    columns: Sequence[str],
-    data_mapping: Mapping[str, str] | None,
-) -> None:
+def _check_cost(evaluators: Sequence[RunEvaluator], target: Target | None) -> None:
     """Raises for a metric of costs where no answer has any: it would fail in every row."""
-    if target is None or target.tells_cost or _COST in columns or _COST in (data_mapping or {}):
+    if target is None or target.tells_cost:
         return
     for each in evaluators:
         if _COST in each.requires:

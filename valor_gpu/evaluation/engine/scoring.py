@@ -26,7 +26,6 @@ def row_fields(plan: Plan, work: Work) -> dict[str, Any]:
     outputs = work.outputs if plan.has_target else {}
     fields = plan.mapping.values(work.inputs, outputs)
     measured = {name: outputs.get(kept) for kept, name in _MEASURED.items()} if outputs else {}
-    measured = {name: value for name, value in measured.items() if value is not None or fields.get(name) is None}
     if plan.sees_fields_alone:
         return {**fields, **measured}
     returned = {name: value for name, value in outputs.items() if name not in ("_seconds", "_cost", "_usage")}

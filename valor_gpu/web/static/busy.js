@@ -12,7 +12,8 @@ addEventListener("submit", (event) => {
   }
   form.ariaBusy = "true";
   if (event.submitter) event.submitter.ariaBusy = "true";
-  const words = form.querySelector("input[type=file]")?.files.length ? "The file is uploaded and read." : "The server works on it.";
+  const sends = form.querySelector("input[type=file]")?.files.length > 0;
+  const words = sends ? "The file is uploaded and read." : "The server works on it.";
   setTimeout(() => say(words, true), WAIT);
 });
 

@@ -1,16 +1,18 @@
-// Keys: those of the page (`data-key` on links and buttons) and the same ones everywhere. Single letters count outside of
-// fields alone, and can be switched off in the help (WCAG 2.1.4).
+// Keys: those of the page (`data-key` on links and buttons) and the same ones everywhere. Single letters count outside
+// of fields alone, and can be switched off in the help (WCAG 2.1.4).
 import { say } from "./said.js";
 
 const OFF = "studio-keys-off";
-const FIELDS = "input:not([type=checkbox], [type=radio], [type=button], [type=submit]), select, textarea, [contenteditable]";
+const TICKS = "[type=checkbox], [type=radio], [type=button], [type=submit]";
+const FIELDS = `input:not(${TICKS}), select, textarea, [contenteditable]`;
 
 const rows = () => [...document.querySelectorAll("tr[data-row]")].filter((each) => each.checkVisibility());
 const here = () => document.querySelector("tr[data-row].here");
 const linkOf = (row) => row?.querySelector("a.row, th a, a[href]");
 const search = () => document.querySelector("main input[type=search]");
 const opinion = () => document.querySelector("form[data-feedback], form[action$='/feedback']");
-const named = (key) => [...document.querySelectorAll("[data-key]")].find((each) => each.dataset.key === key && each.checkVisibility());
+const ofPage = () => [...document.querySelectorAll("[data-key]")].filter((each) => each.checkVisibility());
+const named = (key) => ofPage().find((each) => each.dataset.key === key);
 const isOff = () => localStorage.getItem(OFF) === "1";
 
 let annotateNext = false;
@@ -74,11 +76,12 @@ const FIXED = [
 ];
 
 function known() {
-  const own = [...document.querySelectorAll("[data-key]")].filter((each) => each.id !== "help" && each.checkVisibility());
-  const pressed = own.map((each) => [each.dataset.key, each.dataset.keyWords || each.ariaLabel || each.textContent.trim()]);
-  const taken = new Set(pressed.map(([key]) => key));
-  const fixed = FIXED.filter((each) => each.here() && !taken.has(each.keys[0])).map((each) => [each.keys.join(" or "), each.words]);
-  return [...fixed, ...pressed, ["Esc", "Leave a field, a menu or the open row"], ["?", "This help"]];
+  const own = ofPage().filter((each) => each.id !== "help");
+  const wordsOf = (each) => each.dataset.keyWords || each.ariaLabel || each.textContent.trim();
+  const pressed = new Map(own.map((each) => [each.dataset.key, wordsOf(each)]));
+  const fixed = FIXED.filter((each) => each.here() && !pressed.has(each.keys[0]));
+  const general = fixed.map((each) => [each.keys.join(" or "), each.words]);
+  return [...general, ...pressed, ["Esc", "Leave a field, a menu or the open row"], ["?", "This help"]];
 }
 
 function help() {
@@ -93,7 +96,9 @@ function help() {
     term.append(Object.assign(document.createElement("kbd"), { textContent: key }));
     list.append(term, Object.assign(document.createElement("dd"), { textContent: words }));
   }
-  dialog.append(title, list, toggle(), Object.assign(document.createElement("button"), { textContent: "Close", autofocus: true, onclick: () => dialog.close() }));
+  const close = Object.assign(document.createElement("button"), { textContent: "Close", autofocus: true });
+  close.addEventListener("click", () => dialog.close());
+  dialog.append(title, list, toggle(), close);
   const before = document.activeElement;
   dialog.addEventListener("close", () => {
     dialog.remove();

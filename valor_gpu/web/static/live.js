@@ -1,5 +1,5 @@
-// While `<main data-poll="2">` is set, the page is read again every so many seconds, and its `data-live` elements become
-// those of the answer. It rests while nobody looks, and is slower where the page is slow or the server does not answer.
+// While `<main data-poll="2">` is set, the page is read again every so many seconds, and its `data-live` elements
+// become those of the answer. It rests while nobody looks, and is slower where the page is slow or no server answers.
 import { AWAY, LOCKED, read } from "./answers.js";
 import { isBusy, morph } from "./morph.js";
 import { say } from "./said.js";

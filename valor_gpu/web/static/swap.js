@@ -1,5 +1,5 @@
-// `data-swap="ID [ID ...]"` on a link or a form: its page is read in place, and these elements become those of the answer.
-// Links and forms that only read set the address; what is refused stays as it was typed, with the reason beside it.
+// `data-swap="ID [ID ...]"` on a link or a form: its page is read in place, and these elements become those of the
+// answer. Links and forms that only read set the address; what is refused stays as it was typed, with the reason.
 import { AWAY, problem, read } from "./answers.js";
 import { overtake } from "./live.js";
 import { morph } from "./morph.js";
@@ -72,7 +72,8 @@ async function send(form, submitter) {
 
 /** Puts the elements of an answer in their places; false where one is missing, and then nothing is changed. */
 function put(page, ids, trigger) {
-  const pairs = ids.split(/\s+/).filter(Boolean).map((id) => [id, document.getElementById(id), page.getElementById(id)]);
+  const wanted = ids.split(/\s+/).filter(Boolean);
+  const pairs = wanted.map((id) => [id, document.getElementById(id), page.getElementById(id)]);
   if (pairs.length === 0 || pairs.some(([, old, fresh]) => !old || !fresh)) return false;
   if (trigger?.tagName === "FORM") trigger.reset(); // what was typed has been taken
   const focus = trail(document.activeElement);
