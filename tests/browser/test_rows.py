@@ -94,6 +94,16 @@ def test_bars_are_reached_by_tab_and_arrows(site: Site, run: str) -> None:
         expect(page.locator("#rows")).to_be_in_viewport()
 
 
+def test_bars_are_a_list_without_scripts(site: Site, run: str) -> None:
+    with site.tab(script=False) as tab:
+        page = tab.open(run)
+        page.locator("summary", has_text="Rows behind the bars").first.click()
+        link = page.locator("figure details li a").first
+        label = link.inner_text()
+        link.click()
+        assert f"of {label.rpartition(': ')[2]} that match" in count(page)
+
+
 @pytest.mark.parametrize("script", [True, False])
 def test_pages_lead_forwards_and_back_and_to_a_row(site: Site, run: str, script: bool) -> None:
     with site.tab(script=script) as tab:
