@@ -164,12 +164,15 @@ def identity_of(embed: Any) -> dict[str, Any] | None:
     return {**found, "dimensions": embed.dimensions, **facts}
 
 
+_LONGEST_CURRENCY = 16  # characters
+
+
 def prices_of(prices: Any, model: str) -> Prices | None:
     """The prices of a model's tokens, per million.
 
     Args:
-        prices: a :class:`~valor_gpu.judge.Prices`; a mapping with ``prompt``, ``completion`` and perhaps ``cached``;
-            such mappings by the name of the model; or None.
+        prices: a :class:`~valor_gpu.judge.Prices`; a mapping with ``prompt``, ``completion`` and perhaps ``cached``
+            and ``currency`` (a text for people); such mappings by the name of the model; or None.
         model: its name.
 
     Returns:
@@ -180,7 +183,7 @@ def prices_of(prices: Any, model: str) -> Prices | None:
 
     Example:
         >>> prices_of({"small": {"prompt": 0.15, "completion": 0.6}}, "small")
-        Prices(prompt=0.15, completion=0.6, cached=None)
+        Prices(prompt=0.15, completion=0.6, cached=None, currency='')
     """
     if prices is None or isinstance(prices, Prices):
         return prices
@@ -188,12 +191,20 @@ def prices_of(prices: Any, model: str) -> Prices | None:
         raise InputTypeError(f"prices must be a mapping or Prices but got {type(prices).__name__}")
     if all(isinstance(each, (Mapping, Prices)) for each in prices.values()):
         return prices_of(prices[model], model) if model in prices else None
-    if not {"prompt", "completion"} <= set(prices) <= {"prompt", "completion", "cached"}:
+    if not {"prompt", "completion"} <= set(prices) <= {"prompt", "completion", "cached", "currency"}:
         raise InputError(
-            f"prices must have 'prompt' and 'completion' per million tokens, and may have 'cached', or have them by "
-            f"the name of a model, but has {', '.join(map(repr, prices))}"
+            f"prices must have 'prompt' and 'completion' per million tokens, and may have 'cached' and 'currency', or "
+            f"have them by the name of a model, but has {', '.join(map(repr, prices))}"
+        )
+    currency = prices.get("currency", "")
+    if not isinstance(currency, str) or len(currency) > _LONGEST_CURRENCY or not currency.isprintable():
+        raise InputError(
+            f"prices['currency'] must be a text of at most {_LONGEST_CURRENCY} characters, such as 'USD', but got"
+            f" {currency!r:.80}"
         )
     for name, value in prices.items():
+        if name == "currency":
+            continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not (is_number and 0.0 <= value < 1e12) and not (name == "cached" and value is None):
             raise InputError(f"prices[{name!r}] must be a number of at least 0 but got {value!r}")

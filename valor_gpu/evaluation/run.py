@@ -103,7 +103,8 @@ def evaluate(
         slice_by: columns by whose values every number is given, too.
         key: column of the row keys; None for ``key``, ``id``, else a hash of the row's inputs.
         limit: number of rows that are read.
-        prices: of a million tokens: ``prompt``, ``completion``, perhaps ``cached``.
+        prices: of a million tokens: ``prompt``, ``completion``, perhaps ``cached``; and perhaps ``currency``, a text
+            that is shown behind every cost.
         max_cost: the run stops, and can be resumed, when it has cost so much; replies under way are still paid.
         store: a :class:`~valor_gpu.store.Store` or its file; None for the user's own.
         on_error: ``raise`` ends the run at the first row without an answer or score.
@@ -140,7 +141,9 @@ def evaluate(
         return _run(make_plan(settings, opened), opened, settings)
     group = randomness.token_hex(6)
     runs = settings.of_grid(grid, group)
-    plans = [make_plan(each, opened) for each in runs]
+    plans: list[Plan] = []
+    for each in runs:
+        plans.append(make_plan(each, opened, plans[0].source if plans else None))
     return [_run(plan, opened, each) for plan, each in zip(plans, runs)]
 
 

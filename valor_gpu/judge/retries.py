@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Retries:
         replies: that have come.
         waiting: questions that wait for another try.
         problem: message of the latest failure.
+        problem_at: seconds since 1970 of that failure; None before the first.
+        sent_again: status to number of the failures after which a request was to be sent again.
         notices: what the run has to say to its user, each once.
     """
 
@@ -78,6 +81,8 @@ class Retries:
         self._limits, self._rng, self._at_once, self._probes, self._own = limits, rng, at_once, probes, own
         self.replies = self.waiting = 0
         self.problem = ""
+        self.problem_at: float | None = None
+        self.sent_again: dict[str, int] = {}
         self.notices: deque[str] = deque()
         self._open = self._failing = 0  # questions under way, and those of them that have failed before
         self._failed = 0  # failures since the last reply
@@ -245,6 +250,9 @@ class Retries:
     def _note(self, error: JudgeError) -> None:
         """Remembers a failure, and says so when the server has answered nobody for long."""
         self.problem = describe(error) if not str(error) else str(error)
+        self.problem_at = time.time()
+        status = error.status.value
+        self.sent_again[status] = self.sent_again.get(status, 0) + 1
         now = asyncio.get_running_loop().time()
         if self._failed <= 1 or self._silent_since < 0.0:
             self._silent_since = now

@@ -73,6 +73,7 @@ class Scheduler:
     Attributes:
         usage: tokens of the run.
         attempts: requests of the run.
+        in_flight: requests that wait for a reply now.
         stopped: why the run asks no more; None while it asks.
         dropped: parameters that requests of the run were sent without.
         causes: failures that all requests would share.
@@ -105,7 +106,7 @@ class Scheduler:
 
     def _reset(self) -> None:
         """Forgets the run before: a scheduler may serve one after the other."""
-        self.usage, self.attempts = Usage(), 0
+        self.usage, self.attempts, self.in_flight = Usage(), 0, 0
         self.stopped: Judgement | None = None
         self.dropped: dict[str, None] = {}
         self.gate = Gate(self.concurrency)
@@ -295,6 +296,7 @@ class Scheduler:
             started = self._loop.time()
             spent.attempts += 1
             self.attempts += 1
+            self.in_flight += 1
             try:
                 if sys.version_info >= (3, 11):
                     async with asyncio.timeout(self.limits.timeout):
@@ -317,6 +319,8 @@ class Scheduler:
                 raise
             except BaseException as error:  # of bindings to other languages, say
                 raise raised(error) from error
+            finally:
+                self.in_flight -= 1
             if (tokens := self._estimate.learn(characters, reply.usage)) is not None:
                 self._window.correct(entry, tokens)
             return reply

@@ -20,6 +20,7 @@ class Prices:
         prompt: of tokens sent.
         completion: of tokens received.
         cached: of tokens sent that the server had cached; None for the price of ``prompt``.
+        currency: for people, such as ``USD``; shown behind every cost.
 
     Example:
         >>> Prices(prompt=2.5, completion=10).cost(Usage(prompt=1_000_000, completion=100_000))
@@ -29,12 +30,23 @@ class Prices:
     prompt: float
     completion: float
     cached: float | None = None
+    currency: str = ""
 
     def cost(self, usage: Usage) -> float:
         """Cost of ``usage``."""
         cached = self.prompt if self.cached is None else self.cached
         sent = (usage.prompt - usage.cached) * self.prompt + usage.cached * cached
         return (sent + usage.completion * self.completion) / 1e6
+
+    def to_dict(self) -> dict[str, float | str | None]:
+        """Returns the prices as JSON, without a currency where none is named.
+
+        Example:
+            >>> Prices(prompt=2.5, completion=10, currency="USD").to_dict()
+            {'prompt': 2.5, 'completion': 10, 'cached': None, 'currency': 'USD'}
+        """
+        found = dict(vars(self))
+        return found if self.currency else {name: value for name, value in found.items() if name != "currency"}
 
 
 @dataclass(frozen=True)

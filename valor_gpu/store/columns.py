@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from valor_gpu.store.records import OK
+from valor_gpu.store.records import OK, StoredScore
 from valor_gpu.store.runs import Run
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
@@ -128,6 +128,19 @@ class Columns:
                 page = connection.execute(sql, (self._run, first, last)).fetchall()
             for name, kept, seconds in page:
                 yield unpacked(name), None if kept is None else unpacked_json(kept), seconds or 0.0
+
+    def score_pages(self) -> Iterator[list[StoredScore]]:
+        """Yields the scores of portions of the rows, by row, without their reasons and details."""
+        sql = """SELECT row, evaluator, repeat, value, status, level, usage, seconds
+            FROM scores INDEXED BY sqlite_autoindex_scores_1 WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row"""
+        for first, last in self._ranges():
+            with self._database.read() as connection:
+                page = connection.execute(sql, (self._run, first, last)).fetchall()
+            yield [
+                StoredScore(row, unpacked(name), repeat, value, unpacked(status), "", unpacked(level), None,
+                            None if usage is None else unpacked_json(usage), seconds)
+                for row, name, repeat, value, status, level, usage, seconds in page
+            ]  # fmt: skip
 
     def rows(self, *, inputs: bool = False, outputs: bool = False) -> Iterator[RowFacts]:
         """Yields the rows in the order of their numbers.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.artifacts import write_artifacts
+from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
@@ -26,9 +26,8 @@ from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.causes import was_not_asked
 from valor_gpu.judge.metrics.guard import GuardMetric
 from valor_gpu.judge.metrics.ratings import RatingMetric
-from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, Usage, describe
+from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, describe
 from valor_gpu.judge.scheduler import Scheduler
-from valor_gpu.judge.statistics import Prices
 from valor_gpu.judge.stream import open_scheduler
 from valor_gpu.store import Run, Store
 
@@ -64,16 +63,16 @@ def execute(
         EvaluationInterrupted: Ctrl-C.
     """
     error: BaseException | None = None
-    with run.lease():
-        begun, reason = time.monotonic(), ""
-        before = run.finished_summary or {}
+    with run.lease(), Live(plan, run) as live:
+        reason = ""
         if (config := {**plan.config.to_dict(), "grammar": run.config.get("grammar", 1)}) != run.config:
             run.reconfigure(config)
         try:
             with _scheduler(plan, store, run) as scheduler:
                 _allow_for_rejections(plan, run, scheduler)
                 _read_again(plan, run, scheduler)
-                pipeline = Pipeline(plan, run, scheduler, _spent(run, plan.prices) if plan.config.max_cost else 0.0)
+                live.begin()
+                pipeline = Pipeline(plan, live, scheduler)
                 pipeline.work(works)
                 reason = pipeline.stopped
                 if scheduler is not None:
@@ -85,8 +84,10 @@ def execute(
         interrupted = error is None or isinstance(error, KeyboardInterrupt)
         state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
         with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
-            settle_parts(run, run.config.get("evaluators") or ())
-            _finish(run, state, reason, time.monotonic() - begun + (before.get("seconds") or 0.0))
+            live.phase("ending")
+            has_moved = settle_parts(run, run.config.get("evaluators") or ())
+            live.end(has_moved)
+            _finish(run, state, reason, live.seconds)
             if state == FINISHED:
                 remove_journal(store, run.id)
     return _outcome(plan, store, run, reason, error, tracking_uri)
@@ -217,15 +218,6 @@ def remove_journal(store: Store, run_id: str) -> None:
     for ending in ("", "-wal", "-shm"):
         with contextlib.suppress(OSError):
             path.with_name(path.name + ending).unlink()
-
-
-def _spent(run: Run, prices: Prices | None) -> float:
-    """What the scores and answers of a run have cost."""
-    total = 0.0
-    for score in run.scores() if prices is not None else ():
-        if score.usage and prices is not None:
-            total += prices.cost(Usage(*(int(score.usage.get(name, 0)) for name in ("prompt", "completion", "cached"))))
-    return total + sum(row.outputs.get("_cost") or 0.0 for row in run.stream_rows())
 
 
 def _warn_of(scheduler: Scheduler) -> None:

@@ -61,12 +61,15 @@ class Parts:
         return {part_name(name, key): each for key, each in outcome.parts.items()}
 
 
-def settle_parts(run: Run, evaluators: Sequence[Mapping[str, Any]]) -> None:
+def settle_parts(run: Run, evaluators: Sequence[Mapping[str, Any]]) -> bool:
     """Gives every row that an evaluator of several numbers has scored a score under each of its keys.
 
     Args:
         run: leased by the caller.
         evaluators: of its configuration.
+
+    Returns:
+        Whether the run has such an evaluator.
     """
     known = {each["name"] for each in evaluators}
     parts: dict[str, list[str]] = {}
@@ -74,11 +77,14 @@ def settle_parts(run: Run, evaluators: Sequence[Mapping[str, Any]]) -> None:
         parent = parent_of(name, evaluators)
         if parent is not None and name not in known:
             parts.setdefault(parent["name"], []).append(name)
+    found = False
     for each in evaluators:
         name = each["name"]
         if name in parts or _only_keys_differ(run, each):
+            found = True
             keys = {key for score in run.scores(name) if (key := _only_key(score)) is not None}
             _settle(run, name, sorted({*parts.get(name, ()), *(part_name(name, key) for key in keys)}))
+    return found
 
 
 def _only_keys_differ(run: Run, evaluator: Mapping[str, Any]) -> bool:

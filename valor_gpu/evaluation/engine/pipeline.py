@@ -14,12 +14,11 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.engine.parts import Parts
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import (
     LONGEST_PORTION,
-    keep_rows,
-    keep_scores,
     portions,
     score_computed,
     size_of,
@@ -31,7 +30,6 @@ from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.stream import TICK
 from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
-from valor_gpu.store import Run
 
 _LONGEST_WAIT = 5.0  # seconds that rows wait for a full portion
 
@@ -41,16 +39,15 @@ class Pipeline:
 
     Args:
         plan: of the run.
-        run: leased by the caller.
+        live: keeps rows and scores of the run.
         scheduler: asks the judge; None without judged metrics.
-        spent: what the run has cost before.
 
     Attributes:
         stopped: why the run ended before its rows did; empty when it did not.
     """
 
-    def __init__(self, plan: Plan, run: Run, scheduler: Scheduler | None, spent: float = 0.0) -> None:
-        self._plan, self._run, self._scheduler, self._spent = plan, run, scheduler, spent
+    def __init__(self, plan: Plan, live: Live, scheduler: Scheduler | None) -> None:
+        self._plan, self._live, self._scheduler = plan, live, scheduler
         self._raises = plan.config.on_error == "raise"
         self._parts = Parts(each["name"] for each in plan.config.evaluators)
         self._waiting: list[Work] = []  # rows whose scores are to be computed
@@ -82,7 +79,7 @@ class Pipeline:
 
     def _store(self, works: Iterable[Work]) -> None:
         works = list(works)
-        keep_rows(self._run, works)
+        self._live.keep_rows(works)
         for work in works:
             self._failed += work.status != OK
             if self._raises and work.status != OK:
@@ -93,7 +90,7 @@ class Pipeline:
         if self._plan.fills_baseline or self._plan.computed:
             with_baseline(self._plan, [work for work in good if work.fields is None])
         scores = score_computed(self._plan, good, self._parts)
-        keep_scores(self._run, scores)
+        self._live.keep_scores(scores)
         for score in scores if self._raises else ():
             if score.value is None and score.status not in ("missing_field", "undefined"):
                 work = next(work for work in good if work.number == score.row)
@@ -101,7 +98,8 @@ class Pipeline:
 
     def _stream(self, works: Iterator[Work]) -> None:
         events: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-        stages = Stages(self._plan, self._run, self._scheduler, events.put, self._spent)
+        stages = Stages(self._plan, self._live, self._scheduler, events.put)
+        self._live.watch(stages)
         with LoopThread(stages) as thread:
             try:
                 self._feed(works, stages, thread, events)
@@ -144,6 +142,7 @@ class Pipeline:
             else:
                 room.under_way -= 1
                 self._count(1, stages)
+            self._flush_if_due()
             before = cancellations()
         self._look(stages)
 
@@ -169,7 +168,10 @@ class Pipeline:
             return
         self._waiting += works
         self._size += sum(map(size_of, works))
-        late = time.monotonic() - self._since > _LONGEST_WAIT
+        self._flush_if_due()
+
+    def _flush_if_due(self) -> None:
+        late = bool(self._waiting) and time.monotonic() - self._since > _LONGEST_WAIT
         if late or len(self._waiting) >= PORTION or self._size >= LONGEST_PORTION:
             self._flush()
 
@@ -188,7 +190,7 @@ class Pipeline:
         for asked in stages.askers():
             while asked.retries.notices:
                 warnings.warn(self._plan.services.secrets.message(asked.retries.notices.popleft()), stacklevel=8)
-            if asked.retries.waiting and time.monotonic() - self._shown >= TICK:
+            if (asked.retries.waiting or self._bar is not None) and time.monotonic() - self._shown >= TICK:
                 self._show_progress(stages)
 
     def _show_progress(self, stages: Stages | None) -> None:
@@ -198,4 +200,5 @@ class Pipeline:
         counts = {"failed": 0, "cached": 0} if stages is None else stages.counts
         failed = self._failed + counts["failed"]
         asked = self._scheduler or next(iter([] if stages is None else stages.askers()), None)
-        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *asked_of(asked)))
+        pace = self._live.pace(self._plan.total, self._done)
+        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *asked_of(asked), **pace))

@@ -84,14 +84,20 @@ def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> Stored
     return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, details)
 
 
-def keep_scores(run: Run, scores: Sequence[StoredScore]) -> None:
-    """Keeps scores in one transaction; one that the store cannot hold becomes a failure of its row."""
+def keep_scores(run: Run, scores: Sequence[StoredScore]) -> Sequence[StoredScore]:
+    """Keeps scores in one transaction; one that the store cannot hold becomes a failure of its row.
+
+    Returns:
+        The scores as they are kept.
+    """
     if not scores:
-        return
+        return scores
     try:
         run.add_scores(scores)
     except InputError:
-        run.add_scores([_storable(score) for score in scores])
+        scores = [_storable(score) for score in scores]
+        run.add_scores(scores)
+    return scores
 
 
 def _storable(score: StoredScore) -> StoredScore:
@@ -103,13 +109,15 @@ def _storable(score: StoredScore) -> StoredScore:
     return score
 
 
-def keep_rows(run: Run, works: Iterable[Work]) -> None:
-    """Keeps the rows that are not in the store, in one transaction."""
+def keep_rows(run: Run, works: Iterable[Work]) -> list[StoredRow]:
+    """Keeps the rows that are not in the store, in one transaction, and returns them."""
     new = [work for work in works if not work.stored]
-    if new:
-        run.add_rows([work.row() for work in new])
+    rows = [work.row() for work in new]
+    if rows:
+        run.add_rows(rows)
     for work in new:
         work.stored = True
+    return rows
 
 
 def size_of(work: Work) -> int:

@@ -14,11 +14,13 @@ from types import TracebackType
 from typing import Any
 
 from valor_gpu.errors import ValorError
+from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.reread import kept_reply
-from valor_gpu.evaluation.engine.scoring import keep_scores, size_of, with_baseline
+from valor_gpu.evaluation.engine.scoring import size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
+from valor_gpu.evaluation.engine.sums import EXPECTED
 from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.evaluators.judged import judged_outcome
 from valor_gpu.judge.limits import FATAL
@@ -27,10 +29,9 @@ from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot
 from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
-from valor_gpu.store import Run, StoredScore
+from valor_gpu.store import StoredScore
 
 ANSWERED, DONE, FAILED, HELD = "answered", "done", "failed", "held"
-_EXPECTED = frozenset((OK, "missing_field", "not_applicable", "undefined"))  # no failures of a judge
 
 
 class RowFailed(ValorError):
@@ -58,7 +59,7 @@ class Stages:
 
     Args:
         plan: of the run.
-        run: gets rows and scores.
+        live: keeps rows and scores.
         scheduler: asks the judge; None without one.
         events: called with (what, row): ``answered`` when an answer is stored, ``done`` when the loop has nothing more
             to do for the row; with (``held``, None) when a row waits for another try and leaves room for others; with
@@ -67,24 +68,27 @@ class Stages:
     Attributes:
         room: for rows. Whoever starts rows counts them as under way, and no more when they are done.
         stopped: why nothing more is sent; empty while it is.
-        cost: spent so far, with what ``spent`` says was spent before; 0 without prices.
+        cost: spent so far, with what was spent before; 0 without prices.
+        answering: calls under way of a target that no scheduler asks.
+        at_once: most of these calls; 0 for other targets.
         counts: scores made, those without a value, and those by replies that were known already.
     """
 
     def __init__(
         self,
         plan: Plan,
-        run: Run,
+        live: Live,
         scheduler: Scheduler | None,
         events: Callable[[tuple[str, Any]], object],
-        spent: float = 0.0,
     ) -> None:
-        self._plan, self._run, self._scheduler, self._events = plan, run, scheduler, events
+        self._plan, self._live, self._scheduler, self._events = plan, live, scheduler, events
         self._raises = plan.config.on_error == "raise"
         self._size = plan.limits.concurrency or CONCURRENCY
-        self.stopped, self.cost = "", spent
+        self.stopped, self.cost, self.answering = "", live.cost or 0.0, 0
+        self.at_once = self._size if plan.answers and not hasattr(plan.services.target, "scheduler") else 0
         self.counts = {"done": 0, "failed": 0, "cached": 0}
         self._pending: list[StoredScore] = []
+        self._pending_cached = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._checked = not (plan.answers and not plan.services.outputs)
         asked = len(plan.judged) * plan.config.repeats
@@ -167,7 +171,11 @@ class Stages:
         await slot.take()
         if self.stopped or target is None:
             return
-        answer = await target.answer(work.inputs)
+        self.answering += self.at_once > 0
+        try:
+            answer = await target.answer(work.inputs)
+        finally:
+            self.answering -= self.at_once > 0
         usage = answer.usage
         spent = {
             "_seconds": answer.seconds,
@@ -179,8 +187,8 @@ class Stages:
         if answer.status == OK and not self._checked:
             self._plan.mapping.check_outputs(answer.outputs)
             self._checked = True
-        self._run.add_rows([work.row()])
-        work.answered = work.stored = True
+        self._live.keep_rows([work])
+        work.answered = True
         slot.leave()
         self._spend(answer.cost)
         self._events((ANSWERED, work))
@@ -212,10 +220,11 @@ class Stages:
         if not self._pending:  # what comes in one round of the loop is one transaction
             self._loop.call_soon(self._flush_or_fail)
         self._pending.append(score)
+        self._pending_cached += judgement.cached
         prices = self._plan.prices
         self._spend(None if prices is None else prices.cost(judgement.usage))
         self._look_at(scheduler)
-        if self._raises and score.status not in _EXPECTED:
+        if self._raises and score.status not in EXPECTED:
             raise RowFailed(work, f"{each.name}: {score.status}", score.reason)
 
     def _score(self, number: int, each: RunEvaluator, repeat: int, judgement: Judgement) -> StoredScore:
@@ -250,7 +259,8 @@ class Stages:
     def _flush(self) -> None:
         if self._pending:
             scores, self._pending = self._pending, []
-            keep_scores(self._run, scores)
+            cached, self._pending_cached = self._pending_cached, 0
+            self._live.keep_scores(scores, cached)
 
 
 def _usage_of(usage: Usage) -> dict[str, int]:

@@ -1,0 +1,170 @@
+"""Links and forms whose answer is put in place: address, way back, focus, scroll, refusals, a server that is away."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.going import INFOS, score
+from tests.browser.site import Site, Tab, serve
+from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.store import Store
+
+SWAP = """document.querySelectorAll('a.row, .pager a').forEach((each) => each.dataset.swap = 'table');
+document.querySelectorAll('form').forEach((each) => { if (each.closest('#table')) each.dataset.swap = 'table'; });
+window.mark = 1"""
+"""Makes links and forms of the rows of a run answer in place, whatever the page itself does."""
+
+
+@pytest.fixture
+def place(tmp_path: Path, browser: Browser) -> Iterator[tuple[str, Site]]:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("rows", {"version": 1, "evaluators": INFOS, "data": {}})
+        with run.lease():
+            score(run, 1, 60)
+            run.finish("finished", run_summary(run))
+    with serve(tmp_path / "s.sqlite", browser) as site:
+        yield f"/runs/{run.id}", site
+
+
+@pytest.fixture
+def tab(place: tuple[str, Site]) -> Iterator[Tab]:
+    with place[1].tab() as found:
+        found.open(place[0])
+        found.page.evaluate(SWAP)
+        yield found
+
+
+def stays(page: Page) -> bool:
+    return bool(page.evaluate("window.mark === 1"))
+
+
+def test_a_link_in_place_and_the_way_back(tab: Tab) -> None:
+    page = tab.page
+    link = page.locator("#r20 a.row")
+    link.scroll_into_view_if_needed()
+    top = link.bounding_box()
+    link.click()
+    expect(page.locator("#d20")).to_be_visible()
+    assert "open=20" in page.url and stays(page)
+    assert top is not None and link.bounding_box() == pytest.approx(top, abs=1)
+    expect(link).to_be_focused()
+    expect(link).to_have_attribute("aria-expanded", "true")
+    expect(page.locator("#said")).not_to_be_empty()
+    page.go_back()
+    expect(page.locator("#d20")).to_have_count(0)
+    assert "open" not in page.url and stays(page)
+    page.go_forward()
+    expect(page.locator("#d20")).to_be_visible()
+    page.reload()
+    expect(page.locator("#d20")).to_be_visible()
+
+
+def test_a_form_that_reads_sets_the_address(tab: Tab) -> None:
+    page = tab.page
+    page.get_by_role("searchbox").fill("What is 7")
+    page.get_by_role("searchbox").press("Enter")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert "q=What+is+7" in page.url and stays(page)
+    assert page.get_by_role("searchbox").input_value() == "What is 7"
+    page.go_back()
+    expect(page.locator("tr[data-row]")).to_have_count(25)
+    assert page.get_by_role("searchbox").input_value() == ""
+
+
+def test_the_next_page_begins_at_its_first_row(tab: Tab) -> None:
+    page = tab.page
+    page.locator(".pager a", has_text="Next").click()
+    expect(page.locator("#r26")).to_be_in_viewport()
+    assert stays(page)
+
+
+def test_what_is_refused_stays_as_it_was_typed(tab: Tab) -> None:
+    page = tab.page
+    page.locator("#r2 a.row").click()
+    expect(page.locator("#d2")).to_be_visible()
+    page.evaluate(SWAP)
+    page.get_by_label("Note").fill("my key is sk-abcdefghijklmnopqrst")
+    page.get_by_role("button", name=re.compile("^Save as")).click()
+    expect(page.locator("#d2").get_by_role("alert")).to_contain_text("looks like a key")
+    assert page.get_by_label("Note").input_value().startswith("my key") and stays(page)
+    page.get_by_label("Note").fill("as I read it")
+    page.get_by_role("button", name=re.compile("^Save as")).click()
+    expect(page.locator("#d2")).to_contain_text("as I read it")
+    expect(page.locator("#d2").get_by_role("alert")).to_have_count(0)
+    assert page.get_by_label("Note").input_value() == "" and stays(page)
+    assert [each for each in tab.errors if "400" not in each] == []
+    tab.errors.clear()  # the browser's own line of the refusal
+
+
+def test_a_text_never_goes_over_to_another_row(tab: Tab) -> None:
+    page = tab.page
+    page.locator("#r2 a.row").click()
+    page.get_by_label("Note").fill("of the second row")
+    page.evaluate(SWAP)
+    page.locator("#r3 a.row").click()
+    expect(page.locator("#d3")).to_be_visible()
+    expect(page.locator("#d2")).to_have_count(0)
+    assert page.get_by_label("Note").input_value() == ""
+
+
+def test_a_page_that_lacks_the_part_is_opened(tab: Tab) -> None:
+    page = tab.page
+    page.evaluate("document.querySelector('.crumb a').dataset.swap = 'table'")
+    page.locator(".crumb a").click()
+    expect(page.locator("h1")).to_have_text("Evaluations")
+    assert page.url.endswith("/runs")
+
+
+def test_a_server_that_is_away(tab: Tab) -> None:
+    page = tab.page
+    page.locator("#r2 a.row").click()
+    expect(page.locator("#d2")).to_be_visible()
+    page.evaluate(SWAP)
+    page.get_by_label("Note").fill("still here")
+    page.route("**", lambda route: route.abort("connectionrefused"))
+    page.get_by_role("button", name=re.compile("^Save as")).click()
+    expect(page.locator("#d2").get_by_role("alert")).to_contain_text("The server does not answer.")
+    page.locator("#r3 a.row").click()
+    expect(page.locator("#said")).to_have_text("The server does not answer.")
+    page.unroute("**")
+    page.get_by_role("button", name=re.compile("^Save as")).click()
+    expect(page.locator("#d2")).to_contain_text("still here")
+    assert [each for each in tab.errors if "ERR_CONNECTION_REFUSED" not in each] == []
+    tab.errors.clear()
+
+
+def test_new_tab_by_ctrl_is_left_to_the_browser(tab: Tab) -> None:
+    page = tab.page
+    with page.context.expect_page() as opened:
+        page.locator("#r2 a.row").click(modifiers=["Control"])
+    expect(opened.value.locator("#d2")).to_be_visible()
+    expect(page.locator("#d2")).to_have_count(0)
+
+
+def test_a_copy_button(tab: Tab) -> None:
+    page = tab.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("""document.querySelector('main').insertAdjacentHTML('afterbegin',
+      '<pre id="text">a line</pre><button data-copy="text">Copy</button>')""")
+    page.get_by_role("button", name="Copy").click()
+    expect(page.locator("#said")).to_have_text("Copied.")
+    assert page.evaluate("navigator.clipboard.readText()") == "a line"
+
+
+def test_a_button_is_busy_while_the_server_works(tab: Tab) -> None:
+    page = tab.page
+    page.evaluate("""window.sent = 0; addEventListener('submit', (event) => {
+      if (!event.defaultPrevented) window.sent += 1;
+      event.preventDefault();  // a page that is about to go cannot be looked at
+    })""")
+    button = page.get_by_role("button", name="Duplicate")
+    button.click()
+    expect(button).to_have_attribute("aria-busy", "true")
+    expect(page.locator("#said")).to_have_text("The server works on it.")
+    button.click()
+    assert page.evaluate("window.sent") == 1
