@@ -331,6 +331,13 @@ def _linked(
     return found
 
 
+def without_script(chart: Html, links: Sequence[BarLink]) -> Html:
+    """A chart and, for pages without scripts, the links of its bars as a list that the tab key goes through."""
+    found = "".join(f'<li><a href="{escape(to)}">{escape(words)}</a></li>' for to, words in links if to)
+    listed = f'<details class="small"><summary>Rows behind the bars</summary><ul>{found}</ul></details>'
+    return Html(f"{chart}<noscript>{listed}</noscript>") if found else chart
+
+
 def _svg(width: int, height: int, label: str, *parts: str, links: Sequence[BarLink] = ()) -> Html:
     box = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
     # Screen readers pass over what an image holds, so a chart with links is a group.

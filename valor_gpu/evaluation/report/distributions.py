@@ -86,7 +86,8 @@ def _severities(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: in
         f"{short(name)}: {_counts(charts.LEVELS, counts)}; {facts.get('n_defects', 0)} of {facts['n']} rows are defects"
     )
     links = drawing.links(name, _LEVEL_ENDS, counts, charts.LEVELS)
-    return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
+    chart = charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
+    return charts.without_script(chart, links)
 
 
 def _level_of(threshold: str) -> int:
@@ -133,7 +134,8 @@ def _whole(
     mean = _clamped(_mean(facts, values[0], step), 0, len(values) - 1)
     label = _label(name, facts, _counts(names, found.counts))
     links = drawing.links(name, edges, found.counts, names)
-    return charts.bars(names, found.counts, label, mean, links=links), found.below + found.above
+    chart = charts.bars(names, found.counts, label, mean, links=links)
+    return charts.without_script(chart, links), found.below + found.above
 
 
 def _rate(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> Html | None:
@@ -146,7 +148,8 @@ def _rate(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> Html | None:
         *drawing.links(name, [1.0, 1.0], [ones], ["1"]),
         *drawing.links(name, [0.0, math.ulp(0.0)], [zeros], ["0"]),
     ]
-    return charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"), links=links)
+    chart = charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"), links=links)
+    return charts.without_script(chart, links)
 
 
 def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[Html, int]:
@@ -167,4 +170,5 @@ def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[H
     )
     spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
     links = drawing.links(name, edges, found.counts, spans)
-    return charts.histogram(found.counts, ticks, label, mean, links=links), found.below + found.above
+    chart = charts.histogram(found.counts, ticks, label, mean, links=links)
+    return charts.without_script(chart, links), found.below + found.above
