@@ -21,6 +21,7 @@ from tests.judge.server import Answer, ChatServer, Request, completion, failure
 from valor_gpu.cli import OK, main
 from valor_gpu.errors import InputTypeError
 from valor_gpu.evaluation.engine.traces import LONGEST_TEXT, LONGEST_TRACE
+from valor_gpu.evaluation.results.config_difference import config_differences
 from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
 from valor_gpu.judge import LLMMetric, Question, calls, run_judge
 from valor_gpu.store import Run, Store, StoredTrace, size_of_traces, traces_of
@@ -307,6 +308,10 @@ def test_the_switch_is_checked_and_kept_by_a_run_that_goes_on(store: Store) -> N
     rescore_run(store, run.id, ["gpt_similarity"], keep_prompts=True, **judges)
     found = {trace.evaluator: trace.content["prompts"] for trace in kept(run)}
     assert found == {"gpt_fluency": False, "gpt_coherence": False, "gpt_similarity": True}
+
+
+def test_the_switch_is_no_difference_of_runs() -> None:
+    assert config_differences({"keep_prompts": False, "seed": 0}, {"seed": 0}) == []
 
 
 def test_the_command_has_the_switch(store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -209,10 +209,13 @@ def traces_of(run: Run, row: int) -> list[StoredTrace]:
     check_count("row", row, 1)
     with run._database.read() as connection:
         kept = connection.execute(_SELECT, (run._number, row)).fetchall()
-        places = {(name, place) for name, _, content in kept if (place := _place_of(content)) is not None}
-        bases = {(name, place): _base(connection, run._number, name, *place) for name, place in places}
+        places = {(name, _place_of(content)) for name, _, content in kept}
+        bases = {
+            (name, place): None if place is None else _base(connection, run._number, name, *place)
+            for name, place in places
+        }
     return [
-        StoredTrace(row, unpacked(name), repeat, _unpacked(content, bases.get((name, _place_of(content)))))
+        StoredTrace(row, unpacked(name), repeat, _unpacked(content, bases[name, _place_of(content)]))
         for name, repeat, content in kept
     ]
 

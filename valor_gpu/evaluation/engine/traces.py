@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.engine.services import judge_identity
-from valor_gpu.evaluation.plain_texts import plain_text
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.calls import Call, Record, Request
-from valor_gpu.judge.protocol import Judge, Message, Reply, Status
+from valor_gpu.judge.protocol import Judge, Message, Reply, Status, describe
 from valor_gpu.store import StoredTrace
 from valor_gpu.store.traces import ANSWER, TraceBase
 
@@ -139,3 +139,22 @@ class _Writer:
         kept = shown[: min(most, max(0, len(shown) - spare))]
         self._left -= len(kept)
         return {"text": kept, "left_out": max(1, len(text) - len(kept))}
+
+
+def plain_text(value: Any) -> str:
+    """Returns a text as it is, another value as JSON, and what JSON cannot express as its ``repr``.
+
+    Example:
+        >>> plain_text("a text"), plain_text({"a": [1, None]}), plain_text({1, 2})
+        ('a text', '{"a": [1, null]}', '{1, 2}')
+    """
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        pass
+    try:
+        return repr(value)
+    except Exception as error:  # of the user's own class
+        return f"{type(value).__name__} without a text: {describe(error)}"

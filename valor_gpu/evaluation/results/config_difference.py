@@ -7,7 +7,10 @@ from typing import Any
 
 from valor_gpu.evaluation.evaluators.base import EVALUATORS
 
-_ABOUT = ("evaluation_name", "output_path", "notes", "baseline", "group", "version", "evaluators", "max_cost", "cache")
+_ABOUT = (
+    "evaluation_name", "output_path", "notes", "baseline", "group", "version", "evaluators", "max_cost", "cache",
+    "keep_prompts",
+)  # fmt: skip
 """What says nothing about answers or scores."""
 _N_ROWS = "data.rows"  # which older runs of files did not count
 
