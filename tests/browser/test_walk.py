@@ -161,7 +161,7 @@ def rows_of(tab: Tab) -> None:
     expect(page.locator("tbody tr[id]")).to_have_count(len(found))
     page.locator("tbody tr[id] a.row").first.click()
     expect(page.locator("tr.detail")).to_contain_text(f"By length. {SCRIPT}")
-    page.get_by_label("Your score").fill("4")
+    page.locator("tr.detail").get_by_label("4", exact=True).check()
     page.get_by_label("Note").fill("as I read it")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("tr.detail")).to_contain_text("as I read it")

@@ -146,7 +146,7 @@ def test_rows_come_once_each_and_the_score_is_hidden_before(site: tuple[TestClie
     shown = text_of(page)
     own = [float(n % 8) for n in range(1, 61)]
     kappa = weighted_kappa(own, [0.0, 2.0, 4.0, 6.0] * 15).kappa
-    assert "All 60 rows are labelled." in shown and f"weighted kappa {kappa:.2f}" in shown.replace("−", "-")
+    assert "All 60 rows are labelled." in shown and f"weighted kappa {kappa:.2f}" in shown.replace("\u2212", "-")
     back = browser.get(re.search(r'<a class="btn" href="([^"]+)"[^>]*>Back<', page.text)[1].replace("&amp;", "&"))  # type: ignore[index]
     assert current(back) == seen[-1] and "as it says" in back.text and "Your label:" in text_of(back)
 

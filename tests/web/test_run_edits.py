@@ -71,7 +71,8 @@ def test_the_list_is_filtered_by_tag_and_finds_notes(site: tuple[TestClient, str
     browser, uid = site
     save(browser, uid, form(browser, uid), note="Nightly of the Shelf team")
     for query, there, gone in (
-        ("tag=model%3A+small", "books", "films"), ("tag=model%3A+large", "films", "books"), ("q=shelf", "books", "films"),
+        ("tag=model%3A+small", "books", "films"), ("tag=model%3A+large", "films", "books"),
+        ("q=shelf", "books", "films"),
     ):  # fmt: skip
         found = browser.get(f"/runs?{query}").text
         assert f">{there}</a>" in found and f">{gone}</a>" not in found
@@ -82,9 +83,8 @@ def test_the_list_is_filtered_by_tag_and_finds_notes(site: tuple[TestClient, str
 def test_what_a_form_does_not_change_stays_as_it_is(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     run = store_of(browser).run(uid)
-    edit_run(
-        run, name=" two\nlines \u202e", tags={"a\nb": {"deep": [1]}, "x: y": "z: w", "n": 2.5}, note="\u200ba\r\nb"
-    )
+    tags = {"a\nb": {"deep": [1]}, "x: y": "z: w", "n": 2.5}
+    edit_run(run, name=" two\nlines \u202e", tags=tags, note="\u200ba\r\nb")
     kept = edits_of(run)
     fields = form(browser, uid)
     fields["name"] = fields["name"].replace("\n", "")  # as a browser does with a field of one line

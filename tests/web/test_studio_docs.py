@@ -1,4 +1,4 @@
-"""docs/studio.md: its example of agreement prints what the page says."""
+"""docs/studio.md: its examples print what the page says."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 PAGE = (Path(__file__).parents[2] / "docs/studio.md").read_text()
 
 
-def test_the_example_of_agreement_prints_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    (block, said), *more = re.findall(r"```python\n([^`]*people_agreement[^`]*)```\n```text\n(.*?)```", PAGE, re.DOTALL)
+@pytest.mark.parametrize("name", ["people_agreement", "edit_run", "label_queues"])
+def test_examples_print_what_the_page_says(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (block, said), *more = re.findall(rf"```python\n([^`]*{name}[^`]*)```\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert not more
     exec(compile(block, "docs/studio.md", "exec"), {})
     assert capsys.readouterr().out == said

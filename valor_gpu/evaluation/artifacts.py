@@ -86,7 +86,7 @@ def _page(
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """Returns the content of ``run.json``: configuration, tags, note, data hash and versions. The store has no secrets."""
+    """Returns the content of ``run.json``: configuration, tags, note, data hash and versions, without secrets."""
     created = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     return {
         "run_id": run.id,

@@ -22,6 +22,7 @@ NOTE = 4000
 """Characters of a note."""
 MOST_STEPS = 11
 """Values of a scale that a form offers as radio buttons; longer scales take a number."""
+_VERDICTS = {"1": True, "0": False}
 _FRESH = 10.0
 """Seconds in which the page after a form says what the form did."""
 WHOLE, WHOLE_ROW = "-", "the row as a whole"
@@ -95,31 +96,35 @@ def keep_opinion(ask: Ask, run: Run, tell_at: int | None = None) -> Feedback | N
     Raises:
         InputError: nothing was said, or something that cannot be kept.
     """
-    note, number = ask.field("note"), ask.field("row")
-    if looks_like_key(note):
-        raise InputError("the note holds what looks like a key of a service, so it was not kept")
+    number = ask.field("row")
     if not number.isdecimal() or len(number) > 15:
         raise InputError(f"row must be the number of a row but is {number[:100]!r}")
-    if len(note) > NOTE:
-        raise InputError(f"a note may have {NOTE:,} characters but has {len(note):,}; nothing was kept")
     name, row, me = ask.field("evaluator"), int(number), author()
-    value, passed = _score(ask.field("value"), _scale(run, name)), {"1": True, "0": False}.get(ask.field("passed"))
     before = next((each for each in run.feedback(row, row) if (each.evaluator, each.author) == (name, me)), None)
-    shown = {*ask.fields("shown"), *ask.fields("clear")}
-    if ask.field("do") == "delete":
-        said = None
-    else:
-        said = _with_before(Feedback(row, name, me, value, passed, note), before, shown)
-        if said.value is None and said.passed is None and not said.note:
-            if before is None:
-                raise InputError("give a score, a verdict or a note; nothing was kept")
-            said = None
+    said = None if ask.field("do") == "delete" else _read(ask, run, Feedback(row, name, me), before)
     if said is not None:
         run.add_feedback(said)
     else:
         withdraw(run, row, name, me)
     _tell(ask, run, row if tell_at is None else tell_at, said, before)
     return said
+
+
+def _read(ask: Ask, run: Run, said: Feedback, before: Feedback | None) -> Feedback | None:
+    """What a form says, with what its author said before; None where nothing is left of it."""
+    note = ask.field("note")
+    if looks_like_key(note):
+        raise InputError("the note holds what looks like a key of a service, so it was not kept")
+    if len(note) > NOTE:
+        raise InputError(f"a note may have {NOTE:,} characters but has {len(note):,}; nothing was kept")
+    value, passed = _score(ask.field("value"), _scale(run, said.evaluator)), _VERDICTS.get(ask.field("passed"))
+    shown = {*ask.fields("shown"), *ask.fields("clear")}
+    said = _with_before(replace(said, value=value, passed=passed, note=note), before, shown)
+    if said.value is not None or said.passed is not None or said.note:
+        return said
+    if before is None:
+        raise InputError("give a score, a verdict or a note; nothing was kept")
+    return None
 
 
 def _with_before(said: Feedback, before: Feedback | None, shown: set[str]) -> Feedback:
