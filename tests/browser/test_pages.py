@@ -56,7 +56,7 @@ def tab(site: Site) -> Iterator[Tab]:
 @pytest.mark.parametrize("name", PAGES)
 def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
     page = tab.open(PAGES[name](runs))
-    going_on = page.locator("meta[http-equiv=refresh]")  # tests in the background
+    going_on = page.locator("main[data-poll], meta[http-equiv=refresh]")  # tests in the background
     going_on.wait_for(state="detached", timeout=120_000)
     assert axe(page) == []
     assert sideways(page) == 0
