@@ -104,6 +104,7 @@ def test_one_text_of_warning_for_all_metrics_and_runs(tmp_path: Path, ids: list[
         other = add(store, "other data", 0.0, data={"hash": "x"})
     words = text_of(shown(tmp_path, [*ids[:2], other]))
     assert "C: the data differ: only rows of the same key are compared" in words
+    assert "ask something else" not in words, "other data, the same questions"
 
 
 def test_jailbreaks_are_shown_when_they_are_asked_for(tmp_path: Path, ids: list[str]) -> None:
@@ -263,6 +264,7 @@ def test_questions_that_differ_are_shown(tmp_path: Path, ids: list[str]) -> None
             run.finish("finished", {})
     found = shown(tmp_path, [ids[0], run.id], "&open=1")
     assert "Question of B differs" in text_of(found) and "q1<ins> in summer</ins>" in found.text
+    assert "B: 1 of 1 joined rows ask something else." in text_of(found)
     assert "the same text as A" in text_of(found) and "B: 1 row joined by key" in text_of(found)
 
 

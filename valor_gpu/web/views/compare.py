@@ -138,7 +138,7 @@ def _numbers(compared: ComparedRuns, letters: Sequence[str], everything: bool, i
         "table": table,
         "confidence": f"{100 * found[0].confidence:g}%" if found else "",
         "hidden": 0 if everything else n_hidden(found),
-        "warnings": grouped_warnings(found, others),
+        "warnings": grouped_warnings(found, others, compared.asked),
         "only": [(letter, each.only_in) for letter, each in zip(others, found) if any(each.only_in.values())],
         "jailbreak": jailbreak_rates(found, others, is_asked),
         "markdown": group_markdown(found) if compared.is_tested else "",
