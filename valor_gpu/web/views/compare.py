@@ -86,7 +86,7 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     whole = vision_numbers(runs)
     tests = [] if whole is None else vision_tests(ask.studio, runs, dict(zip(marks, letters)), marks)
     everything = "all" in ask.query
-    common = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
+    common: dict[str, Any] = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
         return page(ask, "compare_numbers.html", **common, why=why, settings=_settings(runs, (), everything))
