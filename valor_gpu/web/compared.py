@@ -16,6 +16,7 @@ from valor_gpu.evaluation.results.metric_summary import CONFIDENCE
 from valor_gpu.evaluation.results.row_values import Ints
 from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, with_tests
 from valor_gpu.store import Run
+from valor_gpu.web.compared_inputs import asked_otherwise
 from valor_gpu.web.errands import Errand
 from valor_gpu.web.studio import Studio
 
@@ -40,6 +41,7 @@ class ComparedRuns:
         is_tested: whether they have their tests.
         best: name of a metric to its best run, 0 for the baseline, where the data show it; of three and more runs.
         rows: of the comparisons; None before.
+        asked: how many joined rows ask something else in each run, in words; empty for none, and before it is known.
         size: bytes of the numbers of rows.
 
     Args:
@@ -53,6 +55,7 @@ class ComparedRuns:
         self.is_tested = False
         self.best: dict[str, int] = {}
         self.rows: ChangedRows | None = None
+        self.asked: list[str] = []
         self.size = 0
         self._baseline, self._runs = baseline, runs
         self._options = PairOptions(CONFIDENCE, RESAMPLES, SEED, column)
@@ -73,6 +76,7 @@ class ComparedRuns:
         joined = [joined_pair(run, self._baseline, None, self._options) for run in self._runs]
         self.size = sum(pair.run.nbytes + pair.baseline.nbytes for each in joined for pair in each.pairs)
         self._keep([each.comparison() for each in joined])
+        self.asked = [asked_otherwise(each) for each in joined]
         tested: list[RunPair] = [with_tests(each) for each in joined]
         self.best = best_runs(tested) if len(tested) > 1 else {}
         self._keep(compared_group(tested))

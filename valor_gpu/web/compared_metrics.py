@@ -116,12 +116,15 @@ def _differs(found: MetricComparison | None) -> bool:
     return found is not None and (found.n_higher + found.n_lower > 0 or found.n_missing > 0 or found.n == 0)
 
 
-def grouped_warnings(found: Sequence[Comparison], letters: Sequence[str]) -> list[dict[str, Any]]:
+def grouped_warnings(
+    found: Sequence[Comparison], letters: Sequence[str], more: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """What stands against comparing, each text once.
 
     Args:
         found: with one baseline.
         letters: of their runs.
+        more: a text about each run; empty for none.
 
     Returns:
         ``text`` and ``of``: letter of a run and its metrics, none where the text is about the whole run. Runs with the
@@ -134,6 +137,9 @@ def grouped_warnings(found: Sequence[Comparison], letters: Sequence[str]) -> lis
             whose.setdefault(text, {})[letter] = []
         for metric in metrics:
             whose.setdefault(metric.warning, {}).setdefault(letter, []).append(short(metric.name))
+    for letter, text in zip(letters, more):
+        if text:
+            whose.setdefault(text, {})[letter] = []
     return [{"text": text, "of": _together(of)} for text, of in whose.items()]
 
 

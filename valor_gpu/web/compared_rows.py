@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -241,7 +242,8 @@ def _scores(compared: ComparedRuns, row: int) -> list[dict[str, Any]]:
     names = list(dict.fromkeys(name for each in compared.found for name in each.metrics))
     lines = []
     for name in names:
-        cells, base, decimals = [], None, 2
+        cells: list[tuple[float, float] | None] = []
+        base, decimals = math.nan, 2
         for each, place in zip(compared.found, rows.places[:, row]):
             pair = each._pairs.get(name)
             if pair is None or place < 0:

@@ -86,7 +86,7 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     whole = vision_numbers(runs)
     tests = [] if whole is None else vision_tests(ask.studio, runs, dict(zip(marks, letters)), marks)
     everything = "all" in ask.query
-    common = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
+    common: dict[str, Any] = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
         return page(ask, "compare_numbers.html", **common, why=why, settings=_settings(runs, (), everything))
@@ -138,7 +138,7 @@ def _numbers(compared: ComparedRuns, letters: Sequence[str], everything: bool, i
         "table": table,
         "confidence": f"{100 * found[0].confidence:g}%" if found else "",
         "hidden": 0 if everything else n_hidden(found),
-        "warnings": grouped_warnings(found, others),
+        "warnings": grouped_warnings(found, others, compared.asked),
         "only": [(letter, each.only_in) for letter, each in zip(others, found) if any(each.only_in.values())],
         "jailbreak": jailbreak_rates(found, others, is_asked),
         "markdown": group_markdown(found) if compared.is_tested else "",
