@@ -38,7 +38,7 @@ def sources(path: Path) -> dict[str, str]:
         "plots": f"/runs/{one}/scatter?x=f1_score&y=gpt_groundedness",
         "progress": "/runs",
         "rows": f"/runs/{one}?open=2&if=gpt_groundedness:at_least:1&if=f1_score:between:0..1",
-        "row": f"/runs/{one}/rows/2",
+        "row": f"/runs/{one}/rows/3",
         "settings": f"/compare?runs={one}&runs={two}&all=1",
         "vision": f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}&still=1",
         "versions": "/evaluators/polite/versions?from=1&to=2",
