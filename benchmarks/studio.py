@@ -1,4 +1,4 @@
-"""How long pages of Studio take: a list of 1,000 runs, and pages of a run of 100,000 rows.
+"""How long pages of Studio take: of 1,000 runs, of a run of 100,000 rows, and of one that goes on.
 
 Time is that of a whole request over loopback to a server process, the page read to its end. A page gets a number only
 if it shows the rows that it must.
@@ -7,24 +7,18 @@ if it shows the rows that it must.
 from __future__ import annotations
 
 import argparse
-import http.client
 import re
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks import machine
+from benchmarks import machine, studio_running
 from benchmarks.baselines import OURS
 from benchmarks.interleave import spread
-from testing.datasets import ROOT
+from benchmarks.studio_server import server, timed
 
-CASES = {"runs": 1_000, "rows": 100_000}
-"""Runs of the list; rows of the one run."""
+CASES = {"runs": 1_000, "rows": 100_000, "running": 100_000}
+"""Runs of the list; rows of the one run, and of the one that goes on."""
 
 PACKAGES = ("valor_gpu", "starlette", "jinja2", "uvicorn")
 LIMIT = 0.1
@@ -124,38 +118,11 @@ def shown_numbers(page: str, path: str) -> list[int]:
     return [int(number) for number in re.findall(r'<tr id="r(\d+)"', page)[:3]]
 
 
-@contextmanager
-def server(store: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
-    """A server process, a connection to it and the header that opens it."""
-    command = [sys.executable, "-u", "-m", "valor_gpu", "studio", "--port", "0", "--store", str(store)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    try:
-        assert process.stdout is not None
-        start = next(line.strip() for line in process.stdout if "/start?token=" in line)
-        host, token = re.findall(r"//([^/]+)(/start.*)", start)[0]
-        connection = http.client.HTTPConnection(host)
-        connection.request("GET", token)
-        answer = connection.getresponse()
-        answer.read()
-        yield connection, {"cookie": str(answer.getheader("set-cookie")).split(";")[0]}
-        connection.close()
-    finally:
-        process.terminate()
-        process.communicate(timeout=10)
-
-
-def timed(connection: http.client.HTTPConnection, headers: dict[str, str], path: str) -> tuple[float, int, str]:
-    """Seconds, status and text of one page."""
-    begin = time.perf_counter()
-    connection.request("GET", path, headers=headers)
-    answer = connection.getresponse()
-    text = answer.read()
-    return time.perf_counter() - begin, answer.status, text.decode()
-
-
 def measure(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Rows of all pages of a case, the pages in turn."""
     size = int(CASES[name] * _QUICK) if arguments.quick else CASES[name]
+    if name == "running":
+        return studio_running.measure(max(size, 5_000), arguments)
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store.sqlite"
         pages = (fill_runs if name == "runs" else fill_rows)(store, max(size, 1_000 if name == "rows" else 10))

@@ -122,13 +122,13 @@ def boxes(shift: float) -> Any:
 
 
 def main(path: Path) -> None:
-    """Fills the store: two runs to compare, conversations, and one that stopped."""
+    """Fills the store: three runs to compare, conversations, and one that stopped."""
     from valor_gpu import evaluate
     from valor_gpu.store import Feedback, Store, StoredRow
 
     os.environ["VALOR_GPU_STORE"] = str(path)
     metrics = ["gpt_groundedness", "gpt_relevance", "violence", "sexual", "f1_score", "rougeL", "exact_match"]
-    for k, name in enumerate(("Prompt one", f"Prompt two {MARKUP}")):
+    for k, name in enumerate(("Prompt one", f"Prompt two {MARKUP}", "Prompt three")):
         result: Any = evaluate(
             evaluation_name=name,
             data=rows(40),

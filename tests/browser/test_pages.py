@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
-from tests.browser.site import NARROW, Site, Tab, axe, sideways
+from tests.browser.going import going
+from tests.browser.seed import MARKUP
+from tests.browser.site import Site, Tab, axe, serve, sideways
 from valor_gpu.store import Store
 
 
@@ -33,6 +36,12 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "row": lambda ids: f"/runs/{ids['two']}/rows/10",
     "compare": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}",
     "vision comparison": lambda ids: f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}",
+    "compare three": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}&runs={ids['three']}&open=2",
+    "open change": lambda ids: f"/compare?runs={ids['one']}&runs={ids['two']}&open=10",
+    "conditions": lambda ids: f"/runs/{ids['two']}?if=gpt_relevance:at_least:3&if=violence:at_most:2&sort=-violence",
+    "trend": lambda ids: "/trend?metric=mean_gpt_groundedness",
+    "scatter": lambda ids: f"/runs/{ids['two']}/scatter?x=f1_score&y=rougeL",
+    "heat map": lambda ids: f"/runs/{ids['two']}/scatter?x=gpt_groundedness&y=gpt_relevance",
     "compare choice": lambda ids: f"/compare?runs={ids['one']}",
     "metric": lambda ids: "/metrics/gpt_groundedness",
     "vision": lambda ids: f"/runs/{ids['Shelves']}/vision?sort=-map",
@@ -51,28 +60,156 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
 }
 
 
+LIVE: dict[str, Callable[[str], str]] = {
+    "runs that go on": lambda run: "/runs",
+    "run that goes on": lambda run: f"/runs/{run}",
+    "open row of a run that goes on": lambda run: f"/runs/{run}?open=2",
+    "log": lambda run: f"/runs/{run}/log",
+}
+
+
 @pytest.fixture(scope="module")
 def tab(site: Site) -> Iterator[Tab]:
     with site.tab() as found:
         yield found
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_looks_and_axe(tab: Tab, runs: dict[str, str], name: str) -> None:
-    page = tab.open(PAGES[name](runs))
-    going_on = page.locator("meta[http-equiv=refresh]")  # tests in the background
-    going_on.wait_for(state="detached", timeout=120_000)
-    assert axe(page) == []
-    assert sideways(page) == 0
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[tuple[Tab, str]]:
+    """A page of a server with a run that goes on, whose judge is in trouble, and the run."""
+    store = tmp_path_factory.mktemp("live") / "store.sqlite"
+    with serve(store, browser) as site, going(store) as run:
+        run.tell("rows 30")
+        run.tell("wait 3")
+        store.with_name(f"{store.name}.{run.id}.log").write_text(f"2026-11-27 21:00:00 goes on\n{MARKUP}\n" * 60)
+        with site.tab() as found:
+            yield found, run.id
+
+
+@pytest.fixture
+def shown(request: pytest.FixtureRequest, name: str) -> tuple[Tab, str]:
+    """The page of a name: a tab of its server, and its address."""
+    if name in LIVE:
+        tab, run = request.getfixturevalue("live")
+        return tab, LIVE[name](run)
+    return request.getfixturevalue("tab"), PAGES[name](request.getfixturevalue("runs"))
+
+
+WIDTHS = (390, 768, 1024, 1440)
+SCHEMES = ("light", "dark")
+MOST_TABS = 6
+SPACED = """() => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(`* { line-height: 1.5 !important; letter-spacing: 0.12em !important; }
+    * { word-spacing: 0.16em !important; } p { margin-bottom: 2em !important; }`);
+  document.adoptedStyleSheets = [sheet];
+}"""
+CLIPPED = """() => [...document.querySelectorAll('main *')].filter((each) => {
+  const style = getComputedStyle(each);
+  const cut = (overflow) => overflow === 'hidden' || overflow === 'clip';
+  if (!each.textContent.trim() || !each.checkVisibility() || each.clientWidth < 3) return false;
+  if (each.matches('.clip')) return false;  // one line of a text; the open row has all of it
+  return (cut(style.overflowX) && each.scrollWidth > each.clientWidth + 1)
+    || (cut(style.overflowY) && each.scrollHeight > each.clientHeight + 1);
+}).map((each) => each.outerHTML.slice(0, 100))"""
+FIRST_ROW = """() => {
+  const here = document.activeElement;
+  const row = here.closest('tbody tr');
+  return row ? row === row.parentElement.querySelector('tr') : null;
+}"""
+
+
+def settled(tab: Tab, path: str) -> Page:
+    """The page of an address, when nothing is worked out for it in the background any more."""
+    page = tab.open(path)
+    if "/compare" in path:
+        page.locator("main:not([data-poll])").wait_for(timeout=120_000)
+    return page
+
+
+def width(page: Page, pixels: int) -> Page:
+    page.set_viewport_size({"width": pixels, "height": 900})
+    return page
+
+
+@pytest.mark.parametrize("name", [*PAGES, *LIVE])
+def test_looks_and_axe(shown: tuple[Tab, str]) -> None:
+    tab, path = shown
+    page = settled(tab, path)
+    assert axe(width(page, 1440)) == []
+    assert [sideways(width(page, pixels)) for pixels in (320, *WIDTHS)] == [0] * 5
     page.emulate_media(color_scheme="dark")
     assert axe(page, "color-contrast") == [], "dark"
-    page.set_viewport_size(NARROW)
-    assert sideways(page) == 0, "narrow"
-    assert axe(page) == [], "narrow"
+    assert axe(width(page, 390)) == [], "dark and narrow"
     page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1280, "height": 900})
     assert page.title().endswith("Studio"), "a text became a script"
     tab.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*PAGES, *LIVE])
+def test_axe_at_every_width_in_both_colours(shown: tuple[Tab, str]) -> None:
+    page = settled(*shown)
+    for scheme in SCHEMES:
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        for pixels in WIDTHS:
+            assert axe(width(page, pixels)) == [], (scheme, pixels)
+    page.emulate_media(color_scheme="light")
+
+
+UNSEEN = """() => {
+  const shapes = document.querySelectorAll('main svg:not(.icon) :is(rect, path, line, circle):not(.place)');
+  const canvas = getComputedStyle(document.body).backgroundColor;
+  const none = (colour) => colour === 'none' || colour === canvas || colour.endsWith(', 0)');
+  return [...shapes].filter((each) => {
+    const style = getComputedStyle(each);
+    return each.checkVisibility() && none(style.fill) && none(style.stroke);
+  }).map((each) => each.outerHTML.slice(0, 100));
+}"""
+"""Shapes of charts in the colour of the page. Icons stand beside words; places of links are unseen."""
+TEXTS = ["runs", "open row", "compare"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_wider_letters_and_lines_hide_nothing(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = settled(tab, PAGES[name](runs))
+    for pixels in (390, 1440):
+        before = width(page, pixels).evaluate(CLIPPED)
+        page.evaluate(SPACED)
+        assert sideways(page) == 0, pixels
+        assert [each for each in page.evaluate(CLIPPED) if each not in before] == [], pixels
+        page.evaluate("document.adoptedStyleSheets = []")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_twice_as_large(site: Site, runs: dict[str, str], name: str) -> None:
+    with site.tab(viewport={"width": 640, "height": 450}, device_scale_factor=2) as large:
+        page = settled(large, PAGES[name](runs))
+        assert sideways(page) == 0
+        assert axe(page) == []
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("name", TEXTS)
+def test_colours_of_the_reader(site: Site, runs: dict[str, str], name: str, scheme: str) -> None:
+    with site.tab(forced_colors="active", color_scheme=scheme) as forced:
+        # axe takes the page's own colours for those of the letters here, where the browser has replaced them.
+        assert settled(forced, PAGES[name](runs)).evaluate(UNSEEN) == []
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_six_tabs_lead_to_the_first_row(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = width(settled(tab, PAGES[name](runs).split("?open")[0]), 1280)
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        here = page.evaluate(FIRST_ROW)
+        assert here is not False, "the first row was left out"
+        if here:
+            return
+        words = page.evaluate("document.activeElement.matches('.skip') && document.activeElement.textContent")
+        if words and re.search("rows|runs", words):
+            page.keyboard.press("Enter")
+    pytest.fail(f"the first row is not reached by {MOST_TABS} tabs")
 
 
 FOCUSABLE = """() => {

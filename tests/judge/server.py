@@ -9,7 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass
@@ -67,9 +70,15 @@ class ChatServer:
         self.finished: list[Request] = []  # answered in full
         self.active = self.peak = 0
         self.lock = threading.Lock()
+        self.sockets: set[Any] = set()  # of open connections
         self.closing = threading.Event()
 
-    def __enter__(self) -> ChatServer:
+    def __enter__(self) -> Self:
+        self.listen(0)
+        return self
+
+    def listen(self, port: int) -> None:
+        """Serves on a port of loopback; 0 for a free one."""
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -90,15 +99,27 @@ class ChatServer:
             def handle_error(self, *_: Any) -> None:
                 pass  # clients that went away at their deadline
 
-        self.httpd = Server(("127.0.0.1", 0), Handler)
+            def get_request(self) -> tuple[Any, Any]:
+                accepted = super().get_request()
+                owner.sockets.add(accepted[0])
+                return accepted
+
+            def shutdown_request(self, request: Any) -> None:
+                owner.sockets.discard(request)
+                super().shutdown_request(request)
+
+        self.httpd = Server(("127.0.0.1", port), Handler)
         self.thread = threading.Thread(target=self.httpd.serve_forever, args=(0.02,), daemon=True)
         self.thread.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.closing.set()
+        self.unlisten()
+
+    def unlisten(self) -> None:
+        """Takes no connection any more; those that are open stay."""
         self.httpd.shutdown()
         self.httpd.server_close()
         self.thread.join()

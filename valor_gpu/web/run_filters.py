@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from valor_gpu.errors import InputError
+from valor_gpu.store.edits import MOST_TAGS
 from valor_gpu.web.book import Entry
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.tags import shown_tags
 
 
 def metrics_by_use(entries: Sequence[Entry]) -> list[str]:
@@ -20,7 +22,7 @@ def metrics_by_use(entries: Sequence[Entry]) -> list[str]:
 
 
 def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:
-    """Returns the runs that the address asks for: words, kind, status, data, least number of a metric.
+    """Returns the runs that the address asks for: words, kind, status, data, a tag, least number of a metric.
 
     Raises:
         InputError: the least number is none.
@@ -37,13 +39,15 @@ def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:
         tests.append(lambda each: each.head.state == status)
     if data := query.get("data"):
         tests.append(lambda each: each.data == data)
+    if tag := query.get("tag"):
+        tests.append(lambda each: tag in shown_tags(each.tags, MOST_TAGS))
     if least is not None and (metric := query.get("metric")):
         tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
     return [each for each in entries if all(test(each) for test in tests)]
 
 
 def _words(entry: Entry) -> str:
-    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags}".casefold()
+    return f"{entry.head.name} {entry.head.id} {entry.about} {entry.data} {entry.tags} {entry.head.note}".casefold()
 
 
 def _number(text: str) -> float | None:

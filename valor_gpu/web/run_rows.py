@@ -20,6 +20,7 @@ from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
 from valor_gpu.web.row_addresses import of_selection, without
+from valor_gpu.web.traces import judged_names
 
 _COLUMNS = 6
 """Evaluators with a column until other ones are chosen."""
@@ -78,7 +79,6 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
         "people": _people(run, numbers),
         "opened": opened,
-        "author": author(),
         "how": found.how,
         "statuses": counts,
         "n_rows": sum(counts.values()),
@@ -91,6 +91,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "so_far": ask.studio.store.finished_at(run) is None,
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
+        "judged": {short(name) for name in judged_names(run)},
     }
 
 

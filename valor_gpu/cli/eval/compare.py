@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.eval.gates import unfinished
@@ -23,7 +22,6 @@ from valor_gpu.cli.options import add_report_options, integer, names, reports
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.results.comparison import Comparison
-    from valor_gpu.gates.decisions import Decision
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -50,6 +48,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Runs the command; returns the exit status."""
     from valor_gpu.evaluation.results.comparison import compare_runs
+    from valor_gpu.evaluation.results.comparison_files import comparison_markdown
     from valor_gpu.evaluation.results.gates import comparison_gates
     from valor_gpu.report.evaluation import run_summary_of
 
@@ -69,7 +68,9 @@ def run(options: argparse.Namespace) -> int:
         found = {**runs, "comparison": comparison.to_dict(), "summary": summary, "gates": gates}
         write_document(options, "eval compare", found)
         seconds = time.monotonic() - start
-        wrote = write_summaries(options, decisions, numbers, seconds, lambda: _markdown(comparison, decisions))
+        wrote = write_summaries(
+            options, decisions, numbers, seconds, lambda: comparison_markdown(comparison, decisions)
+        )
         _print_report(options, comparison, wrote)
     failed: list[object] = [each for each in decisions if each.failed]
     return say_failed(options, failed + (unfinished([summary]) if options.fail_if else []))
@@ -82,25 +83,3 @@ def _print_report(options: argparse.Namespace, comparison: Comparison, wrote: li
         files = [] if options.json is None else [str(options.json)]
         lines = [f"wrote {path}" for path in files + wrote]
         print("\n".join([printable_lines(str(comparison)), *(["", *lines] if lines else [])]))
-
-
-_HEADER = ("metric", "run", "baseline", "difference", "interval", "p", "verdict")
-
-
-def _markdown(comparison: Comparison, decisions: Sequence[Decision]) -> str:
-    """The numbers of both runs as Markdown."""
-    from valor_gpu.gates.markdown import markdown_summary
-
-    rows = []
-    for each in comparison.metrics.values():
-        numbers = [_shown(value) for value in (each.run, each.baseline)]
-        bounds = "" if each.interval is None else " to ".join(_shown(end, "+") for end in each.interval)
-        tests = [_shown(each.difference, "+"), bounds, _shown(each.p_adjusted), each.verdict]
-        rows.append([each.summary_name, *numbers, *tests])
-    title = f"{comparison.run.name} and {comparison.baseline.name}"
-    rows_of = f"{comparison.n:,} rows in both; p-values are adjusted over the metrics (Holm)"
-    return markdown_summary(title, decisions, _HEADER, rows, [rows_of, *comparison.warnings], noun="metrics")
-
-
-def _shown(value: float | None, sign: str = "") -> str:
-    return "-" if value is None else f"{value:{sign}.4g}"

@@ -15,7 +15,9 @@ from valor_gpu.cli.eval.gates import gate_status
 from valor_gpu.cli.eval.options import run_here, write_document
 from valor_gpu.cli.options import reports
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.progress import CLEAR
 from valor_gpu.report.text import printable_lines
+from valor_gpu.store.tries import last_try
 
 if TYPE_CHECKING:
     from valor_gpu.store import Run
@@ -79,7 +81,7 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any]) -> int:
             _say(options, f"warning: {failed}: valor-gpu eval show {run.id}{_store(options)} --failures")
     status = gate_status(options, summaries)
     for result, summary in zip(results, summaries):
-        if summary.get("stopped"):  # evaluate() warns of it
+        if summary.get("stopped") or last_try(result.run):  # evaluate() warns of it
             _say_how_to_go_on(options, result)
             status = status or FAILURE
     return status
@@ -101,7 +103,8 @@ def _store(options: argparse.Namespace) -> str:
 
 
 def _say(options: argparse.Namespace, text: str) -> None:
-    print(printable_lines(f"valor-gpu {options.command}: {text}"), file=sys.stderr)
+    begin = CLEAR if sys.stderr.isatty() else ""  # the line of a run that goes on may stand there
+    print(begin + printable_lines(f"valor-gpu {options.command}: {text}"), file=sys.stderr)
 
 
 @contextlib.contextmanager

@@ -14,14 +14,15 @@ from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import keep_rows, keep_scores
 from valor_gpu.evaluation.engine.sums import RunningSums
-from valor_gpu.evaluation.engine.work import AGAIN, INVALID_ROW, OK, Work
+from valor_gpu.evaluation.engine.work import ASKED_AGAIN, INVALID_ROW, OK, Work
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.judge.progress import Pace, time_left
 from valor_gpu.judge.protocol import Usage
-from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.progress import RunProgress, keep, progress_of
+from valor_gpu.store.traces import TraceBase
 
 if TYPE_CHECKING:
     from valor_gpu.evaluation.engine.stages import Stages
@@ -130,7 +131,7 @@ class Live:
         sums = RunningSums(run.config.get("evaluators") or (), infos, thresholds, plan.config.repeats)
         complete = set()
         for page in columns.score_pages():
-            sums.add_stored(page, AGAIN)
+            sums.add_stored(page, ASKED_AGAIN)
             complete |= {number for number, left in self._lacking(sums, page) if not left}
         done = 0
         for row in columns.rows(outputs=run.config.get("target") is not None):
@@ -146,16 +147,16 @@ class Live:
         left: dict[int, set[Cell]] = {}
         for score in scores:
             cells = left.setdefault(score.row, set(self._cells))
-            if score.value is not None or score.status not in AGAIN:
+            if score.value is not None or score.status not in ASKED_AGAIN:
                 cells.discard((sums.parent(score.evaluator), score.repeat))
         yield from left.items()
 
-    def keep_rows(self, works: Iterable[Work]) -> None:
+    def keep_rows(self, works: Iterable[Work], traces: Sequence[StoredTrace | TraceBase] = ()) -> None:
         """Keeps the rows that are not in the store, and opens all of them for their scores."""
         works = list(works)
         with self._lock:
             were_stored = {work.number for work in works if work.stored}
-            rows = keep_rows(self._run, works)
+            rows = keep_rows(self._run, works, traces)
             if self._sums is not None:
                 self._sums.add_rows(rows)
                 for work in works:
@@ -170,17 +171,20 @@ class Live:
         elif work.status != OK or not was_stored:  # others were done before
             self._done += 1
 
-    def keep_scores(self, scores: Sequence[StoredScore], cached: int = 0) -> None:
-        """Keeps scores in one transaction, and counts them.
+    def keep_scores(
+        self, scores: Sequence[StoredScore], cached: int = 0, traces: Sequence[StoredTrace | TraceBase] = ()
+    ) -> None:
+        """Keeps scores with their traces in one transaction, and counts them.
 
         Args:
             scores: of stored rows.
             cached: those of them by replies that were known already.
+            traces: of the scores.
         """
         if not scores:
             return
         with self._lock:
-            kept = keep_scores(self._run, scores)
+            kept = keep_scores(self._run, scores, traces)
             self.cached += cached
             if self._sums is None:
                 return

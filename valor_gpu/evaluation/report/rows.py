@@ -238,6 +238,15 @@ def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     return _clip(_value(row, field, mapping))
 
 
+def whole_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
+    """The whole text of a field; messages of a conversation stand below each other, anything else is JSON."""
+    value = _value(row, field, mapping)
+    turns, more = _messages(value)
+    if turns and not more and not any(turn.left_out for turn in turns):
+        return "\n\n".join(f"{turn.name}: {turn.text}" for turn in turns)
+    return "" if value is None else _plain(value)
+
+
 def _value(row: StoredRow, field: str, mapping: Mapping[str, str]) -> Any:
     """The value of a field, None without any."""
     reference = _REFERENCE.fullmatch(str(mapping.get(field, "")))

@@ -139,7 +139,7 @@ def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) ->
     with replaced_files({"rows": Path(file)}) as files:
         files["rows"].write("\ufeff")
         table = csv.writer(files["rows"], lineterminator="\r\n")
-        table.writerow([_cell(head, guard) for head in heads])
+        table.writerow([cell_of(head, guard) for head in heads])
         for row, scores in _rows(run):
             by_place = {(score.evaluator, score.repeat): score for score in scores}
             cells = [row.number, row.key, row.status, row.error]
@@ -148,7 +148,7 @@ def export_csv(run: Run, file: str | os.PathLike[str], *, guard: bool = True) ->
                 score = by_place.get(place)
                 cells += ["", "", "", ""] if score is None else [_value(score), *_words(score)]
             cells += _opinions(people, said.get(row.number, ()))
-            table.writerow([_cell(cell, guard) for cell in cells])
+            table.writerow([cell_of(cell, guard) for cell in cells])
             written += 1
     return written
 
@@ -208,7 +208,7 @@ def _words(score: StoredScore) -> tuple[str, ...]:
     return tuple(getattr(score, part) for part in _PARTS)
 
 
-def _cell(value: Any, guard: bool) -> Any:
+def cell_of(value: Any, guard: bool = True) -> Any:
     """A cell as csv: numbers as they are, all else as text that a spreadsheet does not run."""
     if isinstance(value, bool):
         return "true" if value else "false"

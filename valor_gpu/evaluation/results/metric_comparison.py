@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.metric_summary import interval, number
-from valor_gpu.evaluation.results.row_values import Floats, Mask
+from valor_gpu.evaluation.results.row_values import Floats, Ints, Mask
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.stats.paired import PairedDifference
 
@@ -107,13 +108,25 @@ class Pair:
         found: Mask = ~((self.run == self.baseline) | (np.isnan(self.run) & np.isnan(self.baseline)))
         return found
 
-    def change(self, order: str) -> Floats:
-        """Change of each row as a fraction of the scale, so that the first of the order has the largest."""
-        with np.errstate(over="ignore"):
-            change = self.run - self.baseline
+    @cached_property
+    def scale(self) -> float:
+        """Width of the metric's scale; of an unbounded metric the largest change of a row."""
         low, high = self.info["low"], self.info["high"]
-        bounded = low is not None and high is not None and math.isfinite(high - low)
-        scale = high - low if bounded else float(np.nanmax(np.abs(change), initial=0.0))
+        if low is not None and high is not None and math.isfinite(high - low):
+            return float(high - low)
+        with np.errstate(over="ignore"):
+            return float(np.nanmax(np.abs(self.run - self.baseline), initial=0.0))
+
+    def change(self, order: str, places: Ints | slice = slice(None)) -> Floats:
+        """Change of rows as a fraction of the scale, so that the first of the order has the largest.
+
+        Args:
+            order: ``change``, ``better`` or ``worse``.
+            places: of the rows among the shared ones; all by default.
+        """
+        scale = self.scale
+        with np.errstate(over="ignore"):
+            change = self.run[places] - self.baseline[places]
         if math.isinf(scale):
             change, scale = np.clip(change, -1e308, 1e308), 1e308
         found: Floats = change / (scale or 1.0)

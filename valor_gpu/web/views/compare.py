@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
-from valor_gpu.evaluation.report.rows import shown_text
-from valor_gpu.evaluation.results.comparison import Comparison, compare_runs
+from valor_gpu.evaluation.results.comparison_files import group_markdown, joined_csv
 from valor_gpu.evaluation.results.config_difference import config_leaves
-from valor_gpu.evaluation.results.metric_comparison import MetricComparison
-from valor_gpu.evaluation.rows.fields import ANSWER, QUESTION
 from valor_gpu.pages import numbers
-from valor_gpu.pages.comparison_table import comparison_table
-from valor_gpu.pages.diff import word_diff
-from valor_gpu.store import Run, StoredRow
+from valor_gpu.store import Run
 from valor_gpu.web.book import Entry
+from valor_gpu.web.compared import ComparedRuns, Mark, compared_runs
+from valor_gpu.web.compared_metrics import grouped_warnings, jailbreak_rates, n_hidden, pair_table, runs_table
+from valor_gpu.web.compared_rows import Asked, compared_rows
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import page
-from valor_gpu.web.routes import Ask, get, missing
+from valor_gpu.web.routes import Ask, get, missing, see
 from valor_gpu.web.vision_compare import vision_numbers
 from valor_gpu.web.vision_tests import vision_tests
 
 MOST = 6
-ROWS = 20
-_KEPT = 24
-_METRICS = 100
 _LETTERS = "ABCDEF"
+_COLUMNS = 200
 
 
 def compare(ask: Ask) -> Response:
     """The page of a comparison, or the choice of what to compare."""
-    book = ask.studio.book
-    entries = {each.head.id: each for each in book.entries()}
+    entries = {each.head.id: each for each in ask.studio.book.entries()}
+    wanted = _wanted(ask, entries)
+    if len(wanted) < 2:
+        return _choice(ask, entries, wanted)
+    return _comparison(ask, _ordered(ask, entries, wanted))
+
+
+def _wanted(ask: Ask, entries: Mapping[str, Entry]) -> list[str]:
+    """Ids of the runs of the address."""
     wanted = list(dict.fromkeys(uid for text in ask.many("runs") for uid in text.split(",")))
     for uid in wanted:
         if uid not in entries:
             raise missing(f"There is no run {uid} in this store. It may have been deleted.")
     if len(wanted) > MOST:
         raise InputError(f"at most {MOST} runs can be compared at once, and {len(wanted)} were chosen")
-    if len(wanted) < 2:
-        return _choice(ask, entries, wanted)
+    return wanted
+
+
+def _ordered(ask: Ask, entries: Mapping[str, Entry], wanted: Sequence[str]) -> list[Entry]:
+    """Entries of the runs, the baseline first."""
     oldest = min(wanted, key=lambda uid: entries[uid].head.created)
     base = ask.query.get("baseline", "") if ask.query.get("baseline") in wanted else oldest
-    order = [base, *(uid for uid in wanted if uid != base)]
-    return _comparison(ask, [entries[uid] for uid in order])
+    return [entries[uid] for uid in [base, *(uid for uid in wanted if uid != base)]]
 
 
 def _choice(ask: Ask, entries: dict[str, Entry], wanted: Sequence[str]) -> Response:
@@ -67,45 +71,48 @@ def _where(entry: Entry) -> str:
     return " · ".join(part for part in (entry.about, entry.data, entry.started) if part)
 
 
-def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
+def _runs(ask: Ask, entries: Sequence[Entry]) -> tuple[list[Run], dict[str, Mark]]:
+    """The runs, and what changes when one of them does."""
     runs = [ask.studio.store.run(each.head.id) for each in entries]
     for run in runs:
         run.config = plain_config(run.config)
-    letters = dict(zip([run.id for run in runs], _LETTERS))
-    shown = [{"id": run.id, "letter": letters[run.id], "name": short(run.name) or run.id} for run in runs]
+    return runs, {each.head.id: (each.head.state, each.head.finished) for each in entries}
+
+
+def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
+    runs, marks = _runs(ask, entries)
+    letters = list(_LETTERS[: len(runs)])
+    shown = [{"id": run.id, "letter": letter, "name": short(run.name) or run.id} for run, letter in zip(runs, letters)]
     whole = vision_numbers(runs)
-    marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
-    tests = [] if whole is None else vision_tests(ask.studio, runs, letters, marks)
+    tests = [] if whole is None else vision_tests(ask.studio, runs, dict(zip(marks, letters)), marks)
     everything = "all" in ask.query
+    common = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
-        return page(ask, "compare_numbers.html", runs=shown, whole=whole, tests=tests, why=why,
-                    settings=_settings(runs, (), everything))  # fmt: skip
-    found = [_compared(ask, run, runs[0], entries) for run in runs[1:]]
-    metric = ask.query.get("metric") or None
-    shared = list(dict.fromkeys(name for each in found for name in each.metrics))
-    if metric not in shared:
-        metric = None
+        return page(ask, "compare_numbers.html", **common, why=why, settings=_settings(runs, (), everything))
+    column = ask.query.get("cluster") or None
+    problem = ""
+    try:
+        compared, waits = compared_runs(ask.studio, runs, marks, column)
+    except InputError as error:
+        if column is None:
+            raise
+        compared, waits, problem = ComparedRuns(runs[0], runs[1:], column), False, str(error)
+    found = compared.found
+    absent = {name for each in found for names in each.only_in.values() for name in names}
     return page(
         ask,
         "compare.html",
-        runs=shown,
-        whole=whole,
-        tests=tests,
+        **common,
         what=_what(runs[0]) if whole is not None else "rows",
-        settings=_settings(
-            runs, {name for each in found for names in each.only_in.values() for name in names}, everything
-        ),
-        tables=[_table(each, letters, everything) for each in found],
-        rows=_rows(found, metric, everything, letters),
-        found=[{"letter": letters[each.run.id], "n": each.n, "differ": each.n_different(metric)} for each in found],
-        jailbreak=[(letters[each.run.id], each.jailbreak) for each in found if each.jailbreak is not None],
-        warnings=[(letters[each.run.id], text) for each in found for text in each.warnings],
-        only=[(letters[each.run.id], each.only_in) for each in found if any(each.only_in.values())],
-        metric=metric,
-        shared=shared,
-        everything=everything,
-        most=ROWS,
+        settings=_settings(runs, absent, everything),
+        columns=_columns(runs[1]),
+        column=column,
+        problem=problem,
+        waits=waits,
+        tested=compared.is_tested,
+        **_numbers(compared, letters, everything, "jailbreak" in ask.query),
+        **_rows(ask, compared, letters),
     )
 
 
@@ -114,19 +121,42 @@ def _what(run: Run) -> str:
     return "samples" if run.config.get("kind") == "classification" else "images"
 
 
-def _compared(ask: Ask, run: Run, baseline: Run, entries: Sequence[Entry]) -> Comparison:
-    """The comparison of two runs; one of runs that have ended is kept."""
-    marks = {each.head.id: (each.head.state, each.head.finished) for each in entries}
-    memory: dict[Any, Comparison] = ask.studio.memory.setdefault("comparisons", {})
-    key = (run.id, marks[run.id], baseline.id, marks[baseline.id])
-    if key in memory:
-        return memory[key]
-    found = compare_runs(run, baseline)
-    if all(ended is not None for _, ended in (marks[run.id], marks[baseline.id])):
-        memory[key] = found
-        while len(memory) > _KEPT:
-            memory.pop(next(iter(memory)), None)
-    return found
+def _columns(run: Run) -> list[str]:
+    """Columns of the data that may say which rows belong together."""
+    first = next(iter(run.rows(limit=1)), None)
+    return [] if first is None else list(first.inputs)[:_COLUMNS]
+
+
+def _numbers(compared: ComparedRuns, letters: Sequence[str], everything: bool, is_asked: bool) -> dict[str, Any]:
+    """What the template shows of metrics."""
+    found, others = compared.found, letters[1:]
+    pair = pair_table(found[0], letters, everything) if len(found) == 1 else None
+    table = runs_table(found, others, compared.best, everything) if len(found) > 1 else []
+    return {
+        "found": [{"letter": letter, "n": each.n} for letter, each in zip(others, found)],
+        "pair": pair,
+        "table": table,
+        "confidence": f"{100 * found[0].confidence:g}%" if found else "",
+        "hidden": 0 if everything else n_hidden(found),
+        "warnings": grouped_warnings(found, others),
+        "only": [(letter, each.only_in) for letter, each in zip(others, found) if any(each.only_in.values())],
+        "jailbreak": jailbreak_rates(found, others, is_asked),
+        "markdown": group_markdown(found) if compared.is_tested else "",
+    }
+
+
+def _rows(ask: Ask, compared: ComparedRuns, letters: Sequence[str]) -> dict[str, Any]:
+    """What the template shows of rows."""
+    shared = list(dict.fromkeys(name for each in compared.found for name in each.metrics))
+    asked = Asked.read(ask.query, shared, letters)
+    differ = [each.n_different(asked.metric if asked.metric in each.metrics else None) for each in compared.found]
+    rows, why = None, ""
+    if compared.found:
+        try:
+            rows = compared_rows(compared, asked, letters)
+        except InputError as error:
+            why = str(error)
+    return {"asked": asked, "shared": shared, "rows": rows, "no_rows": why, "differ": differ}
 
 
 def _settings(runs: Sequence[Run], absent: Collection[str], everything: bool) -> dict[str, Any]:
@@ -158,77 +188,40 @@ def _setting(value: Any) -> str:
     return numbers.NOTHING if value is None else short(value)
 
 
-def _table(found: Comparison, letters: dict[str, str], everything: bool) -> dict[str, Any]:
-    """The metrics in which a run differs from the baseline, others counted."""
-    metrics = list(found.metrics.values())
-    shown = [each for each in metrics if everything or _differs(each)]
-    infos = {each["name"]: each for each in found.run.config.get("evaluators") or ()}
-    letter, base = letters[found.run.id], letters[found.baseline.id]
-    rows = compared_metrics(shown, lambda each: each.name, scales_of(infos), found.confidence)
-    label = f"Differences of {letter} from {base}"
-    table = comparison_table(
-        rows,
-        label,
-        names=(base, letter),
-        heading="metric",
-        p_name="p, Holm",
-        confidence=found.confidence,
-        most=_METRICS,
-    )
-    return {"letter": letter, "table": table if rows else None, "hidden": len(metrics) - len(shown)}
+def _file(ask: Ask) -> ComparedRuns | None:
+    """The comparison of the address with its tests; None while it is being made."""
+    entries = {each.head.id: each for each in ask.studio.book.entries()}
+    wanted = _wanted(ask, entries)
+    if len(wanted) < 2:
+        raise InputError(f"a comparison needs at least 2 runs, and {len(wanted)} was chosen")
+    runs, marks = _runs(ask, _ordered(ask, entries, wanted))
+    compared, waits = compared_runs(ask.studio, runs, marks, ask.query.get("cluster") or None)
+    return None if waits else compared
 
 
-def _differs(found: MetricComparison) -> bool:
-    return found.n_higher + found.n_lower > 0 or found.n_missing > 0 or found.n == 0
+def markdown(ask: Ask) -> Response:
+    """A comparison as Markdown for a pull request."""
+    compared = _file(ask)
+    if compared is None:
+        return _back(ask)
+    headers = {"content-disposition": 'attachment; filename="comparison.md"'}
+    return Response(group_markdown(compared.found), media_type="text/markdown; charset=utf-8", headers=headers)
 
 
-def _is_small(found: MetricComparison) -> bool:
-    return max(abs(found.run or 0), abs(found.baseline or 0)) <= 1
+def rows_csv(ask: Ask) -> Response:
+    """The joined rows of a comparison as csv."""
+    compared = _file(ask)
+    if compared is None:
+        return _back(ask)
+    parts = joined_csv(compared.found, _LETTERS)
+    headers = {"content-disposition": 'attachment; filename="comparison.csv"'}
+    return StreamingResponse(parts, media_type="text/csv; charset=utf-8", headers=headers)
 
 
-def _rows(
-    found: Sequence[Comparison], metric: str | None, everything: bool, letters: dict[str, str]
-) -> list[dict[str, Any]]:
-    """Rows that changed most in any of the runs, each with its numbers and texts in all of them."""
-    lines: dict[str, dict[str, Any]] = {}
-    for place, each in enumerate(found):
-        for row in each.rows(metric, limit=ROWS, only_different=not everything):
-            line = lines.setdefault(row["key"], {"key": row["key"], "sides": [None] * len(found), **_base(each, row)})
-            line["sides"][place] = _side(each, row, line["answer"], metric, letters)
-    return list(lines.values())[:ROWS]
+def _back(ask: Ask) -> Response:
+    """Leads to the page, which waits for the comparison."""
+    kept = {name: ask.query[name] for name in ("baseline", "cluster") if name in ask.query}
+    return see("/compare", runs=",".join(ask.many("runs")), **kept)
 
 
-def _base(found: Comparison, row: dict[str, Any]) -> dict[str, Any]:
-    kept = StoredRow(1, row["key"], row["baseline_inputs"], row["baseline_outputs"])
-    mapping = found.baseline.config.get("data_mapping") or {}
-    question = shown_text(kept, QUESTION, mapping) or row["key"]
-    return {"question": question, "answer": shown_text(kept, ANSWER, mapping), "number": (row["numbers"] or [None])[0]}
-
-
-def _side(
-    found: Comparison, row: dict[str, Any], base: str, metric: str | None, letters: dict[str, str]
-) -> dict[str, Any]:
-    kept = StoredRow(1, row["key"], row["inputs"], row["outputs"])
-    answer = shown_text(kept, ANSWER, found.run.config.get("data_mapping") or {})
-    changed = {name: each for name, each in row["metrics"].items() if each["difference"] and metric in (None, name)}
-    return {
-        "letter": letters[found.run.id],
-        "run": found.run.id,
-        "row": (row["numbers"] or [None])[0],
-        "text": word_diff(base, answer) if answer != base else None,
-        "changes": [
-            (
-                name,
-                *_change(each, 3 if name in found.metrics and _is_small(found.metrics[name]) else 2),
-            )
-            for name, each in list(changed.items())[:8]
-        ],
-    }
-
-
-def _change(found: dict[str, float | None], decimals: int) -> tuple[str, str, str]:
-    numbers_of = numbers.number(found["baseline"], decimals), numbers.number(found["run"], decimals)
-    return (*numbers_of, numbers.difference(found["difference"], decimals))
-
-
-ROUTES = [get("/compare", compare)]
+ROUTES = [get("/compare", compare), get("/compare/comparison.md", markdown), get("/compare/comparison.csv", rows_csv)]
