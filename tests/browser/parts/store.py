@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tests.browser import seed
 from tests.web.pages import client, send
-from valor_gpu import evaluate
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.store import Store
 
@@ -18,7 +17,6 @@ CSV = b"question,passages,answer,expected\nWhat is 1?,One.,It is one.,one\nWhat 
 def main(path: Path) -> None:
     """Fills the store."""
     seed.main(path)
-    evaluate(evaluation_name="Prompt three", data=seed.rows(40), metrics_list=["f1_score", "exact_match"])
     with Store(path) as store:
         save_evaluator(store, "polite", PROMPT, "first words", parameters={"scale": [1, 5]})
         save_evaluator(store, "polite", PROMPT + "Be strict.\n", "stricter", parameters={"scale": [1, 5]})
