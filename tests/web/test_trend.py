@@ -82,7 +82,7 @@ def test_order_by_the_value_of_a_tag(path: Path) -> None:
     assert "1 without the tag epoch" in text_of(found)
 
 
-JUDGED = {"needs_judge": True}
+JUDGED: dict[str, Any] = {"needs_judge": True}
 CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({}, {"data": "d2"}, "other data"),
     ({}, {"evaluator": info("v2")}, "other evaluator version"),

@@ -23,6 +23,8 @@ from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.routes import Ask, get
 
 HERE = Path(__file__).parent
+PATIENCE = 120.0
+"""Seconds for what a page computes in the background."""
 PARTS = Path(render.__file__).parent / "templates" / "parts"
 
 
@@ -38,7 +40,11 @@ def sources(path: Path) -> dict[str, str]:
         "plots": f"/runs/{one}/scatter?x=f1_score&y=gpt_groundedness",
         "progress": "/runs",
         "rows": f"/runs/{one}?open=2&if=gpt_groundedness:at_least:1&if=f1_score:between:0..1",
-        "row": f"/runs/{one}/rows/2",
+        "row": f"/runs/{one}/rows/3",
+        "people": f"/runs/{one}?open=4",
+        "compare": f"/compare?runs={one}&runs={two}&runs={ids['Prompt three']}&all=1&jailbreak=1",
+        "changed": f"/compare?runs={one}&runs={two}&open=5",
+        "opened": f"/compare?runs={one}&runs={two}&open=7&view=split",
         "settings": f"/compare?runs={one}&runs={two}&all=1",
         "vision": f"/compare?runs={ids['Boxes']}&runs={ids['Moved']}&still=1",
         "versions": "/evaluators/polite/versions?from=1&to=2",
@@ -78,7 +84,13 @@ def contexts(path: Path) -> dict[str, dict[str, Any]]:
     addresses, browser, found = sources(path), client(path), {}
     with recorded() as recorder:
         for name, address in addresses.items():
-            assert browser.get(address).status_code == 200, address
+            end = time.monotonic() + PATIENCE
+            while True:
+                assert browser.get(address).status_code == 200, address
+                if not recorder.last.get("waits"):
+                    break
+                assert time.monotonic() < end, f"{address} is still being computed"
+                time.sleep(0.2)
             found[name] = recorder.last
     return found
 

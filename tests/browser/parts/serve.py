@@ -24,7 +24,7 @@ def main() -> None:
     def make(store: Any, **settings: Any) -> Starlette:
         return with_parts(make_app(store, **settings), given.store)
 
-    server.make_app = make
+    vars(server)["make_app"] = make
     server.serve(given.store, port=given.port, say=lambda words: print(words, flush=True))
 
 
