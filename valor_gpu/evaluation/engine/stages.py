@@ -32,6 +32,7 @@ from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
 from valor_gpu.store import StoredScore, StoredTrace
+from valor_gpu.store.traces import TraceBase
 
 ANSWERED, DONE, FAILED, HELD = "answered", "done", "failed", "held"
 
@@ -269,7 +270,7 @@ class Stages:
             pending, self._pending = self._pending, []
             cached, self._pending_cached = self._pending_cached, 0
             bases = self._tracer.new_bases()
-            traces = [*bases, *(trace for _, trace in pending)]
+            traces: list[StoredTrace | TraceBase] = [*bases, *(trace for _, trace in pending)]
             self._live.keep_scores([score for score, _ in pending], cached, traces)
             self._tracer.use(bases)
 
