@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 
 import pytest
 
 from valor_gpu.judge import Progress, Usage
-from valor_gpu.judge.progress import ProgressBar
+from valor_gpu.judge.progress import Pace, ProgressBar, time_left
 from valor_gpu.progress import Line, bar
 
 
@@ -68,9 +69,54 @@ def test_the_bar_of_a_judge_run_on_a_terminal() -> None:
     show(Progress(1, 4, 1, 0, 5, Usage(100, 20), 8, 1, "HTTP 500"))
     show(Progress(4, 4, 1, 0, 6, Usage(), 8))
     show.close()
-    assert out.screen() == [f"[{'#' * 24}] 4/4, 1 failed, 0 cached, 6 requests, 0 tokens, 8 at a time", ""]
+    assert out.screen() == [f"[{'#' * 12}] 4/4 judgements 100%, 1 failed", ""]
 
 
-@pytest.mark.parametrize(("done", "total", "shown"), [(0, 0, "[....]"), (1, 3, "[#...]"), (3, 3, "[####]")])
-def test_bars(done: int, total: int, shown: str) -> None:
-    assert bar(done, total, 4, ".") == shown
+def test_the_line_of_a_file_stays_the_same() -> None:
+    out = io.StringIO()
+    ProgressBar(out)(Progress(1, 4, 1, 0, 5, Usage(100, 20), 8, 1, "HTTP 500", 8, 3.0, 0.5, 6.0, 0.3, "USD"))
+    line = f"[{'#' * 6:24}] 1/4, 1 failed, 0 cached, 5 requests, 120 tokens, 8 at a time"
+    assert out.getvalue() == f"\r{line}, 1 wait to be asked again (HTTP 500)"
+
+
+RUNNING = Progress(
+    120, 500, 2, 0, 150, Usage(), 8, 3, "HTTP 500: upstream worker crashed", 8, 39.0, 3.1, 122.6, 1.32, "USD",
+    {"server_error": 4}, "rows",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (200, "[##          ] 120/500 rows 24%, 3.1/s, 3 min left, 8 in flight, 2 failed, 1.32 USD, "
+              "3 wait to be asked again (HTTP 500: upstream worker crashed)"),
+        (80, "[##          ] 120/500 rows 24%, 3.1/s, 3 min left, 2 failed, 1.32 USD, 3 wait"),
+        (60, "[##          ] 120/500 rows 24%, 3 min left, 3 wait"),
+        (40, "[##          ] 120/500 rows 24%"),
+        (10, "[##      "),
+    ],
+)  # fmt: skip
+def test_a_line_fits_its_terminal(width: int, line: str) -> None:
+    out = Terminal()
+    ProgressBar(out, width)(RUNNING)
+    assert [each.rstrip() for each in out.screen()] == [line.rstrip()] and len(line) < width
+
+
+def test_a_line_on_a_terminal_is_renewed_while_nothing_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.5, 1.5])
+    monkeypatch.setattr("valor_gpu.judge.progress.time.monotonic", lambda: next(clock))
+    out = Terminal()
+    show = ProgressBar(out, 80)
+    for seconds in (60, 59.5, 58.5):
+        show(replace(RUNNING, eta=seconds, waiting=0))
+    assert [part.split(", ")[2] for part in out.getvalue().split("\r")[1:]] == ["1 min left", "58 s left"]
+
+
+def test_the_rate_is_of_the_last_half_minute() -> None:
+    pace = Pace()
+    assert pace.rate(10, now=100.0) is None
+    assert pace.rate(10, now=101.0) is None  # nothing was done
+    assert pace.rate(40, now=110.0) == pytest.approx(3.0)
+    assert pace.rate(70, now=139.0) == pytest.approx(30 / 29)  # since 110
+    assert pace.rate(70, now=200.0) is None
+    assert (time_left(None, 3, 1.0), time_left(10, 4, None), time_left(10, 4, 1.5)) == (None, None, 4.0)

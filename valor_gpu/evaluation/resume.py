@@ -88,7 +88,7 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
     has_target = config.target is not None
     plan = replace(
         _plan(config, settings, services, tools, mapping, opened),
-        source=source, total=total_of(config), answers=has_target,
+        source=source, total=total_of(config, source), answers=has_target,
     )  # fmt: skip
     if source is None:
         works = stored_rows(run, again=has_target)

@@ -141,7 +141,9 @@ def evaluate(
         return _run(make_plan(settings, opened), opened, settings)
     group = randomness.token_hex(6)
     runs = settings.of_grid(grid, group)
-    plans = [make_plan(each, opened) for each in runs]
+    plans: list[Plan] = []
+    for each in runs:
+        plans.append(make_plan(each, opened, plans[0].source if plans else None))
     return [_run(plan, opened, each) for plan, each in zip(plans, runs)]
 
 

@@ -16,7 +16,7 @@ from valor_gpu.errors import InputError, ValorError
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.metric import LLMMetric
-from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
+from valor_gpu.judge.progress import Pace, Progress, ProgressBar, asked_of, time_left
 from valor_gpu.judge.protocol import Judgement, Status, Usage, describe
 from valor_gpu.judge.rows import JudgedRow, check_metrics, check_repeats
 from valor_gpu.judge.scheduler import Scheduler
@@ -129,6 +129,8 @@ class _Collected:
         self._rows: dict[int, Mapping[str, tuple[Judgement, ...]]] = {}
         self._done = self._failed = self._cached = 0
         self._begun = self._shown = perf_counter()
+        self._pace = Pace()
+        self._pace.rate(0)
 
     def add(self, judged: JudgedRow) -> None:
         """Takes the judgements of a row and shows the progress."""
@@ -143,7 +145,8 @@ class _Collected:
 
     def idle(self) -> None:
         """Shows the progress while no row comes, since requests that wait for another try may hold the run up."""
-        if self._scheduler.retries.waiting and perf_counter() - self._shown >= TICK:
+        is_due = self._scheduler.retries.waiting or self._bar is not None
+        if is_due and perf_counter() - self._shown >= TICK:
             self._show_progress()
 
     def _show_progress(self) -> None:
@@ -151,7 +154,21 @@ class _Collected:
             return
         self._shown = perf_counter()
         total = None if self._count is None else self._count * len(self._metrics) * self._repeats
-        self._show(Progress(self._done, total, self._failed, self._cached, *asked_of(self._scheduler)))
+        asked, pace = asked_of(self._scheduler), self._paced(total)
+        self._show(Progress(self._done, total, self._failed, self._cached, *asked, **pace))
+
+    def _paced(self, total: int | None) -> dict[str, Any]:
+        """What a line says of the pace of the run."""
+        asked, rate = self._scheduler, self._pace.rate(self._done)
+        return {
+            "in_flight": asked.in_flight,
+            "seconds": perf_counter() - self._begun,
+            "rate": rate,
+            "eta": time_left(total, self._done, rate),
+            "cost": None if self._prices is None else self._prices.cost(asked.usage),
+            "currency": "" if self._prices is None else self._prices.currency,
+            "retries": dict(asked.retries.sent_again),
+        }
 
     def add_rest(self, stream: Generator[JudgedRow, None, None]) -> None:
         """Interrupts a stream, unless it was that which was interrupted, and takes the rows that it then hands on."""

@@ -65,8 +65,11 @@ _DATA: Mapping[str, Test] = {"source": _text, "hash": _text, "rows": _count, "co
 
 
 def _prices(value: Any) -> bool:
-    own = _of_mapping(_number)(value) and {"prompt", "completion"} <= set(value) <= {"prompt", "completion", "cached"}
-    return own and value["prompt"] is not None and value["completion"] is not None
+    if not _mapping(value) or not _text(value.get("currency", "")):
+        return False
+    own = {name: each for name, each in value.items() if name != "currency"}
+    is_known = _of_mapping(_number)(own) and {"prompt", "completion"} <= set(own) <= {"prompt", "completion", "cached"}
+    return is_known and own["prompt"] is not None and own["completion"] is not None
 
 
 def _evaluator(value: Any) -> bool:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine.plan import Plan
@@ -18,6 +17,7 @@ from valor_gpu.evaluation.engine.sums import RunningSums
 from valor_gpu.evaluation.engine.work import AGAIN, INVALID_ROW, OK, Work
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import read_thresholds
+from valor_gpu.judge.progress import Pace, time_left
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.store import Run, StoredRow, StoredScore
 from valor_gpu.store.columns import Columns
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 TICK = 1.0
 """Seconds between two writings."""
-RECENT = 30.0
-"""Seconds that the rate is of."""
 SILENT = 5.0
 """Seconds without an answer after which a run that has asked waits."""
 _LAST_PATIENCE = 5.0  # seconds that the last writing waits for another process
@@ -70,7 +68,7 @@ class Live:
         self._done = self._attempts_before = self._other_scores = 0
         self._stages: Stages | None = None
         self._askers: list[Scheduler] = []
-        self._recent: deque[tuple[float, int]] = deque()
+        self._pace = Pace()
         self._moved, self._moved_at = (0, 0, 0), self._begun
         self.cached = 0
 
@@ -98,6 +96,7 @@ class Live:
             names = {name for name, _ in self._cells}
             self._other_scores = self._sums.count_of_others(names)
             self._moved_at = time.monotonic()
+            self._pace.rate(self._done)
         self.phase("asking" if self._plan.answers or self._plan.judged else "computing")
 
     def phase(self, name: str) -> None:
@@ -127,7 +126,8 @@ class Live:
         run, plan = self._run, self._plan
         columns = Columns(run)
         infos = evaluator_infos(run, columns)
-        sums = RunningSums(infos, read_thresholds(run.config.get("thresholds"), infos), plan.config.repeats)
+        thresholds = read_thresholds(run.config.get("thresholds"), infos)
+        sums = RunningSums(run.config.get("evaluators") or (), infos, thresholds, plan.config.repeats)
         complete = set()
         for page in columns.score_pages():
             sums.add_stored(page, AGAIN)
@@ -162,9 +162,9 @@ class Live:
                     self._open(self._sums, work, work.number in were_stored)
 
     def _open(self, sums: RunningSums, work: Work, was_stored: bool) -> None:
-        left = set()
-        if work.status == OK:
-            left = {*self._cells} - {(sums.parent(name), repeat) for name, repeat in work.done}
+        left = set(self._cells) if work.status == OK else set()
+        if left and work.done:
+            left -= {(sums.parent(name), repeat) for name, repeat in work.done}
         if left:
             self._left[work.number] = left
         elif work.status != OK or not was_stored:  # others were done before
@@ -219,8 +219,7 @@ class Live:
         total = self._total(sums)
         scores = None if total is None else (total - sum(failed_rows.values())) * len(self._cells) + self._other_scores
         problem, problem_at = self._problem(sums)
-        rate = self._rate()
-        left = None if total is None else max(total - self._done, 0)
+        rate = self._pace.rate(self._done)
         return RunProgress(
             at=time.time(),
             phase=self._phase_now(sums, asked["in_flight"] + asked["waiting"]),
@@ -233,14 +232,14 @@ class Live:
             cached=self.cached,
             seconds=self.seconds,
             rate=rate,
-            eta=None if left is None or not rate or self._ended.is_set() else left / rate,
+            eta=None if self._ended.is_set() else time_left(total, self._done, rate),
             retries=self._retries(),
             problem=problem,
             problem_at=problem_at,
             attempts=self._attempts_before + sum(each.attempts for each in self._askers),
             tokens={name: n + sums.target_tokens[name] for name, n in sums.tokens.items()},
             cost=self.cost,
-            currency="" if self._plan.prices is None else self._plan.prices.currency,
+            currency=self._currency,
             evaluators=sums.evaluators(),
             **asked,
         )
@@ -282,14 +281,29 @@ class Live:
         short = text if len(text) <= _LONGEST_PROBLEM else text[: _LONGEST_PROBLEM - 3] + "..."
         return self._plan.services.secrets.message(short), at
 
-    def _rate(self) -> float | None:
-        """Rows a second of the last half minute."""
-        now, recent = time.monotonic(), self._recent
-        recent.append((now, self._done))
-        while now - recent[0][0] > RECENT:
-            recent.popleft()
-        seconds, rows = now - recent[0][0], self._done - recent[0][1]
-        return rows / seconds if seconds > 0.0 and rows > 0 else None
+    def pace(self, total: int | None, done: int) -> dict[str, Any]:
+        """Returns what a line says of the pace of a run, as arguments of :class:`~valor_gpu.judge.Progress`.
+
+        Args:
+            total: rows to come and done; None where the number is not known.
+            done: rows.
+        """
+        with self._lock:
+            rate = self._pace.rate(self._done)
+            return {
+                "in_flight": self._asked()["in_flight"],
+                "seconds": self.seconds,
+                "rate": rate,
+                "eta": time_left(total, done, rate),
+                "cost": self.cost,
+                "currency": self._currency,
+                "retries": self._retries(),
+                "unit": "rows",
+            }
+
+    @property
+    def _currency(self) -> str:
+        return "" if self._plan.prices is None else self._plan.prices.currency
 
     def _phase_now(self, sums: RunningSums, requests: int) -> str:
         """The phase; ``waiting`` where requests have had no answer for some seconds."""

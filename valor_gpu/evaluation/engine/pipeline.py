@@ -142,6 +142,7 @@ class Pipeline:
             else:
                 room.under_way -= 1
                 self._count(1, stages)
+            self._flush_if_due()
             before = cancellations()
         self._look(stages)
 
@@ -167,7 +168,10 @@ class Pipeline:
             return
         self._waiting += works
         self._size += sum(map(size_of, works))
-        late = time.monotonic() - self._since > _LONGEST_WAIT
+        self._flush_if_due()
+
+    def _flush_if_due(self) -> None:
+        late = bool(self._waiting) and time.monotonic() - self._since > _LONGEST_WAIT
         if late or len(self._waiting) >= PORTION or self._size >= LONGEST_PORTION:
             self._flush()
 
@@ -186,7 +190,7 @@ class Pipeline:
         for asked in stages.askers():
             while asked.retries.notices:
                 warnings.warn(self._plan.services.secrets.message(asked.retries.notices.popleft()), stacklevel=8)
-            if asked.retries.waiting and time.monotonic() - self._shown >= TICK:
+            if (asked.retries.waiting or self._bar is not None) and time.monotonic() - self._shown >= TICK:
                 self._show_progress(stages)
 
     def _show_progress(self, stages: Stages | None) -> None:
@@ -196,4 +200,5 @@ class Pipeline:
         counts = {"failed": 0, "cached": 0} if stages is None else stages.counts
         failed = self._failed + counts["failed"]
         asked = self._scheduler or next(iter([] if stages is None else stages.askers()), None)
-        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *asked_of(asked)))
+        pace = self._live.pace(self._plan.total, self._done)
+        self._show(Progress(self._done, self._plan.total, failed, counts["cached"], *asked_of(asked), **pace))

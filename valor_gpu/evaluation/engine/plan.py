@@ -36,7 +36,8 @@ from valor_gpu.judge.statistics import Prices
 if TYPE_CHECKING:
     from valor_gpu.store import Run, Store
 
-_MEASURED = frozenset({"seconds", "cost"})  # fields that the run measures of a target
+_COST = "cost"
+_MEASURED = frozenset({"seconds", _COST})  # fields that the run measures of a target
 BASELINE_ANSWER = "baseline_answer"
 
 
@@ -137,7 +138,7 @@ def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
     _check_folder(settings.output_path, {"the data": source.name, "the store": store.path, "the cache": cache})
     for note in notes:
         warnings.warn(note, UserWarning, stacklevel=4)
-    config = _config(settings, source, services, evaluators, task, mapping, baseline, notes)
+    config = _config(settings, source, services, evaluators, task, mapping, baseline, notes, store)
     return Plan(
         config,
         services,
@@ -149,7 +150,7 @@ def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
         source,
         baseline,
         fills,
-        total_of(config),
+        total_of(config, source),
         settings.progress,
         services.target is not None,
     )
@@ -175,6 +176,7 @@ def _evaluators(
     chosen = chosen_metrics(settings.metrics_list, settings.evaluators)
     wanted = default_names(task) if chosen is None else chosen
     evaluators = resolve_evaluators(wanted, task, settings.metric_params, services.embed, store)
+    _check_cost(evaluators, services.target)
     return evaluators if chosen is not None else _possible(evaluators, settings, source, services, task, notes)
 
 
@@ -215,6 +217,7 @@ def _config(
     mapping: mappings.Mapping,
     baseline: Run | None,
     notes: Sequence[str],
+    store: Store,
 ) -> RunConfig:
     prices, secrets = settings.token_prices(services.judge), services.secrets
     parameters = secrets.mask_json(_json_of(settings.parameters))
@@ -222,7 +225,7 @@ def _config(
     as_they_are = ("repeats", "epochs", "key", "limit", "max_cost", "on_error", "seed", "group")
     return RunConfig(
         evaluation_name=secrets.mask_known(settings.evaluation_name or _name(parameters)),
-        data=_data(source, settings.data),
+        data=_data(source, settings, store),
         task_type=task,
         data_mapping=mapping.to_dict(),
         target=None if (target := services.target) is None else {**target.config(), "version": target.version},
@@ -249,18 +252,34 @@ def masked_description(each: RunEvaluator, secrets: Secrets) -> dict[str, Any]:
     return {**found, "parameters": secrets.mask_json(found["parameters"], known=True)}
 
 
-def _data(source: DataSource, given: Any) -> dict[str, Any]:
+def _data(source: DataSource, settings: Settings, store: Store) -> dict[str, Any]:
     """What the configuration says of the data; a file by its absolute path, so that another process finds it."""
+    given = settings.data
     in_memory = source.format in ("rows", "frame")
     name = source.name if in_memory or not os.path.exists(source.name) else str(Path(source.name).absolute())
     rows = len(given) if in_memory and hasattr(given, "__len__") else None
+    if rows is None:
+        kept = next((each.rows for each in store.datasets.list() if each.hash == source.hash), None)
+        rows = source.count_rows() if kept is None and settings.limit is None else kept
     return {"source": name, "hash": source.hash, "columns": list(source.columns), "rows": rows}
 
 
-def total_of(config: RunConfig) -> int | None:
-    """Number of rows of the run, where it is known."""
-    counts = [count for count in (config.data["rows"], config.limit) if count is not None]
-    return min(counts) * config.epochs if config.data["rows"] is not None else None
+def total_of(config: RunConfig, source: DataSource | None = None) -> int | None:
+    """Number of rows of the run, each as often as the target answers it.
+
+    Args:
+        config: of the run.
+        source: the data, which are counted where the configuration does not say how many rows they have.
+
+    Returns:
+        None where neither tells.
+    """
+    rows = config.data["rows"]
+    if rows is None and source is not None:
+        rows = source.count_rows(config.limit)
+    if rows is None:
+        return None
+    return int(rows if config.limit is None else min(rows, config.limit)) * config.epochs
 
 
 def _name(parameters: Mapping[str, Any]) -> str:
@@ -329,6 +348,18 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
             raise ColumnsError(
                 f"slice_by must name columns but has {name!r:.80}{near_names(name, source.columns)};"
                 f" columns: {shown_names(source.columns)}"
+            )
+
+
+def _check_cost(evaluators: Sequence[RunEvaluator], target: Target | None) -> None:
+    """Raises for a metric of costs where no answer has any: it would fail in every row."""
+    if target is None or target.tells_cost:
+        return
+    for each in evaluators:
+        if _COST in each.requires:
+            raise InputError(
+                f"metric {each.name!r} needs what an answer costs, which prices of a model's tokens tell, but target"
+                f" {target.name!r} has none: give prices, or leave the metric out"
             )
 
 

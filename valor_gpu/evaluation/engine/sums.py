@@ -79,28 +79,30 @@ class EvaluatorSums:
 
     def add(self, scores: Sequence[StoredScore]) -> None:
         """Adds scores that the store has now, and had not before."""
-        kept = [score for score in scores if score.value is not None]
-        if len(kept) < len(scores):
+        values = [score.value for score in scores if score.value is not None]
+        if len(values) < len(scores):
             self.failed.update(score.status for score in scores if score.value is None)
-        values = [float(score.value) for score in kept if score.value is not None]
         if not values:
             return
         self._n_scores += len(values)
         least, most = min(values), max(values)
-        self._least = least if self._least is None else min(self._least, least)
-        self._most = most if self._most is None else max(self._most, most)
-        for value in values if self._bounds else ():
-            self._counts[bisect_right(self._bounds, value)] += 1
+        self._least = least if self._least is None or least < self._least else self._least
+        self._most = most if self._most is None or most > self._most else self._most
+        counts, bounds = self._counts, self._bounds
+        if bounds:
+            for value in values:
+                counts[bisect_right(bounds, value)] += 1
         if self._ends:
             self._ends["zeros"] += values.count(0.0)
             self._ends["ones"] += values.count(1.0)
         if self._has_levels and not self._is_severity:
-            self._levels.update(score.level for score in kept if score.level)
+            self._levels.update(score.level for score in scores if score.level and score.value is not None)
         if self._repeats == 1:
             self._add_means(values)
         else:
-            for score, value in zip(kept, values):
-                self._add_repeat(score.row, value)
+            for score in scores:
+                if score.value is not None:
+                    self._add_repeat(score.row, score.value)
 
     def _add_repeat(self, row: int, value: float) -> None:
         values = self._open.setdefault(row, [])
@@ -114,6 +116,8 @@ class EvaluatorSums:
         """Adds the means of rows, and takes those away that they replace."""
         self._n += len(new) - len(gone)
         self._sum = math.fsum((self._sum, *new, *(-each for each in gone)))
+        if self._threshold is None and not self._is_severity:
+            return
         for sign, means in ((1, new), (-1, gone)):
             if self._threshold is not None and means:
                 self._n_passed += sign * int(self._threshold.passes(means).sum())
@@ -151,11 +155,19 @@ def _level_of(severity: float) -> str:
     return [name for name, least in LEVELS.items() if severity >= least][-1] if severity >= 0.0 else ""
 
 
+def _add_tokens(tokens: dict[str, int], usage: Mapping[str, Any], sign: int) -> None:
+    for name in _TOKENS:
+        if n := usage.get(name):
+            tokens[name] += sign * int(n)
+
+
 class RunningSums:
     """Running sums over all scores and rows of a run.
 
     Args:
-        infos: of the evaluators, as of :func:`~valor_gpu.evaluation.results.summary.evaluator_infos`.
+        configured: the evaluators of the configuration.
+        infos: of all metrics, parts included, as of
+            :func:`~valor_gpu.evaluation.results.summary.evaluator_infos`.
         thresholds: name of an evaluator to its threshold.
         repeats: of the judging.
 
@@ -168,8 +180,15 @@ class RunningSums:
         problem: reason of the latest failure of a judge or target, and when it was.
     """
 
-    def __init__(self, infos: Iterable[Mapping[str, Any]], thresholds: Mapping[str, Threshold], repeats: int) -> None:
-        self._infos = {each["name"]: each for each in infos}
+    def __init__(
+        self,
+        configured: Iterable[Mapping[str, Any]],
+        infos: Iterable[Mapping[str, Any]],
+        thresholds: Mapping[str, Threshold],
+        repeats: int,
+    ) -> None:
+        self._configured = {each["name"]: each for each in configured}
+        self._infos = {**self._configured, **{each["name"]: each for each in infos}}
         self._thresholds, self._repeats = thresholds, repeats
         self._evaluators: dict[str, EvaluatorSums] = {}
         self._parents: dict[str, str] = {}
@@ -178,7 +197,7 @@ class RunningSums:
         self._done: Counter[str] = Counter()  # scores, parts of a row counted once, by evaluator
         self.attempts = 0
         self.rows: Counter[str] = Counter()
-        self.tokens, self.target_tokens = Counter(_NO_TOKENS), Counter(_NO_TOKENS)
+        self.tokens, self.target_tokens = dict(_NO_TOKENS), dict(_NO_TOKENS)
         self.target_cost: float | None = None
         self.problem = ""
         self.problem_at: float | None = None
@@ -189,7 +208,11 @@ class RunningSums:
             self._take_away((score.row, score.evaluator, score.repeat))
         by_name: dict[str, list[StoredScore]] = {}
         for score in scores:
-            by_name.setdefault(score.evaluator, []).append(score)
+            found = by_name.get(score.evaluator)
+            if found is None:
+                by_name[score.evaluator] = [score]
+            else:
+                found.append(score)
             if score.usage:
                 self._add_usage(score.usage, 1)
             if score.value is None and score.status not in EXPECTED:
@@ -232,8 +255,10 @@ class RunningSums:
                 self._failed_rows[row.number] = row.status
                 if are_new:
                     self.problem, self.problem_at = row.error or row.status, time.time()
+            if not row.outputs:
+                continue
             if usage := row.outputs.get("_usage"):
-                self.target_tokens.update({name: int(usage.get(name) or 0) for name in _TOKENS})
+                _add_tokens(self.target_tokens, usage, 1)
             if (cost := row.outputs.get("_cost")) is not None:
                 self.target_cost = (self.target_cost or 0.0) + float(cost)
 
@@ -241,7 +266,7 @@ class RunningSums:
         """Returns the evaluator that a metric is a part of, by its name; the name itself where it is none."""
         found = self._parents.get(name)
         if found is None:
-            parent = None if name in self._infos else parent_of(name, self._infos.values())
+            parent = None if name in self._configured else parent_of(name, self._configured.values())
             found = self._parents[name] = name if parent is None else str(parent["name"])
         return found
 
@@ -254,8 +279,7 @@ class RunningSums:
             self._add_usage(before.usage or {}, -1)
 
     def _add_usage(self, usage: Mapping[str, Any], sign: int) -> None:
-        for name in _TOKENS:
-            self.tokens[name] += sign * int(usage.get(name) or 0)
+        _add_tokens(self.tokens, usage, sign)
         self.attempts += sign * int(usage.get("attempts") or 0)
 
     def _sums_of(self, name: str) -> EvaluatorSums:

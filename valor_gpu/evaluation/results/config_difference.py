@@ -9,6 +9,7 @@ from valor_gpu.evaluation.evaluators.base import EVALUATORS
 
 _ABOUT = ("evaluation_name", "output_path", "notes", "baseline", "group", "version", "evaluators", "max_cost", "cache")
 """What says nothing about answers or scores."""
+_N_ROWS = "data.rows"  # which older runs of files did not count
 
 
 def config_differences(config: Mapping[str, Any], baseline: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -22,7 +23,7 @@ def config_differences(config: Mapping[str, Any], baseline: Mapping[str, Any]) -
     return [
         {"name": name, "run": first.get(name), "baseline": second.get(name)}
         for name in sorted({*first, *second})
-        if first.get(name) != second.get(name)
+        if first.get(name) != second.get(name) and not (name == _N_ROWS and None in (first.get(name), second.get(name)))
     ]
 
 

@@ -28,6 +28,7 @@ from valor_gpu.evaluation.rows._frame_rows import frame_source, parquet_source
 from valor_gpu.evaluation.rows._json_rows import json_rows
 from valor_gpu.evaluation.rows._source_rows import FIRST_ROWS, SourceRow, plain_row
 from valor_gpu.evaluation.rows.columns import ColumnNames
+from valor_gpu.evaluation.rows.row_counts import count_file_rows
 from valor_gpu.inputs.files import InputFile
 
 __all__ = ["DataSource", "SourceRow", "open_data"]
@@ -63,9 +64,23 @@ class DataSource:
     def __iter__(self) -> Iterator[SourceRow]:
         return self._rows()
 
-    def count_rows(self) -> int:
-        """Number of rows, those with an error included; reads all of them."""
-        return sum(1 for _ in self)
+    def count_rows(self, most: int | None = None) -> int:
+        """Number of rows, those with an error included; a file is read for that.
+
+        Args:
+            most: the count ends here; None for all rows.
+        """
+        n = self.__dict__.get("_n_rows")
+        if n is None:
+            n = self._count(most)
+            if most is None or n < most:
+                self.__dict__["_n_rows"] = n
+        return int(n if most is None else min(n, most))
+
+    def _count(self, most: int | None) -> int:
+        if self._file is not None:
+            return count_file_rows(self._file, self.format, most)
+        return sum(1 for _ in islice(self, most))
 
     def with_all_columns(self) -> DataSource:
         """The source with the columns and paths of all rows, which are read once for that where they were not."""
@@ -85,8 +100,9 @@ class DataSource:
         columns = ColumnNames.of(readable(), "", header)
         columns.seen = f"all {rows:,} rows" if header is None else ""
         found = replace(self, columns=columns)
-        if "hash" in self.__dict__:  # of the same content: not to be computed again
-            found.__dict__["hash"] = self.hash
+        for known in ("hash", "_n_rows"):  # of the same content: not to be computed again
+            if known in self.__dict__:
+                found.__dict__[known] = self.__dict__[known]
         return found
 
     @cached_property
