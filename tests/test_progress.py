@@ -10,7 +10,7 @@ import pytest
 
 from valor_gpu.judge import Progress, Usage
 from valor_gpu.judge.progress import Pace, ProgressBar, time_left
-from valor_gpu.progress import Line
+from valor_gpu.progress import Line, bar
 
 
 class Terminal(io.StringIO):

@@ -240,3 +240,21 @@ def test_a_copy_says_what_it_lost(path: Path, tmp_path: Path) -> None:
                   "prompts of gpt_fluency cannot be set in a form"):  # fmt: skip
         assert words in text_of(page)
     assert "shop<b>" not in page.text
+
+
+def test_the_cost_of_answers_is_a_metric_where_prices_are_known(path: Path, server: ChatServer, tmp_path: Path) -> None:
+    judge = {"model": "stub", "base_url": server.url, "api_key_env": "STUDIO_TEST_KEY"}
+    prices = {"prompt": 1000, "completion": 1000, "currency": "EUR"}
+    registry = read_registry({
+        "judges": {"priced": {**judge, "prices": prices}},
+        "targets": {"small": {"model": "small", "base_url": server.url, "prompt": "{{ question }}"}},
+    })  # fmt: skip
+    browser = client(path, registry=registry)
+    address = str(browser.get("/new").url.path).rsplit("/", 1)[0]
+    send(browser, f"{address}/basics", {"scenario": "qa", "source": "target", "target": "small"})
+    send(browser, f"{address}/data", {"do": "load"}, files={"file": ("rows.csv", CSV)})
+    page = send(browser, f"{address}/metrics", {"metric": "cost"})
+    off = "Off: Needs prices of the target: no answer has a cost without them."
+    assert off in text_of(page), re.findall(r"Off: [^.]*", text_of(page))
+    page = settle(browser, address, "gpt_coherence", judge="priced", do="save")
+    assert off not in text_of(page) and "EUR" in text_of(page)

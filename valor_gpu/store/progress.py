@@ -51,8 +51,10 @@ class RunProgress:
         currency: of the cost, a word for people; may be empty.
         evaluators: name to sums of its scores: ``n`` rows with a value, ``sum`` of their means over repeats,
             ``n_scores`` with a value, ``least`` and ``most`` value (None without any), ``failed`` (status to number),
-            ``bins`` (``edges`` and ``counts`` as of :meth:`~valor_gpu.store.Run.histogram`, ``zeros`` and ``ones`` on a
-            scale from 0 to 1; None without a scale) and ``levels`` (level to number; None unless severities).
+            ``n_passed`` rows (for severities those that are no defects; None without a threshold), ``levels`` (level to
+            number; None for metrics without levels) and ``bins``: ``edges`` and ``counts`` as of
+            :meth:`~valor_gpu.store.Run.histogram`, ``below`` and ``above`` the scale, ``zeros`` and ``ones`` on a scale
+            from 0 to 1; None without a scale, for severities and for pooled metrics.
     """
 
     at: float = 0.0

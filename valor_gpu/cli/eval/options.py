@@ -113,7 +113,7 @@ def add_spending_options(command: argparse.ArgumentParser) -> None:
     add("--cache", type=input_path, metavar="FILE", help="file of the judge's replies, which are not asked for again")
     add("--max-cost", type=positive, metavar="AMOUNT", help="stop when the run has cost so much; needs --price")
     add("--price", type=setting, action="append", default=[], metavar="NAME=AMOUNT",
-        help="of a million tokens: prompt=0.15, completion=0.6, cached=0.08; again for each")  # fmt: skip
+        help="of a million tokens: prompt=0.15, completion=0.6, cached=0.08, currency=USD; again for each")  # fmt: skip
 
 
 def add_metric_settings(command: argparse._ActionsContainer) -> None:

@@ -163,9 +163,9 @@ class Live:
                     self._open(self._sums, work, work.number in were_stored)
 
     def _open(self, sums: RunningSums, work: Work, was_stored: bool) -> None:
-        left = set()
-        if work.status == OK:
-            left = {*self._cells} - {(sums.parent(name), repeat) for name, repeat in work.done}
+        left = set(self._cells) if work.status == OK else set()
+        if left and work.done:
+            left -= {(sums.parent(name), repeat) for name, repeat in work.done}
         if left:
             self._left[work.number] = left
         elif work.status != OK or not was_stored:  # others were done before

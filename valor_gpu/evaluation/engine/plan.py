@@ -177,6 +177,7 @@ def _evaluators(
     chosen = chosen_metrics(settings.metrics_list, settings.evaluators)
     wanted = default_names(task) if chosen is None else chosen
     evaluators = resolve_evaluators(wanted, task, settings.metric_params, services.embed, store)
+    _check_cost(evaluators, services.target)
     return evaluators if chosen is not None else _possible(evaluators, settings, source, services, task, notes)
 
 

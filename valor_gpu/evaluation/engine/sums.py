@@ -255,6 +255,8 @@ class RunningSums:
                 self._failed_rows[row.number] = row.status
                 if are_new:
                     self.problem, self.problem_at = row.error or row.status, time.time()
+            if not row.outputs:
+                continue
             if usage := row.outputs.get("_usage"):
                 _add_tokens(self.target_tokens, usage, 1)
             if (cost := row.outputs.get("_cost")) is not None:
