@@ -1,4 +1,4 @@
-"""``python -m tests.browser.pictures STORE FOLDER``: pictures of docs/studio.md, of the runs of make demo and of others.
+"""``python -m tests.browser.pictures STORE FOLDER``: pictures of docs/studio.md, of runs of make demo and of others.
 
 The others have the answers of the demo, cut after some words, and a judge on loopback that rates them by a rule and
 fails for a while, so that a run can be seen going on.
@@ -68,15 +68,17 @@ def cut_answers(store: Path) -> list[str]:
 
     answers = {row["question"]: row["answer_175b"] for row in map(json.loads, DATA.open(encoding="utf-8"))}
 
-    def target(question: str, words: int) -> dict[str, Any]:
-        return {"answer": " ".join(answers[question].split(" ")[:words])}
-
     ids = []
     for words in WORDS:
+
+        def target(question: str, words: int = words) -> dict[str, Any]:
+            return {"answer": " ".join(answers[question].split(" ")[:words])}
+
+        target.__qualname__ = f"first_{words}_words"
         result: Any = evaluate(
             evaluation_name=f"at most {words} words",
             data=DATA,
-            target=lambda question, words=words: target(question, words),
+            target=target,
             metrics_list=METRICS,
             store=store,
             tags={"words": words},
