@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from valor_gpu.errors import LeaseError
+from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine import live as engine_live
 from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.report import distributions
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.run import EvaluationInterrupted, evaluate, rescore_run, resume_run
+from valor_gpu.evaluation.targets.base import TargetAnswer
 from valor_gpu.judge import JudgeError, Reply, Status, Usage
 from valor_gpu.store import Run, Store
 from valor_gpu.store.progress import RunProgress, keep, progress_of
@@ -320,9 +321,9 @@ def test_a_locked_store_delays_only_the_progress(store: Store, tmp_path: Path) -
     run = store.create_run("r", {})
     with run.lease(), Store(tmp_path / "store.sqlite") as other:
         keep(run, RunProgress(done_rows=1))
-        with other.runs_lock() if hasattr(other, "runs_lock") else other._database.write():
+        with other._database.write():
             begun = time.monotonic()
-            with pytest.raises(Exception, match="locked it for"):
+            with pytest.raises(StoreError, match="locked it for"):
                 keep(run, RunProgress(done_rows=2), patience=0.0)
             assert time.monotonic() - begun < 10.0  # not the 30 s that other writings wait
         assert progress_of(run) == RunProgress(done_rows=1)
@@ -376,3 +377,44 @@ def test_a_part_that_was_killed_counts_its_seconds(store: Store) -> None:
 def test_infos_of_runs_name_what_sums_need(store: Store) -> None:
     result = evaluate(data=rows_of(3, 0), metrics_list=["f1_score"], store=store)
     assert all({"kind", "low", "high", "pooled"} <= set(each) for each in evaluator_infos(result.run))
+
+
+def test_computed_scores_come_while_a_judge_is_waited_for(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("valor_gpu.evaluation.engine.pipeline._LONGEST_WAIT", 0.2)
+    free = threading.Event()
+    seen: list[int] = []
+
+    def judge(messages: Any) -> str:
+        free.wait(60)
+        return '{"reason": "r", "score": 4}'
+
+    def look() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (seen and seen[-1]):
+            runs = store.runs()
+            seen.append(sum(1 for _ in store.run(runs[0].id).scores("f1_score")) if runs else 0)
+            time.sleep(0.02)
+        free.set()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    evaluate(data=rows_of(3, 0), metrics_list=["gpt_coherence", "f1_score"], judge=judge, store=store)
+    looking.join()
+    assert seen[-1] == 3
+
+
+def test_a_metric_of_costs_needs_prices(store: Store) -> None:
+    model = {"model": "small", "base_url": "http://127.0.0.1:9/v1", "prompt": "{{ question }}"}
+    given = {"data": rows_of(2, 0), "target": model, "metrics_list": ["cost"], "store": store}
+    with pytest.raises(InputError, match=r"'cost' needs what an answer costs.* target 'small' has none: give prices"):
+        evaluate(**given)
+    assert store.runs() == []
+    with pytest.raises(InputError, match=r"prices\['currency'\] must be a text of at most 16 characters.* got 5"):
+        evaluate(prices={**PRICES, "currency": 5}, **given)
+
+    def paid(question: str) -> TargetAnswer:
+        return TargetAnswer({"answer": "a"}, cost=0.25)
+
+    found = evaluate(**{**given, "target": paid}, prices=PRICES)
+    assert found.metrics_summary == {"mean_cost": 0.25} and "cost 0.5 EUR" in str(found)
+    assert progress_of(found.run).cost == 0.5

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.scheduler import Scheduler
+from valor_gpu.pages import numbers
 from valor_gpu.progress import Line, bar
 
 _BAR = 24  # characters
@@ -121,17 +122,6 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h" if seconds < 86_400 else f"{seconds / 86_400:.1f} d"
 
 
-def money(cost: float, currency: str = "") -> str:
-    """Returns a cost with its currency.
-
-    Example:
-        >>> money(1.318, "USD"), money(0.004), money(0.0)
-        ('1.32 USD', '0.004', '0')
-    """
-    text = f"{cost:.2f}" if cost >= 0.1 else f"{cost:.2g}"
-    return f"{text} {currency}".rstrip()
-
-
 class ProgressBar:
     """One line that is written over and over.
 
@@ -215,7 +205,7 @@ def _parts(progress: Progress) -> dict[str, str]:
     if progress.failed:
         parts["failed"] = f"{progress.failed:,} failed"
     if progress.cost is not None:
-        parts["cost"] = money(progress.cost, progress.currency)
+        parts["cost"] = numbers.cost(progress.cost, progress.currency)
     if progress.waiting:
         parts["waiting"] = f"{progress.waiting} wait to be asked again"
     return parts

@@ -112,6 +112,19 @@ def p_value(value: float | None) -> str:
     return f"{value:.2f}" if value >= 0.1 else f"{value:.{1 - math.floor(math.log10(value))}f}"
 
 
+def cost(value: float | None, currency: str = "") -> str:
+    """A cost with its currency, in words where it is not known.
+
+    Example:
+        >>> cost(1.318, "USD"), cost(0.0021, "USD"), cost(0.0), cost(None)
+        ('1.32 USD', 'less than 0.01 USD', '0.00', 'cost unknown')
+    """
+    if value is None or not math.isfinite(value):
+        return "cost unknown"
+    text = "less than 0.01" if 0.0 < value < 0.005 else number(value, 2)
+    return f"{text} {currency}".rstrip()
+
+
 def amount(value: float | None) -> str:
     """A large count in words: tokens.
 

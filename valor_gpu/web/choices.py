@@ -101,6 +101,8 @@ def _off(draft: Draft, outlook: Outlook, requires: frozenset[str]) -> str:
         return "Choose data first."
     if not draft.target and requires & MEASURED - set(outlook.fields.sources):
         return "Needs a target, whose answers are measured."
+    if "cost" in requires and not outlook.tells_cost:
+        return "Needs prices of the target's model, which are not known: no answer has a cost."
     lacking = outlook.fields.missing(requires - given)
     if BASELINE_ANSWER in lacking:
         return "Needs a baseline run, or a column baseline_answer. Choose a baseline below."

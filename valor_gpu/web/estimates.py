@@ -35,6 +35,7 @@ class Estimate:
         tokens_out: likewise of its replies.
         cost: None without prices.
         unreadable: rows that cannot be read.
+        currency: of the cost, for people; may be empty.
     """
 
     rows: int
@@ -45,6 +46,7 @@ class Estimate:
     cost: float | None
     missing: Mapping[str, int]
     unreadable: int
+    currency: str = ""
 
     @property
     def all_calls(self) -> int:
@@ -67,7 +69,7 @@ def estimate(outlook: Outlook, store: Store) -> Estimate | None:
     cost = None if plan.prices is None else plan.prices.cost(Usage(prompt=tokens, completion=replies))
     return Estimate(
         expected.rows, calls, expected.target * outlook.runs, tokens, replies, cost if calls else 0.0, expected.missing,
-        counts.n_unreadable,
+        counts.n_unreadable, "" if plan.prices is None else plan.prices.currency,
     )  # fmt: skip
 
 

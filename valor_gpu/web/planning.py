@@ -90,6 +90,7 @@ class Outlook:
         fields: where fields come from, if the mapping can be.
         outputs: of the target; None without one.
         inputs: parameters of the target that are no fields.
+        tells_cost: whether answers of the target may have a cost.
         optional: those of them that have a default, or a value by the variants.
         plan: of the first run; None while there are problems.
         runs: how many there would be.
@@ -102,6 +103,7 @@ class Outlook:
     fields: Fields | None = None
     outputs: tuple[str, ...] | None = None
     inputs: tuple[str, ...] = ()
+    tells_cost: bool = True
     optional: frozenset[str] = frozenset()
     plan: Plan | None = None
     runs: int = 1
@@ -164,9 +166,11 @@ def _make(name: str, said: Mapping[str, Any], store: Store) -> None:
 
 
 def _open_target(found: Outlook) -> None:
-    services = open_services(Settings(target=found.arguments.get("target")))
+    said = found.arguments
+    services = open_services(Settings(target=said.get("target"), prices=said.get("prices")))
     if services.target is not None:
         known = services.target.requires | (services.target.accepts or frozenset())
+        found.tells_cost = services.target.tells_cost
         found.inputs = tuple(sorted(name for name in known if field_of(name) is None))
         sets = [set(each) for each in found.arguments.get("params_grid") or ()]
         found.optional = frozenset(known - services.target.requires).union(set.intersection(*sets) if sets else ())

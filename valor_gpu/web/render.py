@@ -19,6 +19,7 @@ _JSON = 20_000
 _FOLDER = Path(__file__).parent / "templates"
 _FILTERS = (
     "number", "count", "rows", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration",
+    "cost",
 )  # fmt: skip
 
 

@@ -36,7 +36,8 @@ from valor_gpu.judge.statistics import Prices
 if TYPE_CHECKING:
     from valor_gpu.store import Run, Store
 
-_MEASURED = frozenset({"seconds", "cost"})  # fields that the run measures of a target
+_COST = "cost"
+_MEASURED = frozenset({"seconds", _COST})  # fields that the run measures of a target
 BASELINE_ANSWER = "baseline_answer"
 
 
@@ -125,6 +126,7 @@ def _plan_of(settings: Settings, store: Store, source: DataSource) -> Plan:
     notes: list[str] = []
     evaluators = _evaluators(settings, source, services, task, store, notes)
     fills = fills_baseline(evaluators, baseline, source.columns)
+    _check_cost(evaluators, services.target)
     inputs = _inputs_mapped(services.target, settings.data_mapping)
     needed = {**fields_needed(evaluators, services.target is not None, fills), **inputs}
     mapping = mappings.resolve_mapping(settings.data_mapping, source.columns, services.outputs, needed, task)
@@ -346,6 +348,18 @@ def _check_slices(settings: Settings, source: DataSource) -> None:
             raise ColumnsError(
                 f"slice_by must name columns but has {name!r:.80}{near_names(name, source.columns)};"
                 f" columns: {shown_names(source.columns)}"
+            )
+
+
+def _check_cost(evaluators: Sequence[RunEvaluator], target: Target | None) -> None:
+    """Raises for a metric of costs where no answer has any: it would fail in every row."""
+    if target is None or target.tells_cost:
+        return
+    for each in evaluators:
+        if _COST in each.requires:
+            raise InputError(
+                f"metric {each.name!r} needs what an answer costs, which prices of a model's tokens tell, but target"
+                f" {target.name!r} has none: give prices, or leave the metric out"
             )
 
 

@@ -11,6 +11,7 @@ from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
+from valor_gpu.store.progress import progress_of
 
 _OF_CONNECTIONS = ("kind", "masked", "response_format", "api_key_env", "azure_ad_token_env", "credential",
                    "organization")  # fmt: skip
@@ -35,18 +36,46 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
     failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
     questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
-    whole = "all with an answer" if target else "all read"
-    yield "Rows", f"{rows['n']:,}{questions}, {failed or whole}"
+    yield "Rows", f"{_counted(run, rows['n'])}{questions}{', ' if failed else ''}{failed}{_whole(run, rows, failed)}"
     yield "Target", _identity(target) or "none: answers are in the data"
     yield "Judge", _identity(judge) or "none"
     usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
     tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
     cost = summary["cost"]
-    paid = "cost unknown" if cost is None else numbers.number(cost, 2)
+    paid = numbers.cost(cost, (config.get("prices") or {}).get("currency", ""))
     yield "Tokens, cost", f"{tokens}; {paid}" if usage or cost is not None else tokens
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
+
+
+def expected_rows(run: Run) -> int | None:
+    """Returns how many rows a run has when it has finished, None where that is not known.
+
+    Args:
+        run: of the store.
+    """
+    config = run.config
+    rows, limit = (config.get("data") or {}).get("rows"), config.get("limit")
+    if rows is None:
+        progress = progress_of(run)
+        return None if progress is None else progress.total_rows
+    return int(rows if limit is None else min(rows, limit)) * int(config.get("epochs") or 1)
+
+
+def _counted(run: Run, n: int) -> str:
+    """The rows that there are, of those that there will be."""
+    total = expected_rows(run)
+    return f"{n:,}" if total is None or n >= total else f"{n:,} of {total:,}"
+
+
+def _whole(run: Run, rows: Mapping[str, Any], failed: str) -> str:
+    """Says that all rows are there, where they are and none has failed."""
+    total = expected_rows(run)
+    is_whole = rows["n"] >= total if total is not None else run.state == "finished"
+    if failed or not is_whole:
+        return "" if failed or total is not None else " so far"
+    return ", all with an answer" if run.config.get("target") else ", all read"
 
 
 def _identity(found: Mapping[str, Any]) -> str:

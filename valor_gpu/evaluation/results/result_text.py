@@ -46,7 +46,8 @@ def headlines(run: Run, summary: Mapping[str, Any]) -> list[str]:
     if summary["usage"]["total"]:
         spent.append(f"{summary['usage']['total']:,} tokens")
     if summary["cost"] is not None:
-        spent.append(f"cost {summary['cost']:.4g}")
+        currency = (run.config.get("prices") or {}).get("currency", "")
+        spent.append(f"cost {summary['cost']:.4g} {currency}".rstrip())
     if summary["seconds"] is not None:
         spent.append(f"{summary['seconds']:.1f} s")
     return [*lines, ", ".join(spent)] if spent else lines

@@ -64,6 +64,7 @@ class Target(ABC):
         outputs: names that every answer has; empty where only answers tell.
         accepts: names of the parameters that the target takes; None where it takes all.
         requires: those of them that a row must have.
+        tells_cost: whether answers may have a cost; False for a model without prices.
         version: hash of what decides the answers as far as it can be read: code, address, prompt, parameters.
 
     Args:
@@ -76,6 +77,7 @@ class Target(ABC):
     outputs: tuple[str, ...] = ()
     accepts: frozenset[str] | None = None
     requires: frozenset[str] = frozenset()
+    tells_cost: bool = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -60,6 +60,8 @@ class HttpTarget(AskedTarget):
         MissingExtraError: without the ``openai`` package, whose HTTP client is used.
     """
 
+    tells_cost = False
+
     def __init__(
         self,
         given: Mapping[str, Any],

@@ -68,6 +68,7 @@ class ModelTarget(AskedTarget):
             given.get("name") or self.model, secrets, timeout, rows, max_concurrency, given.get("retries", RETRIES)
         )
         self._prices = prices_of(prices, self.model)
+        self.tells_cost = self._prices is not None
         self._given_as = plain_row("target", _storable(given))
         objects = (given.get(key) for key in (*VALUE_KEYS, "credential") if key not in self._given_as)
         self._has_held_key = any(each not in (None, False) for each in objects)
