@@ -98,9 +98,11 @@ def watched(context: BrowserContext, root: str) -> Tab:
 
 
 @contextmanager
-def serve(store: Path, browser: Browser, *options: str, **environment: str) -> Iterator[Site]:
+def serve(
+    store: Path, browser: Browser, *options: str, module: str = "valor_gpu", **environment: str
+) -> Iterator[Site]:
     """A server of its own process on a free port; the start address is opened once."""
-    command = [sys.executable, "-m", "valor_gpu", "studio", "--port", "0", "--store", str(store), *options]
+    command = [sys.executable, "-m", module, "studio", "--port", "0", "--store", str(store), *options]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

@@ -52,6 +52,10 @@ PAGES: dict[str, Callable[[dict[str, str]], str]] = {
     "computed evaluator": lambda ids: f"/evaluators/f1_score?run={ids['one']}&row=1",
     "clone": lambda ids: "/evaluators/gpt_groundedness/clone",
     "data sets": lambda ids: "/datasets",
+    "trend": lambda ids: "/trend?metric=violence",
+    "trend of epochs": lambda ids: "/trend?metric=map&by=model",
+    "table of two metrics": lambda ids: f"/runs/{ids['one']}/scatter",
+    "points of two metrics": lambda ids: f"/runs/{ids['two']}/scatter?x=f1_score&y=gpt_relevance",
     "targets": lambda ids: "/targets",
 }
 

@@ -150,6 +150,17 @@ def check_points(page: str, scores: Scores, x: str, y: str) -> None:
     assert page.count('class="spot see"') == len(expected)
 
 
+@pytest.mark.parametrize("pair", [("f1_score", "words"), ("gpt_fluency", "gpt_coherence"), ("words", "gpt_fluency")])
+def test_a_cell_leads_to_as_many_rows_as_it_counts(tmp_path: Path, pair: tuple[str, str]) -> None:
+    uid = fill(tmp_path / "s.sqlite", draw_scores(8, 1500), 1500)
+    browser = client(tmp_path / "s.sqlite")
+    found = browser.get(f"/runs/{uid}/scatter?x={pair[0]}&y={pair[1]}")
+    cells = links(found.text, r'<svg class="chart plot".*?</svg>|<table class="heat">.*?</table>')
+    assert len(cells) >= 15
+    for address, n in [cells[0], cells[-1], max(cells, key=lambda each: each[1]), *random.Random(2).sample(cells, 8)]:
+        assert f"of {n:,} that match" in text_of(browser.get(address)), address
+
+
 def test_few_rows_are_points_and_a_lone_one_leads_to_its_row(tmp_path: Path) -> None:
     scores: Scores = {"f1_score": {1: 0.1, 2: 0.1, 3: 0.75}, "words": {1: 7.0, 2: 7.0, 3: 9.5}}
     uid = fill(tmp_path / "s.sqlite", scores, 3)

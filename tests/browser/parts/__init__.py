@@ -1,0 +1,1 @@
+"""One page with every part of Studio's design, for tests alone."""
