@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import random
 import re
+from itertools import pairwise
 
 import pytest
 
 from valor_gpu.pages.diff import MOST_PAIRS, MOST_WORDS, changed_parts, inline, side, word_diff
 from valor_gpu.pages.texts import visible
 
-WORDS = ["the", "a", "book", "loan", "fee", "café", "0.30", "猫", "犬が", "ไทย", "\n", "  ", "\t", "<b>", "&", "x\u202e"]
+WORDS = [
+    "the",
+    "a",
+    "book",
+    "loan",
+    "fee",
+    "café",
+    "0.30",
+    "猫",
+    "犬が",
+    "ไทย",
+    "\n",
+    "  ",
+    "\t",
+    "<b>",
+    "&",
+    "x\u202e",
+]
 
 
 @pytest.mark.parametrize(("old", "new", "shown"), [
@@ -45,7 +63,7 @@ def test_parts_are_both_texts(seed: int) -> None:
         assert "".join(each.old for each in parts) == visible(texts[0])
         assert "".join(each.new for each in parts) == visible(texts[1])
         kinds = [each.old == each.new for each in parts]
-        assert all(one != two for one, two in zip(kinds, kinds[1:])), "equal and changed parts take turns"
+        assert all(one != two for one, two in pairwise(kinds)), "equal and changed parts take turns"
         assert all(each.old or each.new for each in parts)
 
 

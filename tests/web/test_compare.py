@@ -11,7 +11,6 @@ import pytest
 
 from tests.web.pages import client, text_of
 from valor_gpu.evaluation import compare_runs
-from valor_gpu.pages.diff import MOST_WORDS, word_diff
 from valor_gpu.stats.power import detectable_difference
 from valor_gpu.store import Store, StoredRow, StoredScore
 
@@ -56,8 +55,19 @@ def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
         metric = compare_runs(store.run(ids[1]), store.run(ids[0])).metrics["f1_score"]
     assert f"{detectable_difference(metric.standard_error):.3f} better 40" in words and "detectable reading" in words
     assert "1 metric without any difference is hidden" in words and "seed 0 1" in words
-    assert "10.0% 4 of 40 rows" in words, "jailbreak"
+    assert "Jailbreak defect rate" not in words and "Is this a test of jailbreaks?" in words
+    assert "answer second &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text
+
+
+def test_an_open_row_says_what_differs(tmp_path: Path, ids: list[str]) -> None:
+    found = shown(tmp_path, ids[:2], "&open=3")
     assert "answer <del>first</del><ins>second</ins> &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text
+    assert found.text.count('aria-expanded="true"') == 1 and "page of this row in B" in text_of(found)
+    split = shown(tmp_path, ids[:2], "&open=3&view=split").text
+    assert "answer <del>first</del> &lt;i&gt;3" in split and "answer <ins>second</ins> &lt;i&gt;3" in split
+    assert "the same text as A" in text_of(shown(tmp_path, ids[:2], "&open=4"))
+    turned = shown(tmp_path, ids[:2], "&open=3&against=B").text
+    assert "answer <del>second</del><ins>first</ins> &lt;i&gt;3" in turned
 
 
 def test_baseline_can_be_chosen(tmp_path: Path, ids: list[str]) -> None:
@@ -74,12 +84,6 @@ def test_equal_ones_on_demand_and_one_metric(tmp_path: Path, ids: list[str]) -> 
 def test_three_runs_say_how_many_rows_are_joined(tmp_path: Path, ids: list[str]) -> None:
     words = text_of(shown(tmp_path, ids))
     assert "B: 40 rows joined by key; C: 30 rows joined by key" in words and "2 runs against first" in words
-
-
-def test_four_runs_have_a_table_each(tmp_path: Path, ids: list[str]) -> None:
-    with Store(tmp_path / "s.sqlite") as store:
-        ids.append(add(store, "fourth", 0.01))
-    assert shown(tmp_path, ids).text.count('aria-label="Differences of') == 3
 
 
 def test_one_run_leads_to_a_choice(tmp_path: Path, ids: list[str]) -> None:
@@ -102,21 +106,6 @@ def test_what_cannot_be_compared(tmp_path: Path, ids: list[str]) -> None:
     assert shown(tmp_path, [f"x{n}" for n in range(7)]).status_code == 404
 
 
-def test_words_that_differ() -> None:
-    assert word_diff("a b c", "a c") == "a <del>b </del>c"
-    assert word_diff("", "<b>") == "<ins>&lt;b&gt;</ins>"
-    assert word_diff("same\u202e", "same\u202e") == "same[U+202E]"
-    long = "".join(f"word{n} " for n in range(MOST_WORDS))
-    assert word_diff(long, long + "x") == long + "x"
-    assert word_diff(long[:900], long[:900] + "x").endswith("<del>wo</del><ins>wox</ins>")
-
-
-@pytest.mark.parametrize(("old", "new"), [("a b " * 370, "b a c " * 240), ("a " * 749, "b a " * 370)])
-def test_long_texts_of_few_words_are_not_compared(old: str, new: str) -> None:
-    """All pairs of equal words would be looked at, which takes seconds."""
-    assert word_diff(old, new) == new
-
-
 def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> None:
     def small(store: Store, name: str, value: float, infos: list[Any]) -> str:
         hashes = {
@@ -134,6 +123,6 @@ def test_small_changes_equal_metrics_and_metrics_of_one_run(tmp_path: Path) -> N
     with Store(tmp_path / "s.sqlite") as store:
         ids = [small(store, "one", 0.5, INFOS), small(store, "two", 0.504, [INFOS[0], INFOS[2]])]
     words = text_of(shown(tmp_path, ids))
-    assert "B f1_score +0.004" in words, "three decimals, so that a row that differs does not say 0.00"
+    assert "f1_score +0.004 better 0.500 to 0.504" in words, "three decimals: not 0.00"
     assert re.search(r"exact_match 1\.00\d? .*? equal 3: 0 higher, 3 equal, 0 lower; 1 lack one", words)
     assert "violence" not in words.split("Differences from A")[0] and "Not in B: violence" in words

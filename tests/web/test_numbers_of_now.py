@@ -103,6 +103,6 @@ def test_the_baseline_has_a_number_for_each_set_of_shared_rows(path: Path, brows
         for run in runs:
             end(run, "finished")
     page = text_of(browser.get(f"/compare?runs={','.join(run.id for run in runs)}&baseline={runs[0].id}"))
-    assert "f1_score 0.425 0.750 +0.325" in page and "f1_score 0.625 0.875 +0.250" in page
+    assert "f1_score 0.425 (B) 0.625 (C) 0.750 +0.325" in page and "0.875 +0.250" in page
     alone = text_of(browser.get(f"/compare?runs={runs[0].id},{runs[2].id}&baseline={runs[0].id}"))
     assert "f1_score 0.625 0.875 +0.250" in alone

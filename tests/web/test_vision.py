@@ -276,7 +276,8 @@ def test_images_and_the_whole_are_compared_on_one_page(tmp_path: Path) -> None:
     shown = text_of(found)
     assert shown.index("B against A") < shown.index("Differences from A")
     assert "settings.score threshold 0.25 0.0" in shown and "data.hash" not in shown
-    assert "images joined by key" in shown and "Images that changed most" in shown and "rows" not in shown
+    page = shown.partition("Markdown for a pull request")[0]
+    assert "images joined by key" in page and "Images that changed most" in page and "rows" not in page
     assert re.search(r"map (0\.\d{3}) \1 0\.000", shown)
 
 

@@ -14,7 +14,7 @@ from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.comparison import compared_group
 from valor_gpu.evaluation.results.metric_summary import CONFIDENCE
 from valor_gpu.evaluation.results.row_values import Ints
-from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, tested_pair
+from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, with_tests
 from valor_gpu.store import Run
 from valor_gpu.web.errands import Errand
 from valor_gpu.web.studio import Studio
@@ -73,7 +73,7 @@ class ComparedRuns:
         joined = [joined_pair(run, self._baseline, None, self._options) for run in self._runs]
         self.size = sum(pair.run.nbytes + pair.baseline.nbytes for each in joined for pair in each.pairs)
         self._keep([each.comparison() for each in joined])
-        tested: list[RunPair] = [tested_pair(each) for each in joined]
+        tested: list[RunPair] = [with_tests(each) for each in joined]
         self.best = best_runs(tested) if len(tested) > 1 else {}
         self._keep(compared_group(tested))
         self.is_tested = True

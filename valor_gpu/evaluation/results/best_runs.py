@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
-from valor_gpu.evaluation.results.run_pairs import RunPair, joined_pair, tested_pair
+from valor_gpu.evaluation.results.run_pairs import RunPair, joined_pair, with_tests
 from valor_gpu.stats.comparisons import adjust_holm
 
 
@@ -18,7 +18,7 @@ def best_runs(tested: Sequence[RunPair]) -> dict[str, int]:
     whose scores are not comparable.
 
     Args:
-        tested: as of :func:`~valor_gpu.evaluation.results.run_pairs.tested_pair`, two and more with one baseline.
+        tested: as of :func:`~valor_gpu.evaluation.results.run_pairs.with_tests`, two and more with one baseline.
 
     Source: Berger, "Multiparameter hypothesis testing and acceptance sampling" (1982): all of several hypotheses are
     rejected at a level where each is.
@@ -65,7 +65,7 @@ def _largest_p_value(found: Sequence[MetricComparison], leader: int) -> float:
 def _against(leader: RunPair, other: RunPair, metrics: Sequence[str]) -> dict[str, float]:
     """The p-value of the leader's difference from another run, by metric; 1 where it is not better."""
     pair = joined_pair(leader.sides[0].run, other.sides[0].run, metrics, leader.options)
-    found = tested_pair(pair).comparison().metrics
+    found = with_tests(pair).comparison().metrics
     return {
         name: 1.0 if each.p_value is None or each.warning or _gain(each) <= 0 else each.p_value
         for name, each in found.items()

@@ -24,7 +24,7 @@ from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.metric_summary import CONFIDENCE
-from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, tested_pair
+from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, with_tests
 from valor_gpu.stats.comparisons import adjust_holm
 from valor_gpu.store.runs import Run
 
@@ -73,7 +73,7 @@ def compare_runs(
         InputError: the runs share no row, a metric is not in both, or a row has no value in ``cluster_column``.
     """
     options = PairOptions(confidence, resamples, seed, cluster_column)
-    return tested_pair(joined_pair(_run_of("run", run), _run_of("baseline", baseline), metrics, options)).comparison()
+    return with_tests(joined_pair(_run_of("run", run), _run_of("baseline", baseline), metrics, options)).comparison()
 
 
 @arguments_of(compare_runs)
@@ -110,14 +110,14 @@ def compare_group(
         raise InputError(f"runs must hold at least one run beside the baseline but hold {len(compared)}")
     options = PairOptions(confidence, resamples, seed, cluster_column)
     joined = [joined_pair(run, other, metrics, options) for run in compared]
-    return compared_group([tested_pair(each) for each in joined])
+    return compared_group([with_tests(each) for each in joined])
 
 
 def compared_group(tested: Sequence[RunPair]) -> list[Comparison]:
     """Returns the comparisons of several runs with their p-values adjusted over all metrics of all runs (Holm).
 
     Args:
-        tested: as of :func:`~valor_gpu.evaluation.results.run_pairs.tested_pair`.
+        tested: as of :func:`~valor_gpu.evaluation.results.run_pairs.with_tests`.
     """
     adjusted = iter(adjust_holm([p_value for each in tested for p_value in each.p_values]))
     return [each.comparison([next(adjusted) for _ in each.pairs]) for each in tested]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from valor_gpu.evaluation.results.changed_rows import ChangedRows
 from valor_gpu.evaluation.results.compared_runs import Comparison
@@ -66,13 +69,17 @@ def joined_csv(found: Sequence[Comparison], names: Sequence[str]) -> Iterator[st
     """
     rows = ChangedRows(found)
     yield "\ufeff" + _lines([_columns(found, names)])
-    base = found[0]._sides[1]
+    base = replace(found[0]._sides[1], questions=rows.questions)
+    values = [base.values(metric) for metric in _metrics(found)]
     for start in range(0, len(rows.questions), _CHUNK):
         chosen = range(start, min(start + _CHUNK, len(rows.questions)))
         numbers = [(int(rows.questions[row]) - 1) * base.epochs + 1 for row in chosen]
         keys = {row.number: row.key for row in base.run.rows(numbers=numbers)}
         yield _lines(
-            [[keys.get(number, ""), *_cells(found, rows, row, number)] for row, number in zip(chosen, numbers)]
+            [
+                [keys.get(number, ""), number, *(each[row] for each in values), *_cells(found, rows, row)]
+                for row, number in zip(chosen, numbers)
+            ]
         )
 
 
@@ -89,16 +96,9 @@ def _metrics(found: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(name for each in found for name in each.metrics))
 
 
-def _cells(found: Sequence[Comparison], rows: ChangedRows, row: int, number: int) -> Iterator[object]:
+def _cells(found: Sequence[Comparison], rows: ChangedRows, row: int) -> Iterator[object]:
+    """Cells of the runs: number, scores and differences of each."""
     places = [int(place) for place in rows.places[:, row]]
-    yield number
-    for metric in _metrics(found):
-        values = [
-            float(each._pairs[metric].baseline[place])
-            for each, place in zip(found, places)
-            if place >= 0 and metric in each.metrics
-        ]
-        yield values[0] if values else None
     for each, place in zip(found, places):
         pairs = list(each._pairs.values())
         if place < 0:
@@ -116,4 +116,6 @@ def _lines(rows: Sequence[Sequence[object]]) -> str:
 
 
 def _cell(value: object) -> object:
+    if isinstance(value, np.floating):
+        value = float(value)
     return "" if value is None or value != value else cell_of(value)  # NaN is no number

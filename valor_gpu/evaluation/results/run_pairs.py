@@ -1,6 +1,6 @@
 """A run and its baseline: shared rows and means first, which take seconds of large runs, then the tests. No torch.
 
-:func:`joined_pair` and :func:`tested_pair` together are what ``compare_runs`` computes. Pages show the first while the
+:func:`joined_pair` and :func:`with_tests` together are what ``compare_runs`` computes. Pages show the first while the
 second goes on.
 """
 
@@ -114,7 +114,7 @@ def joined_pair(run: Run, baseline: Run, metrics: Collection[str] | None, option
     return RunPair(sides, pairs, only_in, clusters, options)
 
 
-def tested_pair(joined: RunPair) -> RunPair:
+def with_tests(joined: RunPair) -> RunPair:
     """Computes interval and p-value of every metric.
 
     Args:
