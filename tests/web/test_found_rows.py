@@ -298,6 +298,9 @@ def test_a_condition_is_added_by_a_form_and_taken_away_by_its_chip(store: Store)
     assert chip is not None
     left = browser.get(chip[1].replace("&amp;", "&"))
     assert rows_of(left) == loop.found(expected[1:])[:PAGE] and "f1 at least" not in text_of(left)
+    usual = browser.get(f"/runs/{uid}", params={"q": "fish", "sort": "", "column": ["judge", "f1", ODD]})
+    assert usual.url.query == b"q=fish"  # ticks that nobody changed are no choice
+    assert "column" in str(browser.get(f"/runs/{uid}", params={"q": "fish", "column": ["f1"]}).url)
     people = browser.get(f"/runs/{uid}", params={"metric": "", "test": "labelled", "value": ""})
     assert QueryParams(people.url.query.decode()).getlist("if") == [":labelled:"]
 

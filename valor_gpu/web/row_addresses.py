@@ -19,6 +19,8 @@ from valor_gpu.web.routes import Ask
 
 SELECTION = ("q", "if", "sort", "status", "level")
 """Parts of an address that say which rows there are, and in which order."""
+COLUMNS = 6
+"""Evaluators with a column until other ones are chosen."""
 _FORM = ("metric", "test", "value")
 _OLD = ("m", "op", "x")
 _JUMP = ("to", "by")
@@ -33,9 +35,11 @@ def leads_on(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold]) 
     query = ask.query
     old = any(name in query for name in (*_OLD, "after"))
     number = whole(query.get("to", ""))
-    if not old and number is None and not any(query.get(name) for name in _FORM):
+    usual = query.getlist("column") == list(facts)[:COLUMNS] != []  # the form sends its ticks, changed or not
+    if not old and number is None and not usual and not any(query.get(name) for name in _FORM):
         return None
-    pairs = [pair for pair in query.multi_items() if pair[1] and pair[0] not in (*_FORM, *_OLD, *_JUMP, "after")]
+    taken = (*_FORM, *_OLD, *_JUMP, "after", *(["column"] if usual else []))
+    pairs = [pair for pair in query.multi_items() if pair[1] and pair[0] not in taken]
     added = [*_conditions(query, facts, _FORM, True), *_conditions(query, facts, _OLD, False)]
     pairs += [("if", each.text) for each in added]
     if old and not query.get("sort") and not query.get("q"):  # old links of a bound came in the order of its metric

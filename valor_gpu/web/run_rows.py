@@ -19,10 +19,7 @@ from valor_gpu.web.found_rows import PAGE, Selection, counts_of, select
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.row_addresses import of_selection, without
-
-_COLUMNS = 6
-"""Evaluators with a column until other ones are chosen."""
+from valor_gpu.web.row_addresses import COLUMNS, of_selection, without
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -64,7 +61,7 @@ def thresholds_of(ask: Ask, run: Run) -> dict[str, float | str] | None:
 def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold], wanted: Wanted) -> dict[str, Any]:
     """What the template of rows needs."""
     chosen = [name for name in facts if name in ask.many("column")]
-    columns = chosen or list(facts)[:_COLUMNS]
+    columns = chosen or list(facts)[:COLUMNS]
     found = select(ask.studio, run, wanted, facts, limits)
     opened = whole(ask.query.get("open", ""))
     at = found.start(wanted.at)
