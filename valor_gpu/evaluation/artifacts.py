@@ -17,6 +17,7 @@ from valor_gpu.errors import MissingExtraError
 from valor_gpu.evaluation.results.files import CONFIG, METRICS, REPORT, RESULTS, artifact_paths, replaced_files
 from valor_gpu.evaluation.results.result_lines import result_lines
 from valor_gpu.evaluation.results.summary import run_summary
+from valor_gpu.store.edits import edits_of
 from valor_gpu.store.runs import Run
 
 
@@ -85,7 +86,7 @@ def _page(
 
 
 def run_record(run: Run) -> dict[str, Any]:
-    """Returns the content of ``run.json``: configuration, tags, data hash and versions. The store has no secrets."""
+    """Returns the content of ``run.json``: configuration, tags, note, data hash and versions. The store has no secrets."""
     created = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     return {
         "run_id": run.id,
@@ -94,6 +95,7 @@ def run_record(run: Run) -> dict[str, Any]:
         "created": created.isoformat(timespec="seconds"),
         "dataset": run.dataset,
         "tags": run.tags,
+        **({"note": note} if (note := edits_of(run).note) else {}),
         "config": run.config,
         "versions": {"valor_gpu": __version__, "python": platform.python_version()},
     }

@@ -24,6 +24,8 @@ class RunHead(NamedTuple):
         deleted: seconds since 1970 when it was marked as deleted; None for others.
         dataset: hash of the data set, or ``""``.
         has_owner: whether a lease is held, perhaps by a process that is gone.
+        note: what people wrote about the run; empty without a note.
+        edited: seconds since 1970 when name, tags or note were last edited; None when they never were.
     """
 
     id: str
@@ -34,17 +36,22 @@ class RunHead(NamedTuple):
     deleted: float | None
     dataset: str
     has_owner: bool
+    note: str = ""
+    edited: float | None = None
 
 
 def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
     """Returns all runs, the newest first."""
     sql = """SELECT uid, name, state, created, finished, deleted, dataset,
-        EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id)
+        EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id), note, edited
         FROM runs WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"""
-    return [
-        RunHead(uid, unpacked(name), state, created, finished, marked, unpacked(dataset), bool(owned))
-        for uid, name, state, created, finished, marked, dataset, owned in connection.execute(sql, (deleted,))
-    ]
+    found = []
+    for uid, name, state, created, finished, marked, dataset, owned, note, edited in connection.execute(
+        sql, (deleted,)
+    ):
+        ends = (created, finished, marked)
+        found.append(RunHead(uid, unpacked(name), state, *ends, unpacked(dataset), bool(owned), unpacked(note), edited))
+    return found
 
 
 def finished_at(connection: sqlite3.Connection, uid: str) -> float | None:

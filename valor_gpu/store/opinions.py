@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
-from valor_gpu.store.records import Feedback
+from valor_gpu.store.records import OK, Feedback, check_count
+from valor_gpu.store.values import packed
+
+if TYPE_CHECKING:
+    from valor_gpu.store.runs import Run
 
 _INSERT = """INSERT INTO feedback (run, row, evaluator, author, value, passed, note, created)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, row, evaluator, author) DO UPDATE SET
@@ -26,3 +31,62 @@ def add(connection: sqlite3.Connection, bound: tuple[Any, ...], run: str) -> Non
 def between(connection: sqlite3.Connection, run: int, first: int, last: int) -> list[Feedback]:
     """Returns the feedback on rows from ``first`` to ``last``."""
     return [Feedback.kept(row) for row in connection.execute(_SELECT, (run, first, last))]
+
+
+def withdraw(run: Run, row: int, evaluator: str = "", author: str = "") -> bool:
+    """Takes back what an author said about a row, or about an evaluator's score of it.
+
+    Returns:
+        Whether there was anything to take back.
+
+    Example:
+        >>> import tempfile
+        >>> from valor_gpu.store import Store, StoredRow
+        >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+        ...     run = store.create_run("capitals", {})
+        ...     _ = run.add_rows([StoredRow(1, "a", {})])
+        ...     run.add_feedback(Feedback(1, "gpt_fluency", "ana", value=2))
+        ...     withdraw(run, 1, "gpt_fluency", "ana"), run.feedback()
+        (True, [])
+    """
+    check_count("row", row, 1)
+    for name, value in (("evaluator", evaluator), ("author", author)):
+        check_type(name, value, str)
+    sql = "DELETE FROM feedback WHERE run = ? AND row = ? AND evaluator = ? AND author = ?"
+    with run._database.write() as connection:
+        return bool(connection.execute(sql, (run._number, row, packed(evaluator), packed(author))).rowcount)
+
+
+def labelled_rows(run: Run, evaluator: str, author: str) -> list[int]:
+    """Returns the numbers of the rows to which an author gave a score or a verdict; a note alone is no label.
+
+    Args:
+        run: of a store.
+        evaluator: whose scores are meant; empty for rows as a whole.
+        author: who says it.
+    """
+    sql = """SELECT row FROM feedback WHERE run = ? AND evaluator = ? AND author = ?
+        AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY row"""
+    with run._database.read() as connection:
+        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator), packed(author)))]
+
+
+def answered_rows(run: Run) -> list[int]:
+    """Returns the numbers of the rows with an answer, in their order."""
+    sql = "SELECT number FROM rows WHERE run = ? AND +status = ? ORDER BY number"
+    with run._database.read() as connection:
+        return [number for (number,) in connection.execute(sql, (run._number, OK))]
+
+
+def rows_by_score(run: Run, evaluator: str, descending: bool = False) -> list[int]:
+    """Returns the numbers of the rows with a score of an evaluator by their mean over repeats, equal ones by number.
+
+    Args:
+        run: of a store.
+        evaluator: whose scores.
+        descending: the highest mean first.
+    """
+    sql = f"""SELECT row FROM scores INDEXED BY scores_value WHERE run = ? AND evaluator = ? AND value IS NOT NULL
+        GROUP BY row ORDER BY avg(value) {"DESC" if descending else "ASC"}, row"""
+    with run._database.read() as connection:
+        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator)))]

@@ -33,6 +33,8 @@ VIEWS = (
     "run",
     "log",
     "rows",
+    "run_edits",
+    "labels",
     "saved",
     "exports",
     "compare",

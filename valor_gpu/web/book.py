@@ -183,4 +183,4 @@ def _with_state(entry: Entry, state: str) -> Entry:
 
 def _mark(head: RunHead) -> Any:
     """What changes with the run; of one that has not ended, nothing is the same as before."""
-    return object() if head.finished is None else (head.state, head.finished, head.deleted, head.name)
+    return object() if head.finished is None else (head.state, head.finished, head.deleted, head.name, head.edited)

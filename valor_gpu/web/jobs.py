@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.engine.tries import KILLED, end_killed_try, tries_of
 from valor_gpu.store import Run, Store
 from valor_gpu.store.leases import lives, machine, start_time
 
 JOB, CANCEL = "job", "cancel"
-GONE = "The process of the run is gone."
+GONE = KILLED
 
 
 def log_path(store: Store, run_id: str) -> Path:
@@ -39,13 +40,15 @@ def start(store: Store, run_id: str) -> int:
         The number of the process.
 
     Raises:
-        InputError: no such run, or one that has finished or is worked on.
+        InputError: no such run, one that is worked on, or one that has finished without a failure that may go when it
+            is asked for again.
     """
     run = store.run(run_id)
     state = state_of(store, run)
-    if state in ("running", "finished"):
+    if state == "running" or (state == "finished" and not tries_of(run).n):
         holder = store.owner(run)
-        raise InputError(f"run {run_id} {f'is worked on by {holder}' if holder else f'is {state}'}")
+        over = " and has no failure that asking again may cure" if state == "finished" else ""
+        raise InputError(f"run {run_id} {f'is worked on by {holder}' if holder else f'is {state}{over}'}")
     store.views.delete(CANCEL, run.id)
     log = os.open(log_path(store, run.id), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
@@ -103,6 +106,8 @@ def _same_process(job: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 def state_of(store: Store, run: Run) -> str:
     """The state of a run as pages show it: ``running`` while a process works on it, else ``stopped`` if none does.
 
+    A finished run whose failures were tried again by a process that was killed is brought to its end here.
+
     Example:
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
@@ -115,6 +120,9 @@ def state_of(store: Store, run: Run) -> str:
     job = store.views.get(JOB, run.id)
     if store.owner(run) is not None or (job is not None and _is_alive(job)):
         return "running"
+    if state == "running":
+        end_killed_try(run)
+        state = run.state
     return "stopped" if state == "running" or (state == "draft" and job is not None) else state
 
 

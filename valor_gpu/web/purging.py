@@ -12,7 +12,7 @@ from typing import Any
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.evaluation.engine.execute import remove_journal
 from valor_gpu.judge.cache import JudgeCache
-from valor_gpu.store import Store
+from valor_gpu.store import Store, label_queues, tries
 from valor_gpu.web import drafts
 from valor_gpu.web.counting import forget_counts
 from valor_gpu.web.jobs import CANCEL, JOB, log_path
@@ -60,7 +60,7 @@ def _take_rest(store: Store, uploads: Path, uid: str, here: Mapping[str, float |
         said = store.views.get(KIND, uid) or {}
         remove_journal(store, uid)
         log_path(store, uid).unlink(missing_ok=True)
-        for kind in (JOB, CANCEL):
+        for kind in (JOB, CANCEL, tries.KIND, label_queues.KIND):
             store.views.delete(kind, uid)
         _forget_replies(said.get("cache"), uid)
         _take_upload(store, uploads, str(said.get("dataset") or ""))

@@ -19,6 +19,7 @@ from valor_gpu.evaluation.secrets import Secrets, resolve_env
 from valor_gpu.judge.protocol import describe
 from valor_gpu.store import Run, Store
 from valor_gpu.store.runs import ENDED
+from valor_gpu.store.tries import note_try
 from valor_gpu.web.jobs import CANCEL, forget_process, note_process
 from valor_gpu.web.masking import masked_output
 from valor_gpu.web.registry import named_texts
@@ -90,8 +91,10 @@ def _watch(store: Store, run_id: str, over: threading.Event) -> None:
 
 
 def _end(run: Run, state: str, reason: str) -> None:
-    """Ends the run with a reason, unless it has just finished."""
+    """Ends the run with a reason. One that has finished stays so, and keeps why its failures were not tried again."""
     if run.state == "finished":
+        note_try(run, reason)
+        _say(f"run {run.id} is finished as before: {reason}")
         return
     with run.lease():
         run.finish(state, run_summary(run, stopped=reason))  # a summary that is there may be of an earlier end

@@ -17,6 +17,7 @@ from valor_gpu.cli.options import reports
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.progress import CLEAR
 from valor_gpu.report.text import printable_lines
+from valor_gpu.store.tries import last_try
 
 if TYPE_CHECKING:
     from valor_gpu.store import Run
@@ -80,7 +81,7 @@ def evaluated(options: argparse.Namespace, start: Callable[..., Any]) -> int:
             _say(options, f"warning: {failed}: valor-gpu eval show {run.id}{_store(options)} --failures")
     status = gate_status(options, summaries)
     for result, summary in zip(results, summaries):
-        if summary.get("stopped"):  # evaluate() warns of it
+        if summary.get("stopped") or last_try(result.run):  # evaluate() warns of it
             _say_how_to_go_on(options, result)
             status = status or FAILURE
     return status

@@ -16,6 +16,7 @@ from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.reread import reread_scores
 from valor_gpu.evaluation.engine.stages import RowFailed
+from valor_gpu.evaluation.engine.tries import end_of_try, was_finished
 from valor_gpu.evaluation.engine.work import Work
 from valor_gpu.evaluation.result import EvaluationResult
 from valor_gpu.evaluation.results.common_errors import without_scores
@@ -30,6 +31,7 @@ from valor_gpu.judge.protocol import Messages, Reply, Schema, Status, describe
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.stream import open_scheduler
 from valor_gpu.store import Run, Store
+from valor_gpu.store.tries import last_try, note_try
 
 FINISHED, STOPPED, BROKEN = "finished", "stopped", "failed"
 
@@ -64,7 +66,8 @@ def execute(
     """
     error: BaseException | None = None
     with run.lease(), Live(plan, run) as live:
-        reason = ""
+        reason, before = "", run.finished_summary or {}
+        note_try(run, "")
         if (config := {**plan.config.to_dict(), "grammar": run.config.get("grammar", 1)}) != run.config:
             run.reconfigure(config)
         try:
@@ -82,12 +85,14 @@ def execute(
             ctrl_c = isinstance(raised, KeyboardInterrupt)
             reason = "interrupted by Ctrl-C" if ctrl_c else plan.services.secrets.message(describe(raised))
         interrupted = error is None or isinstance(error, KeyboardInterrupt)
-        state = (STOPPED if reason else FINISHED) if interrupted else BROKEN
+        state, why = (STOPPED if reason else FINISHED) if interrupted else BROKEN, reason
         with contextlib.suppress(*((StoreError, LeaseError) if error is not None else ())):
             live.phase("ending")
             has_moved = settle_parts(run, run.config.get("evaluators") or ())
             live.end(has_moved)
-            _finish(run, state, reason, live.seconds)
+            if state != FINISHED and was_finished(before):
+                state, why = end_of_try(run, state, reason)
+            _finish(run, state, why, live.seconds)
             if state == FINISHED:
                 remove_journal(store, run.id)
     return _outcome(plan, store, run, reason, error, tracking_uri)
@@ -126,7 +131,8 @@ def _outcome(
         raise error
     result = EvaluationResult(store, run, plan.config.output_path)
     if error is None and reason:
-        warnings.warn(f"run {run.id} stopped, and can be resumed: {reason}", UserWarning, stacklevel=5)
+        ended = "is finished as before, since trying its failures again ended early" if last_try(run) else "stopped"
+        warnings.warn(f"run {run.id} {ended}, and can be resumed: {reason}", UserWarning, stacklevel=5)
     elif error is None and (message := without_scores(run, run.finished_summary or result.summary)):
         warnings.warn(message, UserWarning, stacklevel=5)
     if not store.path.exists():  # open connections go on with a file that has no name any more

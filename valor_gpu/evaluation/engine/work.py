@@ -111,7 +111,7 @@ def _take(work: Work, row: StoredRow, done: frozenset[tuple[str, int]]) -> None:
     work.done = done
 
 
-AGAIN = frozenset(
+ASKED_AGAIN = frozenset(
     ("bad_request", "cancelled", "connection_error", "quota", "rate_limited", "server_error", "timeout", "unauthorized")
 )
 """Statuses of scores that are asked for again: what failed then may work now."""
@@ -120,6 +120,6 @@ AGAIN = frozenset(
 def _done(run: Run, first: int, last: int) -> dict[int, frozenset[tuple[str, int]]]:
     found: dict[int, set[tuple[str, int]]] = {}
     for score in run.scores(first=first, last=last):
-        if score.value is not None or score.status not in AGAIN:
+        if score.value is not None or score.status not in ASKED_AGAIN:
             found.setdefault(score.row, set()).add((score.evaluator, score.repeat))
     return {number: frozenset(done) for number, done in found.items()}

@@ -45,6 +45,16 @@ def short(text: object, most: int = NAME) -> str:
     return " ".join(shown.split()) + ("…" if left_out else "")
 
 
+def tag_words(name: str, value: object) -> str:
+    """A tag in words.
+
+    Example:
+        >>> tag_words("model", "small"), tag_words("golden", ""), tag_words("tries", 3)
+        ('model: small', 'golden', 'tries: 3')
+    """
+    return short(name) if value == "" else f"{short(name)}: {short(value)}"
+
+
 def words(status: str) -> str:
     """A status in words.
 

@@ -87,7 +87,7 @@ def families(
     is_whole = run.state == "finished"
     for name, facts in shown.items():
         card = _card(drawing or Drawing.of(run), name, facts, scale, is_whole)
-        card.lines.extend(_people(people.get(name)))
+        card.lines.extend(people_lines(people.get(name)))
         cards.append((str(facts["kind"]), card))
     return in_families(cards), len(evaluators) - len(shown)
 
@@ -163,7 +163,7 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def _people(found: PeopleAgreement | None) -> list[str]:
+def people_lines(found: PeopleAgreement | None) -> list[str]:
     """Lines that say how far people agree with an evaluator."""
     if found is None:
         return []

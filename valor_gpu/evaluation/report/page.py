@@ -28,6 +28,7 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages import charts, numbers, stylesheet
 from valor_gpu.pages.texts import Html, cut
 from valor_gpu.store import Run, Store
+from valor_gpu.store.edits import edits_of
 from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
 
 if TYPE_CHECKING:
@@ -135,7 +136,8 @@ def _run_parts(run: Run, baseline: Run | None, summary: Mapping[str, Any]) -> di
         "run_id": run.id,
         "state": run.state,
         "facts": list(run_facts(run, summary)),
-        "tags": [f"{short(name)}: {short(value)}" for name, value in list(run.tags.items())[: bounds.NOTES]],
+        "tags": [bounds.tag_words(*tag) for tag in list(run.tags.items())[: bounds.NOTES]],
+        "note": cut(edits_of(run).note, bounds.CELL)[0],
         "stopped": short(summary["stopped"] or "", bounds.CELL),
         "notes": notes[: bounds.NOTES],
         "more_notes": max(len(notes) - bounds.NOTES, 0),

@@ -24,12 +24,15 @@ from valor_gpu.web import jobs
 from valor_gpu.web.conditions import TESTS, Wanted
 from valor_gpu.web.figures import drawing_of, failed_link, failure_groups
 from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
+from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.row_addresses import leads_on
+from valor_gpu.web.row_addresses import leads_on, of_selection
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
 from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
+from valor_gpu.web.tags import about_parts, shown_tags
+from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
@@ -65,6 +68,10 @@ def run(ask: Ask) -> Response:
         refresh=REFRESH if follows and not ask.query.get("open") else None,
         tests=TESTS,
         wanted=wanted,
+        label_path=of_selection(ask, f"/runs/{found.id}/label"),
+        **try_parts(found, state),
+        **about_parts(found),
+        **opinion_parts(ask, evaluator_infos(found) if ask.query.get("open") else ()),
         views=saved_views(ask.studio.store, ROWS_VIEW, ask.query, facts),
         **row_parts(ask, found, facts, limits, wanted),
         **parts,
@@ -136,7 +143,7 @@ def _head(found: Run, state: str) -> dict[str, Any]:
         "name": short(found.name) or "Evaluation",
         "state": state,
         "can_start": state == "draft" and "task_type" in found.config,  # made, and then something kept it from starting
-        "tags": [f"{short(name)}: {short(value)}" for name, value in list(found.tags.items())[:20]],
+        "tags": shown_tags(found.tags),
         "started": datetime.fromtimestamp(found.created).strftime("%d %b %Y, %H:%M"),
     }
 

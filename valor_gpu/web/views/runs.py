@@ -21,6 +21,7 @@ from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.run_filters import filtered_runs, metrics_by_use
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
+from valor_gpu.web.tags import shown_tags
 
 PAGE = 100
 FIXED = {
@@ -32,6 +33,8 @@ FIXED = {
 
 _MOST_FIRST = 3
 _DRAFTS = 5
+_TAGS = 6
+"""Tags of a run in the list."""
 
 
 def runs(ask: Ask) -> Response:
@@ -117,6 +120,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "failed": entry.n_failed,
         "cost": entry.cost,
         "started": entry.started,
+        "tags": shown_tags(entry.tags, _TAGS),
         "stopped": entry.summary.get("stopped"),
         "can_compare": head.state in ("finished", "stopped"),
     }
