@@ -269,6 +269,22 @@ def test_review_and_submission(browser: TestClient, server: ChatServer, path: Pa
     assert f"Receives rows {server.root.removeprefix('http://')}" in text_of(copy)
 
 
+@pytest.mark.parametrize(("ticked", "kept"), [({"keep_prompts": "yes"}, True), ({}, False)])
+def test_the_switch_of_prompts(browser: TestClient, path: Path, ticked: dict[str, str], kept: bool) -> None:
+    address, page = chosen(browser, "gpt_coherence", "gpt_fluency", do="next", judge="free")
+    assert "Keep prompts and requests in the store" in text_of(page)
+    rows = re.search(r"Prompts of ([\d,]+) rows x 2 metrics take about (\d+) kB", text_of(page))
+    assert rows is not None and int(rows[2]) >= 1
+    assert re.search(r'name="keep_prompts" value="yes" checked', page.text)
+    uid = send(browser, f"{address}/submit", {"prompts": "asked", **ticked}).url.path.rsplit("/", 1)[1]
+    with Store(path) as store:
+        assert store.run(uid).config["keep_prompts"] is kept
+    again = send(browser, f"/runs/{uid}/duplicate")
+    assert bool(re.search(r'name="keep_prompts" value="yes" checked', again.text)) is kept
+    assert ("keep_prompts: false" in again.text) is not kept
+    finished(path, uid)
+
+
 @pytest.mark.parametrize("judge", ["azure", "pasted", "old"])
 def test_a_judge_of_azure_is_named_by_its_deployment(browser: TestClient, server: ChatServer, judge: str) -> None:
     host = server.root.removeprefix("http://")

@@ -30,7 +30,7 @@ ARGUMENTS = (
     "evaluation_name", "target", "data", "task_type", "metrics_list", "model_config", "data_mapping", "output_path",
     "tracking_uri", "evaluators", "judge", "embedding_config", "max_concurrency", "rpm", "tpm", "timeout", "cache",
     "resume", "repeats", "epochs", "thresholds", "metric_params", "params_grid", "baseline", "slice_by", "key", "limit",
-    "prices", "max_cost", "store", "on_error", "seed", "tags", "progress",
+    "prices", "max_cost", "store", "on_error", "seed", "tags", "keep_prompts", "progress",
 )  # fmt: skip
 """Keyword arguments of :func:`valor_gpu.evaluate`, which are the keys of a configuration file."""
 
@@ -38,7 +38,7 @@ _NOT_IN_FILES = ("judge", "progress")  # objects of Python
 _YAML = (".yaml", ".yml")
 _AS_THEY_ARE = (
     "evaluation_name", "task_type", "repeats", "epochs", "thresholds", "slice_by", "key", "limit", "max_cost", "prices",
-    "on_error", "seed", "cache", "output_path", "baseline",
+    "on_error", "seed", "cache", "output_path", "baseline", "keep_prompts",
 )  # fmt: skip
 _OF_TARGET = ("kind", "name", "version", "parameters", "masked")
 _ONLY_TEXT = "${target}"  # what data_mapping cannot say: the only text that a target returns
@@ -81,6 +81,7 @@ class RunConfig:
         parameters: of this run within its grid, given to the target with each row.
         baseline: id of the run that this one is compared with.
         output_path: folder of the files.
+        keep_prompts: whether traces have prompts and requests.
         notes: what the user was told: warnings, and metrics that were left out with why.
         grammar: version of the rules by which judges' replies were read, see docs/judge.md.
         valor_gpu: version of the package.
@@ -112,6 +113,7 @@ class RunConfig:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     baseline: str | None = None
     output_path: str | None = None
+    keep_prompts: bool = True
     notes: tuple[str, ...] = ()
     grammar: int = GRAMMAR
     valor_gpu: str = __version__

@@ -44,7 +44,7 @@ _ROWS_SEEN = 100  # rows that show what a target returns
 
 
 _SERVICES = ("judge", "model_config", "embedding_config", "max_concurrency", "rpm", "tpm", "timeout", "cache", "prices",
-             "max_cost", "tracking_uri", "progress")  # fmt: skip
+             "max_cost", "tracking_uri", "keep_prompts", "progress")  # fmt: skip
 OF_RESUME = ("data", "target", "evaluators", "on_error", *_SERVICES)
 """Arguments of :func:`resume_run` beside store and run."""
 OF_RESCORE = ("evaluators", "metric_params", "thresholds", "baseline", *_SERVICES)
@@ -67,7 +67,8 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
             ``target``, ``evaluators``, ``judge`` or ``model_config``, and ``embedding_config`` again, where they were
             objects of the process that began the run, or had a key by value. All of these must be the same, which
             hashes and versions show. Others in place of those of the run: ``max_concurrency``, ``rpm``, ``tpm``,
-            ``timeout``, ``cache``, ``prices``, ``max_cost``, ``on_error``, ``tracking_uri``, ``progress``.
+            ``timeout``, ``cache``, ``prices``, ``max_cost``, ``on_error``, ``tracking_uri``, ``keep_prompts``,
+            ``progress``.
 
     Raises:
         InputError: no such run; data, target, judge or an evaluator that has changed, or that cannot be made again.
@@ -84,7 +85,7 @@ def resume_run(store: Store | str | os.PathLike[str] | None, run_id: str, **give
     check_judge(tools, services.judge, settings)
     mapping = Fields.from_dict(config.data_mapping, config.data["columns"])
     config = replace(config, max_cost=settings.max_cost, prices=_prices(settings, services), on_error=settings.on_error,
-                     grammar=GRAMMAR)  # fmt: skip
+                     keep_prompts=settings.keep_prompts, grammar=GRAMMAR)  # fmt: skip
     has_target = config.target is not None
     plan = replace(
         _plan(config, settings, services, tools, mapping, opened),
@@ -110,7 +111,8 @@ def rescore_run(
             that are missing; it must be the same, which its version shows.
         given: arguments of evaluate: ``evaluators``, ``metric_params`` and ``thresholds``. In place of those of the
             run ``judge`` or ``model_config``, ``embedding_config``, ``baseline``, ``max_concurrency``, ``rpm``,
-            ``tpm``, ``timeout``, ``cache``, ``prices``, ``max_cost``; and ``tracking_uri``, ``progress``.
+            ``tpm``, ``timeout``, ``cache``, ``prices``, ``max_cost``, ``keep_prompts``; and ``tracking_uri``,
+            ``progress``.
 
     Raises:
         InputError: no such run; no metric; what evaluate() would reject; a field that neither columns nor outputs give.
@@ -142,7 +144,7 @@ def _settings(config: RunConfig, given: Mapping[str, Any]) -> Settings:
     """The arguments of the run, those that are given in their place."""
     limits = {name: config.limits.get(name) for name in ("max_concurrency", "rpm", "tpm", "timeout")}
     kept = {"max_cost": config.max_cost, "prices": config.prices, "on_error": config.on_error, "cache": config.cache,
-            "baseline": config.baseline}  # fmt: skip
+            "baseline": config.baseline, "keep_prompts": config.keep_prompts}  # fmt: skip
     settings = Settings(
         **{**limits, **kept, **{name: value for name, value in given.items() if value is not None}},
         repeats=config.repeats,
@@ -295,5 +297,6 @@ def _extended(config: RunConfig, plan: Plan, settings: Settings) -> RunConfig:
         judge=config.judge or judge,
         embedding=config.embedding or identity_of(plan.services.embed),
         prices=_prices(settings, plan.services),
+        keep_prompts=settings.keep_prompts,
         notes=(*config.notes, f"scored later by {added}") if added else config.notes,
     )

@@ -58,6 +58,7 @@ def evaluate(
     on_error: str = "record",
     seed: int = 0,
     tags: Mapping[str, Any] | None = None,
+    keep_prompts: bool = True,
     progress: Callable[[Progress], object] | bool = False,
 ) -> Any:
     """Evaluates a data set: rows, perhaps a target that answers them, metrics; scored rows and a summary.
@@ -110,6 +111,8 @@ def evaluate(
         on_error: ``raise`` ends the run at the first row without an answer or score.
         seed: of everything random.
         tags: name to value, for people.
+        keep_prompts: whether the store keeps the prompts and requests behind scores and answers, which
+            :func:`~valor_gpu.store.traces_of` returns. With False it keeps replies, tokens, seconds and retries alone.
         progress: called with a :class:`~valor_gpu.judge.Progress` as rows are done; True for a line on stderr.
 
     Returns:

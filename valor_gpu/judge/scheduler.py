@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache, cache_key
+from valor_gpu.judge.calls import UNRECORDED, Call, begin_call
 from valor_gpu.judge.causes import Causes
 from valor_gpu.judge.judgements import is_cancelled, judgement_of, raised
 from valor_gpu.judge.limits import RETRIED, Gate, Limits, TokenEstimate, Window
@@ -53,6 +54,7 @@ class _Spent:
     reply: Reply | None = None
     adaptions: int = 0
     dropped: tuple[str, ...] = ()
+    call: Call = UNRECORDED
 
 
 _ANSWERED = frozenset((Status.TRUNCATED, Status.CONTENT_FILTER, Status.REFUSED))
@@ -170,7 +172,12 @@ class Scheduler:
         """
         if not self._in_use.locked() or asyncio.get_running_loop() is not self._loop:
             raise InputError("ask must be called within `async with scheduler`, in its event loop")
-        spent = _Spent(self._loop.time())
+        spent = _Spent(self._loop.time(), call=begin_call(question.messages))
+        judgement = await self._judgement(question, repeat, spent)
+        spent.call.ended(judgement)
+        return judgement
+
+    async def _judgement(self, question: Question, repeat: int, spent: _Spent) -> Judgement:
         while True:
             try:
                 spent.dropped = self._dropped(question.schema)
@@ -226,6 +233,7 @@ class Scheduler:
                 judgement = judgement_of(question, replace(reply, usage=spent.usage), self.judge)
                 if judgement.status is not Status.PARSE_ERROR:
                     break
+                spent.call.unreadable(judgement)
                 anew = number % tries == 0
                 messages = question.messages if anew else repair_messages(messages, reply, judgement.error)
             self.causes.clear()
@@ -257,8 +265,11 @@ class Scheduler:
                 if self.stopped is not None:
                     raise JudgeError(self.stopped.status, self.stopped.error)
                 try:
-                    return await self._attempt(messages, schema, spent)
+                    reply = await self._attempt(messages, schema, spent)
+                    spent.call.replied(reply)
+                    return reply
                 except JudgeError as error:
+                    spent.call.failed(error)
                     if error.retry_now:
                         spent.adaptions += 1
                         if spent.reply is None or spent.adaptions >= MAX_ADAPTIONS:
@@ -282,11 +293,12 @@ class Scheduler:
                 spent.attempts += probe.attempts
                 spent.usage += probe.usage
 
-        place = PLACE.get()
+        place, since = PLACE.get(), self._loop.time()
         with self.replies.held(spent.key), place.held() if place is not None else contextlib.nullcontext():
             await self.retries.after(trial, failure, ask, self._stop)
         if place is not None:
             await place.regain()
+        spent.call.waited(self._loop.time() - since)
 
     async def _attempt(self, messages: Messages, schema: Schema | None, spent: _Spent) -> Reply:
         """One request: waits for its turn, sends it, and tells the gate how it went."""
@@ -294,6 +306,7 @@ class Scheduler:
             characters = sum(len(str(message.get("content", ""))) for message in messages)
             entry = await self._turn(characters, schema, spent)
             started = self._loop.time()
+            spent.call.sent(messages)
             spent.attempts += 1
             self.attempts += 1
             self.in_flight += 1

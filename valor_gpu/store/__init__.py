@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from valor_gpu.store.search import FoundRows
     from valor_gpu.store.stores import Store
     from valor_gpu.store.summaries import EvaluatorSummary, Histogram
+    from valor_gpu.store.traces import StoredTrace, keep_traces, size_of_traces, traces_of
 
 __all__ = [
     "EvaluatorSummary",
@@ -39,6 +40,10 @@ __all__ = [
     "StoredDataset",
     "StoredRow",
     "StoredScore",
+    "StoredTrace",
+    "keep_traces",
+    "size_of_traces",
+    "traces_of",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -60,5 +65,9 @@ __getattr__, __dir__ = lazy_names(
         "StoredDataset": "valor_gpu.store.datasets",
         "StoredRow": "valor_gpu.store.records",
         "StoredScore": "valor_gpu.store.records",
+        "StoredTrace": "valor_gpu.store.traces",
+        "keep_traces": "valor_gpu.store.traces",
+        "size_of_traces": "valor_gpu.store.traces",
+        "traces_of": "valor_gpu.store.traces",
     },
 )

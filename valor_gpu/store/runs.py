@@ -11,6 +11,7 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.store import heads, opinions, pages, search
+from valor_gpu.store.clashes import check_row_keys, clash
 from valor_gpu.store.database import Database
 from valor_gpu.store.leases import Lease, check_free, quiet_release
 from valor_gpu.store.records import (
@@ -24,6 +25,7 @@ from valor_gpu.store.records import (
     check_count,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
+from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
 
 RUN_STATES = ("draft", "running", "finished", "stopped", "failed")
@@ -135,11 +137,15 @@ class Run:
             raise InputError(f"run {self.id} is no longer in the store: it was purged")
         return row[0]
 
-    def add_rows(self, rows: Iterable[StoredRow]) -> int:
+    def add_rows(self, rows: Iterable[StoredRow], traces: Iterable[StoredTrace | TraceBase] = ()) -> int:
         """Keeps rows, all or none. They are safe from a kill when this returns.
 
         A row that is there with status "ok" stays as it is, so that a resumed run may offer it again. One with another
         status is replaced, and loses its scores, which judged another answer.
+
+        Args:
+            rows: of the run.
+            traces: of the answers of these rows, kept with them.
 
         Returns:
             How many rows are new or replaced.
@@ -150,46 +156,29 @@ class Run:
             LeaseError: another process works on the run.
         """
         bound = [row.bound(self._number) for row in rows]
+        bound_traces = [trace.bound(self._number) for trace in traces]
         with self._write() as connection:
             search.forget(connection, self._number)
             try:
                 changed = connection.executemany(_INSERT_ROW, bound).rowcount if bound else 0
             except sqlite3.IntegrityError as error:
                 raise InputError(
-                    f"keys of rows must differ within a run but {self._clash(connection, bound)}"
+                    f"keys of rows must differ within a run but {clash(connection, self._number, self.id, bound)}"
                 ) from error
             if changed < len(bound):
-                self._check_keys(connection, bound)
+                check_row_keys(connection, self._number, bound)
+            insert_traces(connection, bound_traces, self.id)
         return changed
 
-    def _clash(self, connection: sqlite3.Connection, bound: list[tuple[Any, ...]]) -> str:
-        seen: dict[Any, int] = {}
-        for _, number, key, *_ in bound:
-            other = seen.setdefault(key, number)
-            kept = connection.execute(
-                "SELECT number FROM rows WHERE run = ? AND key = ?", (self._number, key)
-            ).fetchone()
-            other = kept[0] if other == number and kept is not None else other
-            if other != number:
-                return f"rows {other} and {number} have {unpacked(key)!r}"
-        return f"run {self.id} is no longer in the store"
-
-    def _check_keys(self, connection: sqlite3.Connection, bound: list[tuple[Any, ...]]) -> None:
-        for _, number, key, *_ in bound:
-            kept = connection.execute(
-                "SELECT key FROM rows WHERE run = ? AND number = ?", (self._number, number)
-            ).fetchone()[0]
-            if kept != key:
-                raise InputError(
-                    f"row {number} is stored under the key {unpacked(kept)!r} but came as {unpacked(key)!r}: "
-                    "is this other data?"
-                )
-
-    def add_scores(self, scores: Iterable[StoredScore]) -> int:
+    def add_scores(self, scores: Iterable[StoredScore], traces: Iterable[StoredTrace | TraceBase] = ()) -> int:
         """Keeps scores, all or none. They are safe from a kill when this returns.
 
         Give one list of 1,000 rows where scores cost nothing, and one score where it was paid for. A score that is
         there and has a value stays as it is; one without a value is replaced.
+
+        Args:
+            scores: of rows of the run.
+            traces: of these scores, kept and replaced with them.
 
         Returns:
             How many scores are new or replaced.
@@ -200,8 +189,11 @@ class Run:
             LeaseError: another process works on the run.
         """
         bound = [score.bound(self._number) for score in scores]
+        bound_traces = [trace.bound(self._number) for trace in traces]
         with self._write() as connection:
             try:
+                if bound_traces:
+                    insert_traces(connection, bound_traces, self.id)
                 return connection.executemany(_INSERT_SCORE, bound).rowcount if bound else 0
             except sqlite3.IntegrityError as error:
                 stored = self._statuses(connection, {values[1] for values in bound})

@@ -42,6 +42,7 @@ def draft_of_run(run: Run, registry: Registry) -> Draft:
         slice_by=tuple(config.get("slice_by") or ()),
         baseline=str(config.get("baseline") or ""),
         embedding=_embedding_of(config.get("embedding") or {}, registry),
+        keep_prompts=config.get("keep_prompts") is not False,
         lost=tuple(_lost(config, name, registry)),
     )
 

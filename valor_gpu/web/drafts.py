@@ -47,6 +47,7 @@ class Draft:
         slice_by: columns.
         baseline: id of a run.
         embedding: name of a registered model of embeddings.
+        keep_prompts: whether the store keeps prompts and requests.
         lost: what a copied run had and forms cannot say, in words.
         saved: seconds since 1970; 0 for a draft that nobody has filled in.
         id: of the draft.
@@ -68,6 +69,7 @@ class Draft:
     slice_by: tuple[str, ...] = ()
     baseline: str = ""
     embedding: str = ""
+    keep_prompts: bool = True
     lost: tuple[str, ...] = ()
     saved: float = 0.0
     id: str = ""

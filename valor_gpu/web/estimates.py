@@ -15,11 +15,16 @@ from valor_gpu.web.choices import MEASURED
 from valor_gpu.web.counting import counts_of
 from valor_gpu.web.planning import Outlook
 from valor_gpu.web.prompts import prompts_of
+from valor_gpu.web.traces import size_in_words
 
 CHARACTERS = 4.0
 """Characters of a token, about: of English in the vocabularies of current models."""
 REPLY = 80
 """Tokens of a judge's reply, about: one or two sentences of a reason, then a number."""
+PACKED = 0.4
+"""Bytes that a character of a row takes in the store as a part of a prompt, about: it is compressed there."""
+KEPT = 150
+"""Bytes that a prompt takes beside the texts of its row, about: all prompts of a metric share their other texts."""
 _SAMPLE = 200
 
 
@@ -36,6 +41,7 @@ class Estimate:
         cost: None without prices.
         unreadable: rows that cannot be read.
         currency: of the cost, for people; may be empty.
+        prompt_bytes: that the prompts would take in the store, about.
     """
 
     rows: int
@@ -47,11 +53,17 @@ class Estimate:
     missing: Mapping[str, int]
     unreadable: int
     currency: str = ""
+    prompt_bytes: int = 0
 
     @property
     def all_calls(self) -> int:
         """Calls of the judge."""
         return sum(self.calls.values())
+
+    @property
+    def prompt_size(self) -> str:
+        """Size of all prompts in the store, in words."""
+        return size_in_words(self.prompt_bytes)
 
 
 def estimate(outlook: Outlook, store: Store) -> Estimate | None:
@@ -63,21 +75,23 @@ def estimate(outlook: Outlook, store: Store) -> Estimate | None:
     given = (MEASURED if plan.has_target else frozenset()) | ({BASELINE_ANSWER} if plan.fills_baseline else set())
     counts = counts_of(store, plan.source, plan.mapping, config.limit)
     expected = forecast(counts, plan.mapping, plan.evaluators, config.epochs, config.repeats, plan.has_target, given)
-    tokens = _tokens(plan, expected) * outlook.runs
+    characters, of_rows = (each * outlook.runs for each in _characters(plan, expected))
+    tokens = round(characters / outlook.runs / CHARACTERS) * outlook.runs
     calls = {name: n * outlook.runs for name, n in expected.judge.items()}
     replies = REPLY * sum(calls.values())
     cost = None if plan.prices is None else plan.prices.cost(Usage(prompt=tokens, completion=replies))
     return Estimate(
         expected.rows, calls, expected.target * outlook.runs, tokens, replies, cost if calls else 0.0, expected.missing,
         counts.n_unreadable, "" if plan.prices is None else plan.prices.currency,
+        round(of_rows * PACKED) + KEPT * sum(calls.values()),
     )  # fmt: skip
 
 
-def _tokens(plan: Plan, expected: Forecast) -> int:
-    """Tokens of all prompts, about: of the prompt itself and of the fields of the first rows that can be read."""
+def _characters(plan: Plan, expected: Forecast) -> tuple[float, float]:
+    """Characters of all prompts, about, by the first rows that can be read, and those that the rows are of them."""
     assert plan.source is not None
     rows = [plan.mapping.values(row.values) for row in islice(plan.source, _SAMPLE) if not row.error]
-    total = 0.0
+    total = of_rows = 0.0
     for each in plan.judged:
         info = EVALUATORS.get(each.name)
         prompts = [
@@ -86,5 +100,6 @@ def _tokens(plan: Plan, expected: Forecast) -> int:
         fixed = len(prompts[0]) if prompts else 2000
         texts = [sum(len(str(row.get(name) or "")) for name in each.requires) for row in rows]
         mean = sum(texts) / max(len(texts), 1)
-        total += expected.judge[each.name] * (fixed + mean) / CHARACTERS
-    return round(total)
+        total += expected.judge[each.name] * (fixed + mean)
+        of_rows += expected.judge[each.name] * mean
+    return total, of_rows

@@ -68,6 +68,7 @@ def arguments(
         "prices": prices if judged else None,
         "thresholds": settings.thresholds or None,
         "params_grid": variants or None,
+        "keep_prompts": None if draft.keep_prompts else False,
         **settings.options,
     }
     return {name: value for name, value in found.items() if value is not None}

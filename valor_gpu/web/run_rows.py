@@ -20,6 +20,7 @@ from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
 from valor_gpu.web.row_addresses import COLUMNS, of_selection, without
+from valor_gpu.web.traces import judged_names
 
 Facts = Mapping[str, Mapping[str, Any]]
 
@@ -87,6 +88,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "so_far": ask.studio.store.finished_at(run) is None,
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
+        "judged": {short(name) for name in judged_names(run)},
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from valor_gpu.cli.eval.gates import add_summary_gate_option
 from valor_gpu.cli.eval.options import (
     add_judge_options,
+    add_prompts_option,
     add_run_argument,
     add_spending_options,
     add_store_option,
@@ -26,6 +27,7 @@ def add_again_options(command: argparse.ArgumentParser) -> None:
     """Adds the run, the store, the judge, gates and the report."""
     add_run_argument(command)
     add_store_option(command)
+    add_prompts_option(command)
     add_judge_options(command)
     add_spending_options(command)
     add_summary_gate_option(command)
@@ -41,7 +43,7 @@ def go_on(options: argparse.Namespace, function: str, arguments: dict[str, Any])
         arguments: of it beside those of the judge; None is left out.
     """
     check_files(options)
-    spending = {"cache": options.cache, "max_cost": options.max_cost}
+    spending = {"cache": options.cache, "max_cost": options.max_cost, "keep_prompts": options.keep_prompts}
     given = {
         **arguments,
         **spending,

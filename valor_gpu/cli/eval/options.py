@@ -42,6 +42,12 @@ def add_store_option(command: argparse._ActionsContainer) -> None:
         " the folder of the user's data")  # fmt: skip
 
 
+def add_prompts_option(command: argparse._ActionsContainer) -> None:
+    """Adds ``--no-prompts``."""
+    command.add_argument("--no-prompts", dest="keep_prompts", action="store_false", default=None,
+        help="keep no prompts and no requests in the store, only replies, tokens, seconds and retries")  # fmt: skip
+
+
 def add_run_argument(command: argparse.ArgumentParser, default: str = "") -> None:
     """Adds the run that a command is about; ``default`` is what stands for none."""
     text = "id of the run, or its name: the newest of that name" + (f"; default: {default}" if default else "")

@@ -11,6 +11,7 @@ from valor_gpu.cli.eval.gates import add_summary_gate_option
 from valor_gpu.cli.eval.options import (
     add_judge_options,
     add_metric_settings,
+    add_prompts_option,
     add_spending_options,
     add_store_option,
     check_files,
@@ -36,6 +37,7 @@ _PLAIN = {
     "output_path": "output", "tracking_uri": "tracking_uri", "cache": "cache", "repeats": "repeats",
     "epochs": "epochs", "slice_by": "slice_by", "key": "key", "limit": "limit", "max_cost": "max_cost",
     "baseline": "baseline", "store": "store", "on_error": "on_error", "seed": "seed",
+    "keep_prompts": "keep_prompts",
 }  # fmt: skip
 """Arguments of ``evaluate`` to the options that have their values as they are."""
 _MAPPINGS = {
@@ -103,6 +105,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     add("--output", type=input_path, metavar="DIR", help="also write eval_results.jsonl, metrics.json and others there")
     add("--tracking-uri", metavar="URI", help="also log the run to MLflow (extra mlflow)")
     add_store_option(group)
+    add_prompts_option(group)
     add("--tag", type=setting, action="append", default=[], metavar="NAME=VALUE",
         help="tag of the run; again for several")  # fmt: skip
     add("--seed", type=integer, metavar="N", help="of everything random: default 0")

@@ -222,7 +222,7 @@ def _config(
     prices, secrets = settings.token_prices(services.judge), services.secrets
     parameters = secrets.mask_json(_json_of(settings.parameters))
     cache = getattr(settings.cache, "path", settings.cache)
-    as_they_are = ("repeats", "epochs", "key", "limit", "max_cost", "on_error", "seed", "group")
+    as_they_are = ("repeats", "epochs", "key", "limit", "max_cost", "on_error", "seed", "group", "keep_prompts")
     return RunConfig(
         evaluation_name=secrets.mask_known(settings.evaluation_name or _name(parameters)),
         data=_data(source, settings, store),

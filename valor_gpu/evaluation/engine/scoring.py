@@ -14,7 +14,8 @@ from valor_gpu.evaluation.evaluators.base import EVALUATOR_ERROR, Evaluator, Out
 from valor_gpu.evaluation.rows.fields import names_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.store import Run, StoredRow, StoredScore
+from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
+from valor_gpu.store.traces import TraceBase
 
 LONGEST_PORTION = 1 << 24  # characters
 _MEASURED = {"_seconds": "seconds", "_cost": "cost"}
@@ -84,8 +85,10 @@ def _score(number: int, name: str, outcome: Outcome, secrets: Secrets) -> Stored
     return StoredScore(number, name, 0, outcome.value, outcome.status, reason, outcome.level, details)
 
 
-def keep_scores(run: Run, scores: Sequence[StoredScore]) -> Sequence[StoredScore]:
-    """Keeps scores in one transaction; one that the store cannot hold becomes a failure of its row.
+def keep_scores(
+    run: Run, scores: Sequence[StoredScore], traces: Sequence[StoredTrace | TraceBase] = ()
+) -> Sequence[StoredScore]:
+    """Keeps scores and their traces in one transaction; one that the store cannot hold becomes a failure of its row.
 
     Returns:
         The scores as they are kept.
@@ -93,10 +96,10 @@ def keep_scores(run: Run, scores: Sequence[StoredScore]) -> Sequence[StoredScore
     if not scores:
         return scores
     try:
-        run.add_scores(scores)
+        run.add_scores(scores, traces)
     except InputError:
         scores = [_storable(score) for score in scores]
-        run.add_scores(scores)
+        run.add_scores(scores, traces)
     return scores
 
 
@@ -109,12 +112,12 @@ def _storable(score: StoredScore) -> StoredScore:
     return score
 
 
-def keep_rows(run: Run, works: Iterable[Work]) -> list[StoredRow]:
-    """Keeps the rows that are not in the store, in one transaction, and returns them."""
+def keep_rows(run: Run, works: Iterable[Work], traces: Sequence[StoredTrace | TraceBase] = ()) -> list[StoredRow]:
+    """Keeps the rows that are not in the store and their traces, in one transaction, and returns the rows."""
     new = [work for work in works if not work.stored]
     rows = [work.row() for work in new]
     if rows:
-        run.add_rows(rows)
+        run.add_rows(rows, traces)
     for work in new:
         work.stored = True
     return rows

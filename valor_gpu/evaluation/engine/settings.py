@@ -62,6 +62,7 @@ class Settings:
     on_error: str = "record"
     seed: int = 0
     tags: Mapping[str, Any] | None = None
+    keep_prompts: bool = True
     progress: Callable[[Progress], object] | bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     group: str | None = None
@@ -80,6 +81,7 @@ class Settings:
         check_type("output_path", self.output_path, (str, os.PathLike, type(None)))
         check_choice("task_type", self.task_type, TASK_TYPES)
         check_choice("on_error", self.on_error, ON_ERROR)
+        check_type("keep_prompts", self.keep_prompts, bool)
         if not (isinstance(self.progress, bool) or callable(self.progress)):
             raise InputTypeError(f"progress must be bool or a function but got {type(self.progress).__name__}")
         self._check_numbers()

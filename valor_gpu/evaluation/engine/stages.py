@@ -21,15 +21,17 @@ from valor_gpu.evaluation.engine.reread import kept_reply
 from valor_gpu.evaluation.engine.scoring import size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
 from valor_gpu.evaluation.engine.sums import EXPECTED
+from valor_gpu.evaluation.engine.traces import Tracer
 from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.evaluators.judged import judged_outcome
+from valor_gpu.judge.calls import recorded
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot
 from valor_gpu.judge.rows import judge_one
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.threads import PATIENCE
-from valor_gpu.store import StoredScore
+from valor_gpu.store import StoredScore, StoredTrace
 
 ANSWERED, DONE, FAILED, HELD = "answered", "done", "failed", "held"
 
@@ -87,7 +89,8 @@ class Stages:
         self.stopped, self.cost, self.answering = "", live.cost or 0.0, 0
         self.at_once = self._size if plan.answers and not hasattr(plan.services.target, "scheduler") else 0
         self.counts = {"done": 0, "failed": 0, "cached": 0}
-        self._pending: list[StoredScore] = []
+        self._tracer = Tracer(plan.services.secrets, plan.services.judge, plan.config.keep_prompts)
+        self._pending: list[tuple[StoredScore, StoredTrace]] = []
         self._pending_cached = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._checked = not (plan.answers and not plan.services.outputs)
@@ -173,7 +176,8 @@ class Stages:
             return
         self.answering += self.at_once > 0
         try:
-            answer = await target.answer(work.inputs)
+            with recorded() as record:
+                answer = await target.answer(work.inputs)
         finally:
             self.answering -= self.at_once > 0
         usage = answer.usage
@@ -187,7 +191,10 @@ class Stages:
         if answer.status == OK and not self._checked:
             self._plan.mapping.check_outputs(answer.outputs)
             self._checked = True
-        self._live.keep_rows([work])
+        trace = self._tracer.of_answer(record, work.number, answer.status == OK)
+        bases = self._tracer.new_bases()
+        self._live.keep_rows([work], [*bases, trace])
+        self._tracer.use(bases)
         work.answered = True
         slot.leave()
         self._spend(answer.cost)
@@ -209,7 +216,8 @@ class Stages:
         self._flush()
 
     async def _judgement(self, work: Work, each: RunEvaluator, repeat: int, scheduler: Scheduler) -> None:
-        judgement = await judge_one(scheduler, work.fields, each.tool, repeat)  # type: ignore[arg-type]
+        with recorded() as record:
+            judgement = await judge_one(scheduler, work.fields, each.tool, repeat)  # type: ignore[arg-type]
         if _was_not_asked(judgement, scheduler):
             self._look_at(scheduler)
             return
@@ -219,7 +227,7 @@ class Stages:
         self.counts["cached"] += judgement.cached
         if not self._pending:  # what comes in one round of the loop is one transaction
             self._loop.call_soon(self._flush_or_fail)
-        self._pending.append(score)
+        self._pending.append((score, self._tracer.of_score(record, work.number, each.name, repeat)))
         self._pending_cached += judgement.cached
         prices = self._plan.prices
         self._spend(None if prices is None else prices.cost(judgement.usage))
@@ -258,9 +266,12 @@ class Stages:
 
     def _flush(self) -> None:
         if self._pending:
-            scores, self._pending = self._pending, []
+            pending, self._pending = self._pending, []
             cached, self._pending_cached = self._pending_cached, 0
-            self._live.keep_scores(scores, cached)
+            bases = self._tracer.new_bases()
+            traces = [*bases, *(trace for _, trace in pending)]
+            self._live.keep_scores([score for score, _ in pending], cached, traces)
+            self._tracer.use(bases)
 
 
 def _usage_of(usage: Usage) -> dict[str, int]:

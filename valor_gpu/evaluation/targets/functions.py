@@ -13,6 +13,7 @@ from valor_gpu.evaluation.evaluators.objects import code_hash, origin_of
 from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
+from valor_gpu.judge.calls import begin_call, describe_target
 from valor_gpu.judge.protocol import in_thread, is_coroutine
 
 FROM_HERE = "it is no function of a module: pass target= again"
@@ -69,9 +70,13 @@ class FunctionTarget(Target):
         return content_hash([self.name, code_hash(self._function), self.parameters])
 
     async def _answer(self, arguments: dict[str, Any]) -> Any:
-        function, arguments = self._function, own_values(arguments)
+        function, given, arguments = self._function, arguments, own_values(arguments)
+        describe_target(kind="function", name=self.name, origin=self.origin)
+        call = begin_call(arguments=given)
         returned = function(**arguments) if self._is_async else await in_thread(lambda: function(**arguments))
-        return await returned if inspect.isawaitable(returned) else returned
+        returned = await returned if inspect.isawaitable(returned) else returned
+        call.gave(returned)
+        return returned
 
 
 def _parameters_of(function: Callable[..., Any]) -> tuple[frozenset[str] | None, frozenset[str]]:

@@ -24,6 +24,7 @@ from valor_gpu.evaluation.targets.base import TargetAnswer, answer_of
 from valor_gpu.evaluation.targets.paths import filled, path_of, references_in, value_at
 from valor_gpu.judge.addresses import check_address
 from valor_gpu.judge.bodies import BodyError, ContentType
+from valor_gpu.judge.calls import describe_target
 from valor_gpu.judge.completions import retry_after, suspect_of, unproven
 from valor_gpu.judge.endpoint import CUT, async_http, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
@@ -125,6 +126,7 @@ class HttpTarget(AskedTarget):
 
     async def _answer(self, arguments: dict[str, Any]) -> TargetAnswer:
         body = arguments if self._body is None else filled(self._body, arguments)
+        describe_target(kind="http", method="POST", url=self.url, headers=dict(self._headers))
         message = {"role": "user", "content": json.dumps(body, ensure_ascii=True, allow_nan=False)}
         return self._given(await self._ask([message], self._read))
 

@@ -9,7 +9,7 @@ from typing import Any
 from valor_gpu.checks import check_type, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.connections import CONFIG_KEYS, VALUE_KEYS
-from valor_gpu.evaluation.models import judge_from_config, prices_of
+from valor_gpu.evaluation.models import connection_facts, judge_from_config, prices_of
 from valor_gpu.evaluation.prompts.prompty import read_prompt
 from valor_gpu.evaluation.prompts.templates import MessageTemplate, Template
 from valor_gpu.evaluation.rows._source_rows import plain_row
@@ -17,6 +17,7 @@ from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.asked import RETRIES, Asked, AskedReply, AskedTarget
 from valor_gpu.evaluation.targets.base import TargetAnswer
+from valor_gpu.judge.calls import describe_target
 from valor_gpu.judge.entra import DEFAULT
 from valor_gpu.judge.metrics.messages import ASSISTANT, has_role, messages_of, spoken
 from valor_gpu.judge.protocol import Judge, Messages, Reply
@@ -109,6 +110,7 @@ class ModelTarget(AskedTarget):
         return Asked(ask, self.attempt_timeout, judge)
 
     async def _answer(self, arguments: dict[str, Any]) -> TargetAnswer:
+        describe_target(**{**(self._asked_judge.identity or {}), **connection_facts(self._asked_judge)})
         messages, chat = self._messages(arguments), self._prompt is None and arguments.get(MESSAGES) is not None
 
         def parse(reply: AskedReply) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
-from valor_gpu.store import Run
+from valor_gpu.store import Run, traces_of
 from valor_gpu.web.conditions import Wanted
 from valor_gpu.web.found_rows import select
 from valor_gpu.web.opinion_forms import keep_opinion, opinion_parts
@@ -19,6 +20,7 @@ from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import of_selection
 from valor_gpu.web.run_rows import find_run, thresholds_of
+from valor_gpu.web.traces import judged_names, row_traces
 
 
 def row(ask: Ask) -> Response:
@@ -32,16 +34,29 @@ def row(ask: Ask) -> Response:
     view = next(reader.views([number]), None)
     if view is None:
         raise missing(f"Run {run.id} has no row {number}; it has {sum(run.counts().values()):,}.")
+    scores = list(run.scores(first=number, last=number))
     return page(
         ask,
         "row.html",
         run={"id": run.id, "name": short(run.name) or "Evaluation"},
         view=view,
-        replies=[(each.evaluator, each.repeat, each.details) for each in run.scores(first=number, last=number)],
+        replies=[(each.evaluator, each.repeat, each.details) for each in scores],
+        traces=row_traces(run, number, scores, ask.query.get("trace")),
+        judged={short(name) for name in judged_names(run)},
         said=run.feedback(number, number),
         **opinion_parts(ask, infos),
         **_beside(ask, run, number, facts, limits),
     )
+
+
+def trace(ask: Ask) -> Response:
+    """The traces of a row as JSON."""
+    run = find_run(ask)
+    found = [
+        {"row": each.row, "evaluator": each.evaluator, "repeat": each.repeat, "content": each.content}
+        for each in traces_of(run, ask.path["number"])
+    ]
+    return Response(json.dumps(found, indent=2), media_type="application/json")
 
 
 def _beside(
@@ -74,4 +89,8 @@ def feedback(ask: Ask) -> Response:
     return see(back if back.startswith(f"/runs/{run.id}") else f"/runs/{run.id}/rows/{int(ask.field('row'))}")
 
 
-ROUTES = [get("/runs/{run}/rows/{number:number}", row), post("/runs/{run}/feedback", feedback)]
+ROUTES = [
+    get("/runs/{run}/rows/{number:number}", row),
+    get("/runs/{run}/rows/{number:number}/trace.json", trace),
+    post("/runs/{run}/feedback", feedback),
+]

@@ -32,6 +32,7 @@ from valor_gpu.web.row_addresses import leads_on, of_selection
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
 from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
 from valor_gpu.web.tags import about_parts, shown_tags
+from valor_gpu.web.traces import trace_facts
 from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
@@ -113,7 +114,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
     return {
         "about": (facts, read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))),
         "progress": None,
-        "facts": list(run_facts(found, summary, dataset.name if dataset else "")),
+        "facts": [*run_facts(found, summary, dataset.name if dataset else ""), *trace_facts(found)],
         "dataset": dataset,
         "families": cards,
         "more": more,

@@ -312,6 +312,8 @@ def _settings_lines(said: Mapping[str, Any], draft: Draft) -> list[tuple[str, st
 def take_submission(ask: Ask) -> Response:
     """Makes the runs and starts them; the draft goes."""
     draft, store = find_draft(ask), ask.studio.store
+    if ask.field("prompts") == "asked":
+        draft = save(store, draft, keep_prompts=ask.field("keep_prompts") == "yes")
     outlook = _look(ask, draft)
     if outlook.problems:
         return review(ask, "Nothing was started.")

@@ -1,0 +1,252 @@
+"""Traces: what was asked and answered for each score, and for each answer of a target. Standard library alone."""
+
+from __future__ import annotations
+
+import json
+import secrets as randomness
+import sqlite3
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from valor_gpu.checks import check_type
+from valor_gpu.errors import InputError, StoreError
+from valor_gpu.store.records import check_count
+from valor_gpu.store.values import json_text, packed, unpacked
+
+if TYPE_CHECKING:
+    from valor_gpu.store.runs import Run
+
+ANSWER = ""
+"""The evaluator of the trace of a row's answer."""
+_SAMPLE = 2000
+"""Traces whose mean size stands for that of all."""
+_LEVEL = 3
+"""Of zlib: twice as fast as its default, for 3% more bytes."""
+_WINDOW = 1 << 15
+"""Bytes of a base that zlib looks at."""
+_BASED, _PLACE = b"B", struct.Struct(">qq")  # a zlib stream begins with 0x78
+_SELECT = """SELECT evaluator, repeat, content FROM traces WHERE run = ? AND row = ? AND repeat >= 0
+    ORDER BY evaluator, repeat"""
+_SELECT_BASE = "SELECT content FROM traces WHERE run = ? AND row = ? AND evaluator = ? AND repeat = ?"
+_COLUMNS = "run, row, evaluator, repeat, content"
+# A score that has a value stays as it is, and so does its trace: this runs before the scores are written. An answer
+# that is replaced loses its trace by a trigger, so that a trace that is there is of an answer that stays.
+_INSERT = f"""INSERT INTO traces ({_COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM scores
+    WHERE run = ?1 AND row = ?2 AND evaluator = ?3 AND repeat = ?4 AND value IS NOT NULL)
+    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content
+    WHERE evaluator <> ''"""
+_REPLACE = f"""INSERT INTO traces ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content"""
+
+
+@dataclass(frozen=True)
+class StoredTrace:
+    """Keeps what was asked and answered for a score, or for the answer of a target.
+
+    Args:
+        row: number of the row.
+        evaluator: name; ``""`` for the answer of the target.
+        repeat: 0, 1, ... of a row that is judged several times.
+        content: JSON.
+
+            * ``prompts``: False where the run keeps no prompts and no requests.
+            * ``judge``: kind, model, address and parameters of the judge. In its place ``target``: kind, address,
+              headers and the like of the target.
+            * ``calls``: a mapping for each question, in the order of asking. Its keys are ``messages`` (each with
+              ``role`` and ``content``) or, of a function, ``arguments`` and ``returned``; ``requests``; ``status``,
+              ``error``, ``seconds``; ``cached`` (True for a reply that was known already) with its ``reply``.
+            * ``requests`` of a call: a mapping for each request, with ``status``, ``error``, ``seconds``, ``waited``
+              (seconds before the next one), ``reply`` and, of a repair, the messages ``added`` to those of the call.
+            * ``reply``: ``text``, ``finish_reason``, ``model``, ``usage`` in tokens, and ``dropped``, the parameters
+              that the request was sent without.
+
+            Keys without content are left out. A text that was cut is a mapping with ``text``, its beginning, and
+            ``left_out``, the number of characters that are missing.
+        base: text that this trace shares with others of its evaluator; it takes less room then.
+
+    Example:
+        >>> StoredTrace(1, "gpt_fluency", content={"calls": []}).repeat
+        0
+    """
+
+    row: int
+    evaluator: str = ANSWER
+    repeat: int = 0
+    content: Mapping[str, Any] = field(default_factory=dict)
+    base: TraceBase | None = field(default=None, compare=False, repr=False)
+
+    def bound(self, run: int) -> tuple[Any, ...]:
+        """Returns the trace as it is bound to a statement.
+
+        Raises:
+            InputError: content that JSON cannot express.
+        """
+        check_count("row", self.row, 1)
+        check_count("repeat", self.repeat)
+        check_type("evaluator", self.evaluator, str)
+        return run, self.row, packed(self.evaluator), self.repeat, _packed(_text_of(self.content), self.base)
+
+    def as_base(self) -> TraceBase:
+        """Returns the base for later traces of the evaluator, which are much like this one."""
+        # Another process that goes on with the run must not replace this one's base, so that each has its own number.
+        return TraceBase(self.row, self.evaluator, -1 - randomness.randbelow(1 << 62), _text_of(self.content)[:_WINDOW])
+
+
+@dataclass(frozen=True)
+class TraceBase:
+    """Keeps the text that many traces of an evaluator share: the prompt, in most of them.
+
+    It is kept like a trace, under a repeat below 0, and never replaced: its row has an answer, which is final. A trace
+    may be given it from the moment when it is in the store.
+
+    Args:
+        row: number of the row that it came from.
+        evaluator: name.
+        repeat: number below 0.
+        text: beginning of the JSON of a trace.
+    """
+
+    row: int
+    evaluator: str
+    repeat: int
+    text: bytes
+
+    def bound(self, run: int) -> tuple[Any, ...]:
+        """Returns the base as it is bound to a statement."""
+        return run, self.row, packed(self.evaluator), self.repeat, _packed(self.text, None)
+
+
+def _text_of(content: Mapping[str, Any]) -> bytes:
+    check_type("content", content, Mapping)
+    return json_text("content", content).encode(errors="surrogatepass")
+
+
+def _packed(text: bytes, base: TraceBase | None) -> bytes:
+    """Compresses a text; with a base, the row and repeat of the base come first."""
+    if base is None:
+        return zlib.compress(text, _LEVEL)
+    press = zlib.compressobj(_LEVEL, zdict=base.text)
+    return _BASED + _PLACE.pack(base.row, base.repeat) + press.compress(text) + press.flush()
+
+
+def _place_of(kept: bytes) -> tuple[int, int] | None:
+    """Returns the row and repeat of the base of a trace; None for a trace without a base."""
+    return _PLACE.unpack_from(kept, len(_BASED)) if kept.startswith(_BASED) else None
+
+
+def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
+    """Returns the content of a trace.
+
+    Raises:
+        StoreError: the store is damaged.
+    """
+    try:
+        if base is None:
+            text = zlib.decompress(kept)
+        else:
+            text = zlib.decompressobj(zdict=base).decompress(kept[len(_BASED) + _PLACE.size :])
+        return dict(json.loads(text.decode(errors="surrogatepass")))
+    except (zlib.error, ValueError) as error:
+        raise StoreError(f"a trace cannot be read: {error}; the file of the store is damaged") from error
+
+
+def insert_traces(
+    connection: sqlite3.Connection, bound: Iterable[tuple[Any, ...]], run: str, statement: str = _INSERT
+) -> None:
+    """Keeps traces within a transaction: before its scores, and behind its rows.
+
+    Raises:
+        InputError: a row that is not stored.
+    """
+    try:
+        connection.executemany(statement, bound)
+    except sqlite3.IntegrityError as error:
+        raise InputError(f"traces must be of rows that are stored in run {run} but are of others") from error
+
+
+def keep_traces(run: Run, traces: Iterable[StoredTrace]) -> None:
+    """Keeps traces, all or none, in place of those that are there.
+
+    Traces that come with scores or rows are given to :meth:`~valor_gpu.store.Run.add_scores` and
+    :meth:`~valor_gpu.store.Run.add_rows`, which keep both or neither.
+
+    Args:
+        run: of a store.
+        traces: of its rows.
+
+    Raises:
+        InputError: a row that is not stored, or content that JSON cannot express. Nothing is kept.
+        LeaseError: another process works on the run.
+    """
+    bound = [trace.bound(run._number) for trace in traces]
+    with run._write() as connection:
+        insert_traces(connection, bound, run.id, _REPLACE)
+
+
+def traces_of(run: Run, row: int) -> list[StoredTrace]:
+    """Returns the traces of a row: that of its answer first, then those of its scores by evaluator and repeat.
+
+    Args:
+        run: of a store.
+        row: number of the row.
+
+    Returns:
+        An empty list for a run without traces.
+
+    Example:
+        >>> import tempfile
+        >>> from valor_gpu.store import Store, StoredRow
+        >>> with tempfile.TemporaryDirectory() as folder, Store(folder + "/store.sqlite") as store:
+        ...     run = store.create_run("capitals", {})
+        ...     _ = run.add_rows([StoredRow(1, "fr", {"question": "France?"})])
+        ...     keep_traces(run, [StoredTrace(1, "gpt_fluency", content={"calls": []})])
+        ...     traces_of(run, 1)
+        [StoredTrace(row=1, evaluator='gpt_fluency', repeat=0, content={'calls': []})]
+    """
+    check_count("row", row, 1)
+    with run._database.read() as connection:
+        kept = connection.execute(_SELECT, (run._number, row)).fetchall()
+        places = {(name, place) for name, _, content in kept if (place := _place_of(content)) is not None}
+        bases = {(name, place): _base(connection, run._number, name, *place) for name, place in places}
+    return [
+        StoredTrace(row, unpacked(name), repeat, _unpacked(content, bases.get((name, _place_of(content)))))
+        for name, repeat, content in kept
+    ]
+
+
+def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row: int, repeat: int) -> bytes:
+    """Returns the text of a base.
+
+    Raises:
+        StoreError: the store is damaged.
+    """
+    kept = connection.execute(_SELECT_BASE, (run, row, evaluator, repeat)).fetchone()
+    if kept is None:
+        raise StoreError("a trace cannot be read: its base is gone; the file of the store is damaged")
+    return zlib.decompress(kept[0])
+
+
+def size_of_traces(run: Run) -> int:
+    """Returns the number of bytes that the traces of a run take in the store."""
+    with run._database.read() as connection:
+        sql = "SELECT coalesce(sum(length(content)), 0) FROM traces WHERE run = ?"
+        return int(connection.execute(sql, (run._number,)).fetchone()[0])
+
+
+def about_size_of_traces(run: Run) -> int:
+    """Returns about the number of bytes that :func:`size_of_traces` returns, without reading all traces.
+
+    Up to 2,000 traces are counted exactly. Of more, the first 2,000 stand for all.
+    """
+    with run._database.read() as connection:
+        sql = (
+            "SELECT count(*), coalesce(sum(length(content)), 0) FROM (SELECT content FROM traces WHERE run = ? LIMIT ?)"
+        )
+        n, size = connection.execute(sql, (run._number, _SAMPLE)).fetchone()
+        if n == _SAMPLE:
+            total = connection.execute("SELECT count(*) FROM traces WHERE run = ?", (run._number,)).fetchone()[0]
+            size = round(size / n * total)
+    return int(size)
