@@ -14,7 +14,7 @@ from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine.plan import Plan
 from valor_gpu.evaluation.engine.scoring import keep_rows, keep_scores
 from valor_gpu.evaluation.engine.sums import RunningSums
-from valor_gpu.evaluation.engine.work import AGAIN, INVALID_ROW, OK, Work
+from valor_gpu.evaluation.engine.work import ASKED_AGAIN, INVALID_ROW, OK, Work
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.judge.progress import Pace, time_left
@@ -130,7 +130,7 @@ class Live:
         sums = RunningSums(run.config.get("evaluators") or (), infos, thresholds, plan.config.repeats)
         complete = set()
         for page in columns.score_pages():
-            sums.add_stored(page, AGAIN)
+            sums.add_stored(page, ASKED_AGAIN)
             complete |= {number for number, left in self._lacking(sums, page) if not left}
         done = 0
         for row in columns.rows(outputs=run.config.get("target") is not None):
@@ -146,7 +146,7 @@ class Live:
         left: dict[int, set[Cell]] = {}
         for score in scores:
             cells = left.setdefault(score.row, set(self._cells))
-            if score.value is not None or score.status not in AGAIN:
+            if score.value is not None or score.status not in ASKED_AGAIN:
                 cells.discard((sums.parent(score.evaluator), score.repeat))
         yield from left.items()
 
