@@ -10,7 +10,7 @@ import pytest
 
 from valor_gpu.judge import Progress, Usage
 from valor_gpu.judge.progress import Pace, ProgressBar, time_left
-from valor_gpu.progress import Line, bar
+from valor_gpu.progress import Line
 
 
 class Terminal(io.StringIO):
