@@ -237,8 +237,9 @@ def test_failed_scores_are_tried_again(start: Start) -> None:
         before = asked(found)
         judge.broken = ()
         page.get_by_role("button", name=re.compile("^Try the 4 failed again")).first.click()
+        expect(page.locator(".badge.running")).to_be_visible()
         expect(page.locator(".badge.finished")).to_be_visible(timeout=END)
-        expect(page.locator("#causes")).to_have_count(0, timeout=END)
+        expect(page.locator("#causes")).to_have_count(0)
         assert asked(found) - before == {(row, name): 1 for row in (7, 41) for name in JUDGED}
         assert len(kept(found)) == ROWS * 3
 

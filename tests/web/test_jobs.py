@@ -145,3 +145,20 @@ def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatSe
         wait(lambda: run.state == "failed")
         summary = run.finished_summary or {}
         assert summary["evaluators"]["gpt_coherence"]["n_scores"] == scores(run) > before
+
+
+def test_a_finished_run_goes_on_from_the_start_of_its_next_process(path: Path, server: ChatServer) -> None:
+    uid = add_run(path, server)
+    with Store(path) as store:
+        run = store.run(uid)
+        assert jobs.note_process(store, uid, os.getpid())
+        with run.lease():
+            run.finish("finished", {})
+        assert jobs.state_of(store, run) == "finished", "the process that has finished it is about to end"
+        assert jobs.changed_states(store, {uid: "finished"}) == {}
+        jobs.forget_process(store, uid, os.getpid())
+        assert jobs.note_process(store, uid, os.getpid())  # as a click on "Try the 5 failed again" does
+        assert jobs.state_of(store, run) == "running"
+        assert jobs.changed_states(store, {uid: "finished"}) == {uid: "running"}
+        jobs.forget_process(store, uid, os.getpid())
+        assert jobs.state_of(store, run) == "finished"

@@ -114,10 +114,10 @@ def state_of(store: Store, run: Run) -> str:
         ...     state_of(store, store.create_run("capitals", {}))
         'draft'
     """
-    state = run.state
-    if state == "finished":
-        return state
-    job = store.views.get(JOB, run.id)
+    state, job = run.state, store.views.get(JOB, run.id)
+    if state == "finished":  # a process that is to try its failures again may not have begun yet
+        is_new = job is not None and float(job["at"]) > (store.finished_at(run) or 0.0)
+        return "running" if job is not None and is_new and _is_alive(job) else state
     if store.owner(run) is not None or (job is not None and _is_alive(job)):
         return "running"
     if state == "running":
@@ -129,7 +129,7 @@ def state_of(store: Store, run: Run) -> str:
 def changed_states(store: Store, states: Mapping[str, str]) -> dict[str, str]:
     """Those runs of a list, id to state, that are shown in another state than the stored one."""
     jobs = set(store.views.list(JOB))
-    asked = [uid for uid, state in states.items() if state == "running" or (uid in jobs and state != "finished")]
+    asked = [uid for uid, state in states.items() if state == "running" or uid in jobs]
     found = {uid: state_of(store, store.run(uid)) for uid in asked}
     return {uid: state for uid, state in found.items() if state != states[uid]}
 
