@@ -250,7 +250,7 @@ def test_edges_are_those_of_the_finished_charts(store: Store, monkeypatch: pytes
     facts, found = result.summary["evaluators"], progress_of(result.run)
     assert found is not None
     for name in facts:
-        distributions.distribution(result.run, name, facts[name])
+        distributions.distribution(distributions.Drawing.of(result.run), name, facts[name])
         bins = found.evaluators[name]["bins"]
         if bins is None:
             assert facts[name]["pooled"] or facts[name]["kind"] == "safety" or facts[name]["high"] is None, name

@@ -198,6 +198,10 @@ def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch:
     with pytest.raises(InputError, match="the data have changed, start a new run"):
         resume_run(store, result.run_id, target=target, evaluators=[mine])
     os.remove(data)
+    again = resume_run(store, result.run_id, target=target, evaluators=[mine])  # the store has all rows
+    assert again.state == "finished"
+    with store._database.write() as connection:
+        connection.execute("DELETE FROM rows WHERE number = 4")
     with pytest.raises(InputError, match="data must be given again"):
         resume_run(store, result.run_id, target=target, evaluators=[mine])
 

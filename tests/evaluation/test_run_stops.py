@@ -48,12 +48,12 @@ def test_a_store_that_fails_ends_the_run_with_its_error(
     calls = 0
     real = getattr(Run, method)
 
-    def sometimes(self: Run, items: Any) -> Any:
+    def sometimes(self: Run, *given: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > 3:
             raise error
-        return real(self, items)
+        return real(self, *given)
 
     monkeypatch.setattr(Run, method, sometimes)
     with pytest.raises(type(error), match=str(error)):

@@ -86,9 +86,10 @@ class Call:
         """Records what a function returned."""
         self.returned, self.has_returned = returned, True
 
-    def ended(self, judgement: Judgement) -> None:
-        """Records the judgement of the question."""
+    def ended(self, judgement: Judgement) -> Judgement:
+        """Records the judgement of the question, and returns it."""
         self.end = judgement
+        return judgement
 
     def _close(self, status: Status, error: str) -> None:
         request = self.requests[-1]
@@ -117,8 +118,8 @@ class _Unrecorded(Call):
     def gave(self, returned: Any) -> None:
         pass
 
-    def ended(self, judgement: Judgement) -> None:
-        pass
+    def ended(self, judgement: Judgement) -> Judgement:
+        return judgement
 
 
 UNRECORDED: Call = _Unrecorded()

@@ -173,32 +173,28 @@ class Scheduler:
         if not self._in_use.locked() or asyncio.get_running_loop() is not self._loop:
             raise InputError("ask must be called within `async with scheduler`, in its event loop")
         spent = _Spent(self._loop.time(), call=begin_call(question.messages))
-        judgement = await self._judgement(question, repeat, spent)
-        spent.call.ended(judgement)
-        return judgement
-
-    async def _judgement(self, question: Question, repeat: int, spent: _Spent) -> Judgement:
+        ended = spent.call.ended
         while True:
             try:
                 spent.dropped = self._dropped(question.schema)
                 key = spent.key = self.key(question, repeat, spent.dropped)
             except InputError as error:
-                return Judgement(None, Status.BAD_REQUEST, error=str(error))
+                return ended(Judgement(None, Status.BAD_REQUEST, error=str(error)))
             async with self.replies.only_one(key):
                 if (failed := self.replies.given_up(key)) is not None:
-                    return failed
+                    return ended(failed)
                 known = await self.replies.find(
                     key, lambda reply: judgement_of(question, reply, self.judge), lambda: self.stopped is not None
                 )
                 if known is not None and known.reply is not None:
                     self.dropped.update(dict.fromkeys(known.reply.dropped))
-                    return known
+                    return ended(known)
                 try:
                     judgement = await self._answer(question, spent)
                     if judgement.ok and (reply := judgement.reply) is not None:
                         changed = reply.dropped != spent.dropped
                         self.replies.keep(self.key(question, repeat, reply.dropped) if changed else key, reply)
-                    return judgement
+                    return ended(judgement)
                 except JudgeError:
                     continue  # the judge drops a parameter from now on: the reply may be known under another key
                 finally:
