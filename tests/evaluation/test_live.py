@@ -20,7 +20,7 @@ from valor_gpu.evaluation.report import distributions
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.run import EvaluationInterrupted, evaluate, rescore_run, resume_run
 from valor_gpu.evaluation.targets.base import TargetAnswer
-from valor_gpu.judge import JudgeError, Reply, Status, Usage
+from valor_gpu.judge import JudgeError, Limits, Reply, Status, Usage
 from valor_gpu.store import Run, Store
 from valor_gpu.store.progress import RunProgress, keep, progress_of
 
@@ -418,3 +418,71 @@ def test_a_metric_of_costs_needs_prices(store: Store) -> None:
     found = evaluate(**{**given, "target": paid}, prices=PRICES)
     assert found.metrics_summary == {"mean_cost": 0.25} and "cost 0.5 EUR" in str(found)
     assert progress_of(found.run).cost == 0.5
+
+
+def seen_while(store: Store, wanted: Any, free: threading.Event) -> threading.Thread:
+    """Starts to look at the only run of a store, and sets an event once its progress is as wanted, at most after 60 s."""
+
+    def look() -> None:
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            runs = store.runs()
+            found = progress_of(store.run(runs[0].id)) if runs else None
+            if found is not None and wanted(found):
+                break
+            time.sleep(0.01)
+        free.set()
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    return looking
+
+
+def test_the_cause_of_a_wait_is_not_that_of_a_later_failure(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score that fails for good meanwhile explains no wait."""
+    monkeypatch.setattr(engine_live, "TICK", 0.02)
+    monkeypatch.setattr(Limits, "wait_before", lambda *given: 0.5)
+    free = threading.Event()
+    causes: list[str] = []
+
+    def judge(messages: Any) -> str:
+        if "q0" in str(messages) and not free.is_set():
+            raise JudgeError(Status.SERVER_ERROR, "HTTP 500: crashed")
+        return "no number" if "q1" in str(messages) else '{"reason": "r", "score": 4}'
+
+    def wanted(found: RunProgress) -> bool:
+        if found.waiting and found.failed_scores.get("parse_error"):
+            causes.append(found.problem)
+        return len(causes) > 3
+
+    looking = seen_while(store, wanted, free)
+    result = evaluate(data=rows_of(4, 0), metrics_list=["gpt_coherence"], judge=judge, store=store)
+    looking.join()
+    last = progress_of(result.run)
+    assert last is not None and set(causes) == {"HTTP 500: crashed"}
+    assert not last.waiting and last.problem.startswith("gpt_coherence: ")
+
+
+def test_no_time_is_left_of_a_judge_that_answers_nobody(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rate of the seconds before its death says nothing of the end."""
+    monkeypatch.setattr(engine_live, "TICK", 0.02)
+    monkeypatch.setattr(Limits, "wait_before", lambda *given: 0.2)
+    free, asked = threading.Event(), Counter[str]()
+    lefts: list[tuple[float | None, float | None]] = []
+
+    def judge(messages: Any) -> str:
+        asked["all"] += 1
+        if asked["all"] > 5 and not free.is_set():
+            raise JudgeError(Status.CONNECTION_ERROR, "no connection")
+        return '{"reason": "r", "score": 4}'
+
+    def wanted(found: RunProgress) -> bool:
+        if found.waiting == 2 and sum(found.retries.values()) > 8:
+            lefts.append((found.rate, found.eta))
+        return len(lefts) > 3
+
+    looking = seen_while(store, wanted, free)
+    given = {"metrics_list": ["gpt_coherence"], "judge": judge, "max_concurrency": 2}
+    evaluate(data=rows_of(9, 0), store=store, **given)
+    looking.join()
+    assert lefts and all(rate is not None and eta is None for rate, eta in lefts)

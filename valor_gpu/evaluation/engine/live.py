@@ -236,7 +236,7 @@ class Live:
             cached=self.cached,
             seconds=self.seconds,
             rate=rate,
-            eta=None if self._ended.is_set() else time_left(total, self._done, rate),
+            eta=None if self._ended.is_set() else self._time_left(total, self._done, rate),
             retries=self._retries(),
             problem=problem,
             problem_at=problem_at,
@@ -278,9 +278,11 @@ class Live:
         return found
 
     def _problem(self, sums: RunningSums) -> tuple[str, float | None]:
-        """The latest failure, without secrets."""
-        found = [(each.retries.problem_at, each.retries.problem) for each in self._askers]
-        found.append((sums.problem_at, sums.problem))
+        """The latest failure, without secrets; while requests wait to be sent again, the latest that made them wait."""
+        waiting = [each.retries for each in self._askers if each.retries.waiting]
+        found = [(each.problem_at, each.problem) for each in waiting or [each.retries for each in self._askers]]
+        if not waiting:
+            found.append((sums.problem_at, sums.problem))
         at, text = max(((at, text) for at, text in found if at is not None), default=(None, ""))
         short = text if len(text) <= _LONGEST_PROBLEM else text[: _LONGEST_PROBLEM - 3] + "..."
         return self._plan.services.secrets.message(short), at
@@ -298,12 +300,17 @@ class Live:
                 "in_flight": self._asked()["in_flight"],
                 "seconds": self.seconds,
                 "rate": rate,
-                "eta": time_left(total, done, rate),
+                "eta": self._time_left(total, done, rate),
                 "cost": self.cost,
                 "currency": self._currency,
                 "retries": self._retries(),
                 "unit": "rows",
             }
+
+    def _time_left(self, total: int | None, done: int, rate: float | None) -> float | None:
+        """Seconds to the end; None also where nobody answers, since the rate is that of the time before."""
+        is_silent = any(each.retries.waiting and each.retries.is_silent() for each in self._askers)
+        return None if is_silent else time_left(total, done, rate)
 
     @property
     def _currency(self) -> str:
