@@ -23,12 +23,19 @@ INFOS: list[dict[str, Any]] = [
 ]
 
 
-def made(store: Store, seed: int, shift: float, noise: float = 0.05, version: str = "1", n: int = 40) -> Run:
+def made(
+    store: Store,
+    seed: int,
+    shift: float,
+    noise: float = 0.05,
+    version: str = "1",
+    rows: range = range(1, 41),
+) -> Run:
     draw = random.Random(seed)
     infos = [{**info, "version": version} for info in INFOS]
     run = store.create_run(f"run {seed}", {"evaluators": infos, "data": {"hash": "h"}})
-    run.add_rows([StoredRow(row, f"k{row}", {}) for row in range(1, n + 1)])
-    for row in range(1, n + 1):
+    run.add_rows([StoredRow(row, f"k{row}", {}) for row in rows])
+    for row in rows:
         value = 0.5 + row / 500 + shift + noise * draw.gauss(0, 1)
         run.add_scores([StoredScore(row, "up", 0, value), StoredScore(row, "down", 0, 1 - value)])
         run.add_scores([StoredScore(row, "neither", 0, value)])
@@ -87,4 +94,12 @@ def test_what_is_not_comparable_is_not_best(tmp_path: Path) -> None:
 
 def test_too_few_rows_show_nothing(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store:
-        assert best_runs(pairs([made(store, seed, seed / 5, n=5) for seed in range(3)])) == {}
+        assert best_runs(pairs([made(store, seed, seed / 5, rows=range(1, 6)) for seed in range(3)])) == {}
+
+
+def test_runs_that_share_rows_with_the_baseline_alone_are_not_told_apart(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        runs = [made(store, 0, 0.0), made(store, 1, 0.3, rows=range(1, 21)), made(store, 2, 0.4, rows=range(21, 41))]
+        compared = pairs(runs)
+        assert {each.comparison().metrics["up"].verdict for each in compared} == {"better"}, "both beat the baseline"
+        assert best_runs(compared) == {}

@@ -220,6 +220,25 @@ def test_a_target_that_fails_and_epochs(store: Store, checked: list[RunProgress]
     assert checked[before].done_rows < 24
 
 
+def test_what_a_failed_answer_cost_goes_with_it(store: Store, checked: list[RunProgress]) -> None:
+    broken = {"q0", "q1"}
+
+    def paid(question: str) -> TargetAnswer:
+        if question in broken:
+            return TargetAnswer({}, "target_error", "cut off", usage=Usage(10, 5), cost=1.5)
+        return TargetAnswer({"answer": "a"}, usage=Usage(3, 2), cost=None if question == "q2" else 0.25)
+
+    given = {"data": rows_of(3, 0), "target": paid}
+    result = evaluate(metrics_list=["length"], store=store, **given)
+    assert equals_summary(result.run).cost == 3.0
+    broken.discard("q0")
+    resume_run(store, result.run_id, **given)
+    assert equals_summary(result.run).cost == 1.75
+    broken.clear()
+    resume_run(store, result.run_id, **given)
+    assert equals_summary(result.run).cost == 0.5
+
+
 def test_a_stopped_run_goes_on_with_its_sums(store: Store, checked: list[RunProgress]) -> None:
     given = {"data": rows_of(40, 5), "judge": Judge(5)}
     with pytest.warns(UserWarning, match="max_cost"):

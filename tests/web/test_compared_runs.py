@@ -18,6 +18,7 @@ from valor_gpu.evaluation import compare_group
 from valor_gpu.evaluation.results.comparison_files import group_markdown
 from valor_gpu.pages.numbers import MINUS, difference, number, p_value
 from valor_gpu.store import Store, StoredRow, StoredScore
+from valor_gpu.store.edits import edit_run
 from valor_gpu.web import compared, errands
 
 INFOS = [
@@ -198,6 +199,15 @@ def test_files_of_a_comparison(tmp_path: Path, ids: list[str]) -> None:
     lines = list(csv.reader(io.StringIO(site.get(f"/compare/comparison.csv?{at}").text)))
     assert len(lines) == ROWS + 1 and lines[0][:3] == ["\ufeffkey", "A.row", "A.f1_score"]
     assert site.get(f"/compare/comparison.md?runs={ids[0]}").status_code == 400
+
+
+def test_a_run_that_was_renamed_has_its_new_name_in_files(tmp_path: Path, ids: list[str]) -> None:
+    site, at = client(tmp_path / "s.sqlite"), f"runs={','.join(ids[:2])}"
+    assert site.get(f"/compare/comparison.md?{at}").text.startswith("### second and first")
+    with Store(tmp_path / "s.sqlite") as store:
+        edit_run(store.run(ids[0]), name="earlier")
+        edit_run(store.run(ids[1]), name="later")
+    assert site.get(f"/compare/comparison.md?{at}").text.startswith("### later and earlier")
 
 
 def test_a_page_does_not_wait_for_the_tests(tmp_path: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,9 @@ def test_own_words_are_edited_and_deleted_and_others_are_not(site: tuple[TestCli
     assert 'value="4.5" checked' in found.text  # a value between those of the form is not lost
     put(browser, found, "feedback")
     assert (2, "gpt_fluency", 4.5, None, "mine") in said(browser, uid)
+    run_of(browser, uid).add_feedback(Feedback(2, "gpt_fluency", author(), 4.123456789, None, "mine"))
+    put(browser, browser.get(f"/runs/{uid}?open=2&of=gpt_fluency"), "feedback", note="as exact as before")
+    assert (2, "gpt_fluency", 4.123456789, None, "as exact as before") in said(browser, uid)
     found = put(browser, found, "feedback", do="delete")
     assert said(browser, uid) == [(2, "violence", 1.0, None, "theirs")] and "Taken back." in text_of(found)
 

@@ -96,6 +96,13 @@ def test_what_a_form_does_not_change_stays_as_it_is(site: tuple[TestClient, str]
     assert again.tags == {**run.tags, "new": "1"} and (again.name, edits_of(again).note) == (run.name, kept.note)
 
 
+def test_lines_of_a_note_are_an_edit(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    for note in ("first\nsecond", "first\n\nsecond", "firstsecond"):
+        save(browser, uid, form(browser, uid), note=note.replace("\n", "\r\n"))
+        assert edits_of(store_of(browser).run(uid)).note == note
+
+
 def test_the_later_of_two_browsers_is_told(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     first, second = form(browser, uid), form(browser, uid)

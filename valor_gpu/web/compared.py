@@ -83,6 +83,15 @@ class ComparedRuns:
         self.is_tested = True
         self._seconds = time.monotonic() - self._begun
 
+    def rename(self, runs: Sequence[Run]) -> None:
+        """Takes the names of runs as they are now, which people edit; nothing else of a run that has ended changes.
+
+        Args:
+            runs: the baseline first, as this comparison has them.
+        """
+        for kept, run in zip((self._baseline, *self._runs), runs):
+            kept.name = run.name
+
     def _keep(self, found: list[Comparison]) -> None:
         self.rows, self.found = ChangedRows(found), found
 
@@ -133,6 +142,7 @@ def compared_runs(
         if not isinstance(kept.errand.error, InputError):
             _forget(studio, kept)
         raise kept.errand.error
+    kept.compared.rename(runs)
     return kept.compared, waits
 
 

@@ -59,7 +59,7 @@ def form_of(infos: Iterable[Mapping[str, Any]], name: str, said: Iterable[Feedba
         "steps": steps_of(low, high),
         "bounds": bounds,
         "mine": mine,
-        "value": "" if mine is None or mine.value is None else f"{mine.value:g}",
+        "value": "" if mine is None or mine.value is None else repr(mine.value).removesuffix(".0"),
         "kept": "" if mine is None else repr(mine.created),
         "author": me,
     }

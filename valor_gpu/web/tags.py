@@ -70,14 +70,22 @@ def _split(line: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def is_unchanged(field: str, kept: str) -> bool:
+def is_unchanged(field: str, kept: str, has_lines: bool = False) -> bool:
     r"""Whether the field of a form says what its page was made of; pages show invisible characters as words.
 
+    Args:
+        field: text of the form.
+        kept: text of which the page was made.
+        has_lines: whether the field has several lines; a browser takes the ends of lines out of others.
+
     Example:
-        >>> is_unchanged("two lines", "two\n lines "), is_unchanged("b", "a")
+        >>> is_unchanged("two lines", "two\n lines "), is_unchanged("two lines", "two\n lines", has_lines=True)
         (True, False)
     """
-    return "".join(field.splitlines()).strip() == "".join(visible(kept).splitlines()).strip()
+    texts = [each.replace("\r\n", "\n").replace("\r", "\n") for each in (field, visible(kept))]
+    if not has_lines:
+        texts = ["".join(each.splitlines()) for each in texts]
+    return texts[0].strip() == texts[1].strip()
 
 
 def about_parts(run: Run) -> dict[str, Any]:

@@ -175,7 +175,6 @@ class RunningSums:
         rows: status to number of the stored rows.
         tokens: ``prompt``, ``completion`` and ``cached`` of the stored scores.
         target_tokens: likewise of the stored rows.
-        target_cost: that the stored rows tell; None where none does.
         attempts: requests that the stored scores took.
         problem: reason of the latest failure of a judge or target, and when it was.
     """
@@ -193,12 +192,12 @@ class RunningSums:
         self._evaluators: dict[str, EvaluatorSums] = {}
         self._parents: dict[str, str] = {}
         self._replaceable: dict[tuple[int, str, int], StoredScore] = {}
-        self._failed_rows: dict[int, str] = {}
+        self._failed_rows: dict[int, StoredRow] = {}
         self._done: Counter[str] = Counter()  # scores, parts of a row counted once, by evaluator
         self.attempts = 0
         self.rows: Counter[str] = Counter()
         self.tokens, self.target_tokens = dict(_NO_TOKENS), dict(_NO_TOKENS)
-        self.target_cost: float | None = None
+        self._target_costs, self._n_target_costs = 0.0, 0
         self.problem = ""
         self.problem_at: float | None = None
 
@@ -249,18 +248,29 @@ class RunningSums:
         """
         for row in rows:
             if self._failed_rows and (before := self._failed_rows.pop(row.number, None)) is not None:
-                self.rows[before] -= 1
+                self.rows[before.status] -= 1
+                self._add_spending(before.outputs, -1)
             self.rows[row.status] += 1
             if row.status != OK:
-                self._failed_rows[row.number] = row.status
+                spent = {name: row.outputs[name] for name in ("_usage", "_cost") if name in row.outputs}
+                self._failed_rows[row.number] = StoredRow(row.number, row.key, {}, spent, row.status)
                 if are_new:
                     self.problem, self.problem_at = row.error or row.status, time.time()
-            if not row.outputs:
-                continue
-            if usage := row.outputs.get("_usage"):
-                _add_tokens(self.target_tokens, usage, 1)
-            if (cost := row.outputs.get("_cost")) is not None:
-                self.target_cost = (self.target_cost or 0.0) + float(cost)
+            if row.outputs:
+                self._add_spending(row.outputs, 1)
+
+    def _add_spending(self, outputs: Mapping[str, Any], sign: int) -> None:
+        """Adds what the target spent on a row, or takes it away."""
+        if usage := outputs.get("_usage"):
+            _add_tokens(self.target_tokens, usage, sign)
+        if (cost := outputs.get("_cost")) is not None:
+            self._target_costs = math.fsum((self._target_costs, sign * float(cost)))
+            self._n_target_costs += sign
+
+    @property
+    def target_cost(self) -> float | None:
+        """What the stored rows say that the target cost; None where none says it."""
+        return self._target_costs if self._n_target_costs else None
 
     def parent(self, name: str) -> str:
         """Returns the evaluator that a metric is a part of, by its name; the name itself where it is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.evaluation.results.run_pairs import RunPair, joined_pair, with_tests
 from valor_gpu.stats.comparisons import adjust_holm
@@ -63,8 +64,14 @@ def _largest_p_value(found: Sequence[MetricComparison], leader: int) -> float:
 
 
 def _against(leader: RunPair, other: RunPair, metrics: Sequence[str]) -> dict[str, float]:
-    """The p-value of the leader's difference from another run, by metric; 1 where it is not better."""
-    pair = joined_pair(leader.sides[0].run, other.sides[0].run, metrics, leader.options)
+    """The p-value of the leader's difference from another run, by metric; 1 where it is not better.
+
+    It is 1, too, where the two share no row: each of them shares some with the baseline alone.
+    """
+    try:
+        pair = joined_pair(leader.sides[0].run, other.sides[0].run, metrics, leader.options)
+    except InputError:
+        return dict.fromkeys(metrics, 1.0)
     found = with_tests(pair).comparison().metrics
     return {
         name: 1.0 if each.p_value is None or each.warning or _gain(each) <= 0 else each.p_value

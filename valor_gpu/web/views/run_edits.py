@@ -24,7 +24,7 @@ def edit(ask: Ask) -> Response:
         run,
         name=None if is_unchanged(name, run.name) else name,
         tags=None if tags == run.tags and list(tags) == list(run.tags) else tags,
-        note=None if is_unchanged(note, edits_of(run).note) else note,
+        note=None if is_unchanged(note, edits_of(run).note, has_lines=True) else note,
         edited=_time(ask.field("edited")),
     )
     return see(f"/runs/{run.id}")
