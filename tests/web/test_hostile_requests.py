@@ -146,7 +146,7 @@ def test_blanks_of_a_mapping_take_time_by_their_number(text: str) -> None:
 def test_values_of_a_condition_take_time_by_their_length(value: str) -> None:
     def read(size: int) -> None:
         text = value.replace("DOTS", "." * size) if "DOTS" in value else value[0] * size + value[1:]
-        with pytest.raises(InputError, match="must be LOW..HIGH"):
+        with pytest.raises(InputError, match=r"must be LOW\.\.HIGH"):
             Condition.made("m", "between", text, {"m": 1})
 
     assert growth(read, 1_000) < 3 * FACTOR
