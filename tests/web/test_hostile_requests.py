@@ -15,6 +15,7 @@ from valor_gpu.errors import InputError, LeaseError
 from valor_gpu.evaluation.prompts.templates import MessageTemplate
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Run, Store, StoredRow
+from valor_gpu.web.conditions import Condition
 from valor_gpu.web.security import Session, looks_like_key
 
 DIGITS = "9" * 5000  # more than Python converts
@@ -139,6 +140,16 @@ def test_blanks_of_a_mapping_take_time_by_their_number(text: str) -> None:
             resolve_mapping({"question": text.replace("BLANKS", " " * blanks)}, ("x", "question"), None, (), "qa")
 
     assert growth(resolve, 50_000) < 3 * FACTOR
+
+
+@pytest.mark.parametrize("value", [". x x", "to x x", " x", "1..DOTS x", "DOTS"])
+def test_values_of_a_condition_take_time_by_their_length(value: str) -> None:
+    def read(size: int) -> None:
+        text = value.replace("DOTS", "." * size) if "DOTS" in value else value[0] * size + value[1:]
+        with pytest.raises(InputError, match=r"must be LOW\.\.HIGH"):
+            Condition.made("m", "between", text, {"m": 1})
+
+    assert growth(read, 1_000) < 3 * FACTOR
 
 
 def test_no_trace_is_left_of_exports_that_nobody_reads(

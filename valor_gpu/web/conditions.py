@@ -34,6 +34,8 @@ PEOPLE = frozenset(("labelled", "unlabelled"))
 """Tests that need no metric: without one they are about any word of a person on the row."""
 MOST = 20
 """Conditions of one address."""
+LONGEST = 200
+"""Characters of the value of a condition: a longer one holds no numbers, and would take time by their square."""
 _BETWEEN = re.compile(r"\s*(\S+?)\s*(?:\.\.|\bto\b)\s*(\S+)\s*")
 _OPPOSITE = {">=": "<", "<=": ">", "<": ">="}
 
@@ -81,7 +83,7 @@ class Condition:
             near = near_names(metric, metrics) or f"; it has {', '.join(map(short, list(metrics)[:20]))}"
             raise InputError(f"a condition must name an evaluator of the run but names {short(metric)!r}{near}")
         if test == "between":
-            found = _BETWEEN.fullmatch(value)
+            found = _BETWEEN.fullmatch(value) if len(value) <= LONGEST else None
             if found is None:
                 raise InputError(f"the value of a condition must be LOW..HIGH, such as 2..4, but is {short(value)!r}")
             low, high = _number(found[1]), _number(found[2])
