@@ -31,7 +31,7 @@ from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.stream import TICK
 from valor_gpu.judge.threads import WAKE, LoopThread, cancellations, interrupts_here
 
-_LONGEST_WAIT = 5.0  # seconds that rows wait for a full portion
+_LONGEST_WAIT = 1.0  # seconds that rows wait for a full portion: until then they do not count as done
 
 
 class Pipeline:
