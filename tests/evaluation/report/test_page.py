@@ -293,7 +293,7 @@ def test_the_comparison_with_the_baseline_that_the_configuration_names(store: St
         "mean_f1_score 0.138 0.388 +0.250 +0.250 to +0.250",
         "better 12: 12 higher, 0 equal, 0 lower",
         "not shown 12: 1 higher, 11 equal, 0 lower",
-        "pass 100.0% to 91.7%: 1 rows broken, 0 fixed",
+        "pass 100.0% to 91.7%: 1 row broken, 0 fixed",
         "only in this run: gpt_fluency",
         "target.prompt 6 7",
         "more severe than in the baseline by any severity: 8.3%: 1 of 12 rows, 95% interval",

@@ -90,4 +90,4 @@ def _notes(each: MetricComparison) -> Iterator[str]:
     yield from (short(text, CLIP) for text in (each.warning, each.reason) if text)
     if each.run_rate is not None:
         rates = f"{numbers.percent(each.baseline_rate)} to {numbers.percent(each.run_rate)}"
-        yield f"pass {rates}: {each.broken:,} rows broken, {each.fixed:,} fixed"
+        yield f"pass {rates}: {numbers.rows(each.broken)} broken, {each.fixed:,} fixed"
