@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from valor_gpu._forks import ForkLock
 from valor_gpu.errors import InputError, StoreError
@@ -211,3 +212,19 @@ class Database:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
+
+
+class RunHandle(Protocol):
+    """Run as the modules that :class:`~valor_gpu.store.Run` is made of see it.
+
+    Attributes:
+        id: word that no other run has.
+    """
+
+    id: str
+    _database: Database
+    _number: int
+
+    def _write(self) -> contextlib.AbstractContextManager[sqlite3.Connection]:
+        """Opens a transaction of the process that may write to the run."""
+        ...

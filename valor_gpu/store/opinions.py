@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
+from valor_gpu.store.database import RunHandle
 from valor_gpu.store.records import OK, Feedback, check_count
 from valor_gpu.store.values import packed
-
-if TYPE_CHECKING:
-    from valor_gpu.store.runs import Run
 
 _INSERT = """INSERT INTO feedback (run, row, evaluator, author, value, passed, note, created)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, row, evaluator, author) DO UPDATE SET
@@ -33,7 +31,7 @@ def between(connection: sqlite3.Connection, run: int, first: int, last: int) -> 
     return [Feedback.kept(row) for row in connection.execute(_SELECT, (run, first, last))]
 
 
-def withdraw(run: Run, row: int, evaluator: str = "", author: str = "") -> bool:
+def withdraw(run: RunHandle, row: int, evaluator: str = "", author: str = "") -> bool:
     """Takes back what an author said about a row, or about an evaluator's score of it.
 
     Returns:
@@ -57,7 +55,7 @@ def withdraw(run: Run, row: int, evaluator: str = "", author: str = "") -> bool:
         return bool(connection.execute(sql, (run._number, row, packed(evaluator), packed(author))).rowcount)
 
 
-def labelled_rows(run: Run, evaluator: str, author: str) -> list[int]:
+def labelled_rows(run: RunHandle, evaluator: str, author: str) -> list[int]:
     """Returns the numbers of the rows to which an author gave a score or a verdict; a note alone is no label.
 
     Args:
@@ -71,14 +69,14 @@ def labelled_rows(run: Run, evaluator: str, author: str) -> list[int]:
         return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator), packed(author)))]
 
 
-def answered_rows(run: Run) -> list[int]:
+def answered_rows(run: RunHandle) -> list[int]:
     """Returns the numbers of the rows with an answer, in their order."""
     sql = "SELECT number FROM rows WHERE run = ? AND +status = ? ORDER BY number"
     with run._database.read() as connection:
         return [number for (number,) in connection.execute(sql, (run._number, OK))]
 
 
-def rows_by_score(run: Run, evaluator: str, descending: bool = False) -> list[int]:
+def rows_by_score(run: RunHandle, evaluator: str, descending: bool = False) -> list[int]:
     """Returns the numbers of the rows with a score of an evaluator by their mean over repeats, equal ones by number.
 
     Args:

@@ -9,15 +9,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, StoreError
+from valor_gpu.store.database import RunHandle
 from valor_gpu.store.records import check_count
 from valor_gpu.store.values import json_text, packed, unpacked
-
-if TYPE_CHECKING:
-    from valor_gpu.store.runs import Run
 
 ANSWER = ""
 """The evaluator of the trace of a row's answer."""
@@ -167,7 +165,7 @@ def insert_traces(
         raise InputError(f"traces must be of rows that are stored in run {run} but are of others") from error
 
 
-def keep_traces(run: Run, traces: Iterable[StoredTrace]) -> None:
+def keep_traces(run: RunHandle, traces: Iterable[StoredTrace]) -> None:
     """Keeps traces, all or none, in place of those that are there.
 
     Traces that come with scores or rows are given to :meth:`~valor_gpu.store.Run.add_scores` and
@@ -186,7 +184,7 @@ def keep_traces(run: Run, traces: Iterable[StoredTrace]) -> None:
         insert_traces(connection, bound, run.id, _REPLACE)
 
 
-def traces_of(run: Run, row: int) -> list[StoredTrace]:
+def traces_of(run: RunHandle, row: int) -> list[StoredTrace]:
     """Returns the traces of a row: that of its answer first, then those of its scores by evaluator and repeat.
 
     Args:
@@ -232,14 +230,14 @@ def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row:
     return zlib.decompress(kept[0])
 
 
-def size_of_traces(run: Run) -> int:
+def size_of_traces(run: RunHandle) -> int:
     """Returns the number of bytes that the traces of a run take in the store."""
     with run._database.read() as connection:
         sql = "SELECT coalesce(sum(length(content)), 0) FROM traces WHERE run = ?"
         return int(connection.execute(sql, (run._number,)).fetchone()[0])
 
 
-def about_size_of_traces(run: Run) -> int:
+def about_size_of_traces(run: RunHandle) -> int:
     """Returns about the number of bytes that :func:`size_of_traces` returns, without reading all traces.
 
     Up to 2,000 traces are counted exactly. Of more, the first 2,000 stand for all.

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
 from valor_gpu.evaluation.engine.plan import Plan
@@ -25,7 +25,6 @@ from valor_gpu.store.progress import RunProgress, keep, progress_of
 from valor_gpu.store.traces import TraceBase
 
 if TYPE_CHECKING:
-    from valor_gpu.evaluation.engine.stages import Stages
     from valor_gpu.judge.scheduler import Scheduler
 
 TICK = 1.0
@@ -36,6 +35,22 @@ _LAST_PATIENCE = 5.0  # seconds that the last writing waits for another process
 _LONGEST_PROBLEM = 500  # characters
 
 Cell = tuple[str, int]
+
+
+class Asking(Protocol):
+    """Stages of a run that ask a judge and a target.
+
+    Attributes:
+        answering: calls under way of a target that no scheduler asks.
+        at_once: most of these calls.
+    """
+
+    answering: int
+    at_once: int
+
+    def askers(self) -> list[Scheduler]:
+        """Returns the schedulers of judge and target."""
+        ...
 
 
 class Live:
@@ -67,7 +82,7 @@ class Live:
         )
         self._left: dict[int, set[Cell]] = {}  # scores that the rows under way lack
         self._done = self._attempts_before = self._other_scores = 0
-        self._stages: Stages | None = None
+        self._stages: Asking | None = None
         self._askers: list[Scheduler] = []
         self._pace = Pace()
         self._moved, self._moved_at = (0, 0, 0), self._begun
@@ -118,7 +133,7 @@ class Live:
         self._ended.set()
         self._write(_LAST_PATIENCE)
 
-    def watch(self, stages: Stages) -> None:
+    def watch(self, stages: Asking) -> None:
         """Takes the numbers of requests from stages that run."""
         self._stages = stages
 
