@@ -65,6 +65,8 @@ def test_what_people_say_and_back(tab: Tab, runs: list[str]) -> None:
     page = tab.open(f"/runs/{runs[0]}?open=2")
     press(page, "e")
     assert page.evaluate("document.activeElement.closest('form').action.endsWith('/feedback')")
+    press(page, "3")
+    expect(page.locator("tr.detail [name=value][value='3']")).to_be_checked()
     press(page, "Escape")
     assert focused(page) == "r2"
     press(page, "Escape")

@@ -25,6 +25,7 @@ from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import SELECTION
 from valor_gpu.web.run_rows import author, find_run
+from valor_gpu.web.traces import judged_names
 
 ORDER_WORDS = {
     "random": "at random",
@@ -86,6 +87,7 @@ def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, nu
     form = form_of(infos, evaluator, said)
     return {
         "view": next(reader.views([number])),
+        "judged": {short(name) for name in judged_names(run)},
         "form": form,
         "mine": in_words(form["mine"]) if form["mine"] is not None else "",
         "revealed": number in queue.labelled or not queue.design.hidden,
