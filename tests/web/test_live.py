@@ -155,6 +155,7 @@ def test_every_live_part_is_there_before_and_after_the_end(path: Path, store: St
     assert 'data-state="running"' in before and 'data-state="stopped"' in after
     assert re.search(r'role="alert">.*The judge did not answer for 120 s\.', after, re.DOTALL)
     assert "Resume" in after and "Resume" not in before
+    assert "0 of 500 rows are done; Resume goes on with the others." in after
 
 
 def test_a_run_that_has_said_nothing_yet_starts(path: Path, store: Store) -> None:
