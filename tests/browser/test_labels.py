@@ -69,6 +69,7 @@ def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, place: Site) 
         expect(page.locator("#queue")).to_contain_text(f"100 of {ROWS} labelled")
         expect(page.locator("#said")).to_contain_text(f"100 of {ROWS} labelled")
         assert sum("/label" in each for each in tab.requests) == 1 + 200, "one page, then a form and its answer each"
+        expect(page.locator("#queue [autofocus]")).to_be_focused()
         page.keyboard.press("x")
         expect(page.locator("#row-title")).not_to_contain_text(title)
         page.keyboard.press("b")

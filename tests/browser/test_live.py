@@ -133,7 +133,7 @@ def test_a_hidden_page_rests_and_a_told_one_stops(site: Site, run: Going) -> Non
         page.evaluate("document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
         page.wait_for_timeout(500)
         assert len(tab.requests) > asked
-        page.get_by_role("link", name="Stop that").click()
+        page.get_by_role("link", name="Stop following").click()
         expect(page.get_by_role("link", name="Follow the run again")).to_be_visible()
         asked = len(tab.requests)
         page.wait_for_timeout(2500)

@@ -440,7 +440,7 @@ def test_a_metric_of_costs_needs_prices(store: Store) -> None:
 
 
 def seen_while(store: Store, wanted: Any, free: threading.Event) -> threading.Thread:
-    """Starts to look at the only run of a store, and sets an event once its progress is as wanted, at most after 60 s."""
+    """Looks at the only run of a store, and sets an event once its progress is as wanted, after 60 s at most."""
 
     def look() -> None:
         end = time.monotonic() + 60

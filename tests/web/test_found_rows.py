@@ -237,14 +237,30 @@ def test_the_page_of_a_row_leads_through_the_rows_that_match(store: Store) -> No
     query = [("if", "f1:at_least:0.5"), ("sort", "-f1")]
     expected = Loop(store.runs()[0]).found(query)
     page = browser.get(f"/runs/{uid}/rows/{expected[4]}", params=query)
-    assert f"Row 5 of {len(expected):,}" in text_of(page)
+    assert f"5 of {len(expected):,} rows" in text_of(page)
     beside = dict(re.findall(r'<a class="btn" href="([^"]+)"[^>]*>([^<]+)', page.text))
     words = {words: to.replace("&amp;", "&") for to, words in beside.items()}
     assert f"/rows/{expected[3]}?" in words["Previous row"] and f"/rows/{expected[5]}?" in words["Next row"]
-    assert f"Row 6 of {len(expected):,}" in text_of(browser.get(words["Next row"]))
-    assert rows_of(browser.get(words["All of them"])) == expected[:PAGE]
+    assert f"6 of {len(expected):,} rows" in text_of(browser.get(words["Next row"]))
+    assert rows_of(browser.get(words["All rows"])) == expected[:PAGE]
     other = next(row.number for row in Loop(store.runs()[0]).rows if row.number not in set(expected))
     assert "Not among the" in text_of(browser.get(f"/runs/{uid}/rows/{other}", params=query))
+
+
+def test_the_order_of_the_rows_is_said_and_can_be_changed_at_the_head_of_a_column(store: Store) -> None:
+    browser, uid = client(store.path), store.runs()[0].id
+    plain = browser.get(f"/runs/{uid}")
+    assert "first ✕" not in text_of(plain) and "aria-sort" not in plain.text
+    to = re.search(r'<th scope="col" class="n"><a href="([^"]+)"[^>]*>f1</a>', plain.text)
+    assert to is not None
+    for sort, words, way in (("-f1", "highest", "descending"), ("f1", "lowest", "ascending")):
+        page = browser.get(to[1].replace("&amp;", "&"))
+        assert rows_of(page) == Loop(store.runs()[0]).found([("sort", sort)])[:PAGE]
+        assert f"f1, {words} first ✕" in text_of(page) and "that match" not in text_of(page)
+        to = re.search(rf'aria-sort="{way}"><a href="([^"]+)"[^>]*>f1 [↑↓]</a>', page.text)
+        assert to is not None
+    away = re.search(r'href="([^"]+)"[^>]* aria-label="Take away the order: f1, lowest first"', page.text)
+    assert away is not None and rows_of(browser.get(away[1])) == rows_of(plain)
 
 
 OLD = [

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from tests.web.pages import client, send, text_of
 from tests.web.work import KEY, ROWS, Pace, add_run, scores, wait
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store
-from valor_gpu.web import jobs
+from valor_gpu.web import jobs, worker
 
 
 def test_a_run_finishes_in_its_own_process(path: Path, server: ChatServer, pace: Pace) -> None:
@@ -51,6 +53,7 @@ def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) 
         page = text_of(browser.get(f"/runs/{uid}"))
         assert "Stopped" in page
         assert "Cancelled in Studio." in page
+        assert jobs.log_path(store, uid).read_text().count("is stopped") == 1
         assert "is not running" in text_of(send(browser, f"/runs/{uid}/cancel"))
         pace.delay = 0.0
         assert send(browser, f"/runs/{uid}/resume").status_code == 200
@@ -162,3 +165,16 @@ def test_a_finished_run_goes_on_from_the_start_of_its_next_process(path: Path, s
         assert jobs.changed_states(store, {uid: "finished"}) == {uid: "running"}
         jobs.forget_process(store, uid, os.getpid())
         assert jobs.state_of(store, run) == "finished"
+
+
+def test_a_warning_is_a_line_of_the_log_with_its_time(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        monkeypatch.setattr(warnings, "showwarning", worker._warn)
+        warnings.warn("a prompt failed 3 times", stacklevel=1)
+        warnings.warn("old", FutureWarning, stacklevel=1)
+    first, second = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"[0-9-]{10} [0-9:]{8} a prompt failed 3 times", first)
+    assert second.endswith(" FutureWarning: old")

@@ -217,6 +217,8 @@ def test_scores_are_shown_where_that_was_asked_for(site: tuple[TestClient, str])
     page = queue_of(browser, uid, "of=violence&order=rows&show=1")
     assert "as it says" in page.text
     put(browser, page, "label", value="1")
+    back = queue_of(browser, uid, f"of=violence&order=rows&row={current(page)}")  # hidden until labelled
+    assert "as it says" in back.text and "Your label: 1" in text_of(back)
     [kept] = label_queues(browser.app.state.studio.store, run_of(browser, uid))  # type: ignore[attr-defined]
     assert not kept.hidden
 

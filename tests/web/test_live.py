@@ -66,7 +66,7 @@ def test_the_page_says_how_far_the_run_is(browser: TestClient, run: Run) -> None
     assert "6% 30 of 500 rows about 2 min left" in shown
     assert "Elapsed 38 s" in shown and "Speed 3.1 rows/s" in shown and "Scores 90 of 1,500" in shown
     assert "27.0 k prompt, 2,400 completion" in shown and "Cost so far 0.03 USD" in shown
-    assert "8 in flight of at most 8, 60 so far" in shown and "2 scores failed (2 parse error)" in shown
+    assert "8 in flight of at most 8, 60 so far" in shown and "2 scores (parse error)" in shown
     assert "wait to be asked again" not in shown and "all read" not in shown
 
 
@@ -74,7 +74,7 @@ def test_requests_that_wait_are_said_with_their_cause(browser: TestClient, run: 
     keep(run, progress(30, waiting=3, phase="waiting"))
     shown = words(browser, run)
     assert re.search(rf"3 requests wait to be asked again: {re.escape(PROBLEM)}, last 1[234] s ago\.", shown)
-    assert "29 requests were to be sent again so far: 20 server error, 9 rate limited." in shown
+    assert "29 retries so far: 20 server error, 9 rate limited." in shown
 
 
 def test_a_process_that_says_nothing_is_told(browser: TestClient, run: Run) -> None:
@@ -155,6 +155,7 @@ def test_every_live_part_is_there_before_and_after_the_end(path: Path, store: St
     assert 'data-state="running"' in before and 'data-state="stopped"' in after
     assert re.search(r'role="alert">.*The judge did not answer for 120 s\.', after, re.DOTALL)
     assert "Resume" in after and "Resume" not in before
+    assert "0 of 500 rows are done; Resume goes on with the others." in after
 
 
 def test_a_run_that_has_said_nothing_yet_starts(path: Path, store: Store) -> None:

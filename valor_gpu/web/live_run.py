@@ -45,6 +45,16 @@ def rows_of(config: Mapping[str, Any]) -> int | None:
     return found if isinstance(found, int) else None
 
 
+def asked_of(config: Mapping[str, Any]) -> str:
+    """Who answers requests of a run, in words.
+
+    Example:
+        >>> asked_of({"judge": {"model": "m"}, "target": None}), asked_of({"judge": {}, "target": {"name": "bot"}})
+        ('the judge', 'the target')
+    """
+    return " and ".join(f"the {name}" for name in ("target", "judge") if config.get(name))
+
+
 def live_parts(run: Run, progress: RunProgress, data_name: str, most: int) -> dict[str, Any]:
     """What the template of a run shows of one that goes on.
 
@@ -59,7 +69,7 @@ def live_parts(run: Run, progress: RunProgress, data_name: str, most: int) -> di
     nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
                "stopped": None}  # fmt: skip
     return {
-        "progress": progress_words(progress),
+        "progress": progress_words(progress, asked=asked_of(run.config)),
         "facts": [each for each in run_facts(run, nothing, data_name) if each[0] in _FACTS],
         "families": cards,
         "more": more,

@@ -15,7 +15,7 @@ SILENT = 10.0
 """Seconds without a word of the process after which a page says so; it writes once a second."""
 _PHASES = {
     "starting": "Reading the data",
-    "asking": "Asking judge and target",
+    "asking": "Asking",
     "computing": "Computing",
     "waiting": "Waiting for answers",
     "ending": "Writing the summary",
@@ -55,12 +55,13 @@ class ProgressWords:
     said: str
 
 
-def progress_words(progress: RunProgress, now: float | None = None) -> ProgressWords:
+def progress_words(progress: RunProgress, now: float | None = None, asked: str = "") -> ProgressWords:
     """Says how far a run is.
 
     Args:
         progress: of the run.
         now: seconds since 1970; the present by default.
+        asked: who answers, such as ``the judge``.
 
     Example:
         >>> said = progress_words(RunProgress(at=9.0, phase="asking", total_rows=500, done_rows=120, eta=130.0), 10.0)
@@ -73,10 +74,14 @@ def progress_words(progress: RunProgress, now: float | None = None) -> ProgressW
     rows = numbers.rows(done) if total is None else f"{done:,} of {numbers.rows(total)}"
     left = _left(progress)
     failed = _failed(progress)
-    said = ", ".join(part for part in (f"{percent} done" if percent else "", rows, failed, left) if part) + "."
+    parts = (f"{percent} done" if percent else "", rows, f"{failed} failed" if failed else "", left)
+    said = ", ".join(part for part in parts if part) + "."
     waiting, silent = _waiting(progress, now), _silent(progress, now)
+    phase = _PHASES.get(progress.phase, "")
+    if progress.phase == "asking" and asked:
+        phase += f" {asked}"
     return ProgressWords(
-        done, total, percent, rows, left, _PHASES.get(progress.phase, ""), list(_facts(progress).items()), failed,
+        done, total, percent, rows, left, phase, list(_facts(progress).items()), failed,
         waiting, _retried(progress), silent, " ".join(part for part in (said, waiting, silent) if part),
     )  # fmt: skip
 
@@ -107,8 +112,8 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     rate = progress.rate
     found["Speed"] = numbers.NOTHING if rate is None else _rate(rate)
     if progress.attempts or progress.in_flight or progress.concurrency:
-        most = f"{progress.in_flight:,} in flight of at most {progress.concurrency:,}"
-        found["Requests"] = f"{most}, {progress.attempts:,} so far"
+        most = f"{progress.in_flight:,} in flight of at most {progress.concurrency:,}, " if progress.concurrency else ""
+        found["Requests"] = f"{most}{progress.attempts:,} so far"
     if progress.total_scores is not None:
         found["Scores"] = f"{progress.done_scores:,} of {progress.total_scores:,}"
         if progress.cached:
@@ -137,7 +142,8 @@ def _failed(progress: RunProgress) -> str:
     parts = []
     for counts, what in ((progress.failed_rows, "row"), (progress.failed_scores, "score")):
         if n := sum(counts.values()):
-            parts.append(f"{n:,} {what}{'' if n == 1 else 's'} failed ({_by_cause(counts)})")
+            causes = words(next(iter(counts))) if len(counts) == 1 else _by_cause(counts)
+            parts.append(f"{n:,} {what}{'' if n == 1 else 's'} ({causes})")
     return ", ".join(parts)
 
 
@@ -163,7 +169,7 @@ def _retried(progress: RunProgress) -> str:
     n = sum(progress.retries.values())
     if not n:
         return ""
-    return f"{n:,} request{' was' if n == 1 else 's were'} to be sent again so far: {_by_cause(progress.retries)}."
+    return f"{n:,} {'retry' if n == 1 else 'retries'} so far: {_by_cause(progress.retries)}."
 
 
 def _silent(progress: RunProgress, now: float) -> str:
@@ -174,4 +180,6 @@ def _silent(progress: RunProgress, now: float) -> str:
 
 
 def _ago(seconds: float) -> str:
-    return f"{numbers.duration(max(round(seconds), 0)).replace('.0 s', ' s')} ago"
+    if seconds < 0.5:
+        return "just now"
+    return f"{numbers.duration(round(seconds)).replace('.0 s', ' s')} ago"

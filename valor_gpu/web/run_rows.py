@@ -86,6 +86,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "all_rows": address(ask, **{"q": None, "if": None, "status": None, "at": None, "open": None}),
         "not_found": _not_found(ask, found),
         "so_far": ask.studio.store.finished_at(run) is None,
+        "order_chip": _order_chip(ask, wanted),
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
         "judged": {short(name) for name in judged_names(run)},
@@ -100,6 +101,14 @@ def _chips(ask: Ask, wanted: Wanted) -> list[tuple[str, str]]:
         words = f"answer {short(wanted.status).replace('_', ' ')}"
         found.append((words, address(ask, status=None, at=None, open=None)))
     return found
+
+
+def _order_chip(ask: Ask, wanted: Wanted) -> tuple[str, str] | None:
+    """The order in words with the address without it; None for that of the rows' numbers."""
+    if not wanted.order:
+        return None
+    words = f"{short(wanted.order)}, {'highest' if wanted.descending else 'lowest'} first"
+    return words, address(ask, sort=None, at=None, open=None)
 
 
 def _not_found(ask: Ask, found: Selection) -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ def main(store_path: str, run_id: str) -> int:
             if not is_ours:
                 _say(f"process {os.getpid()} ends, since another one is to work on run {run_id}")
                 return 1
+            warnings.showwarning = _warn  # without the line of the code, which says nothing to a reader of the log
             _say(f"process {os.getpid()} goes on with run {run_id}")
             return _work(store, store.run(run_id), secrets)
     finally:
@@ -60,6 +62,7 @@ def _work(store: Store, run: Run, secrets: Secrets) -> int:
     except KeyboardInterrupt:
         over.set()
         _end(run, "stopped", CANCELLED)
+        return 0
     except LeaseError as error:
         over.set()
         _say(str(error))
@@ -103,6 +106,10 @@ def _end(run: Run, state: str, reason: str) -> None:
 
 def _say(text: str) -> None:
     print(time.strftime("%Y-%m-%d %H:%M:%S"), text, file=sys.stderr, flush=True)
+
+
+def _warn(message: Warning | str, category: type[Warning], *_place: object, **_kept: object) -> None:
+    _say(f"{'' if category is UserWarning else category.__name__ + ': '}{message}")
 
 
 def secrets_of(config: Mapping[str, Any]) -> Secrets:

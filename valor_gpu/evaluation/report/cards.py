@@ -159,8 +159,20 @@ def _lines(facts: Mapping[str, Any]) -> list[str]:
         found.append(
             f"judged {repeats['most']} times: the judge deviates by {numbers.number(repeats['judge_deviation'])}"
         )
-    found += [f"{name.replace('_', ' ')}: {short(reason, 200)}" for name, reason in facts.get("reasons", {}).items()]
-    return found
+    return found + _reasons(facts.get("reasons", {}))
+
+
+def _reasons(reasons: Mapping[str, str]) -> list[str]:
+    """Why numbers do not exist; those of one reason stand in one line.
+
+    Example:
+        >>> _reasons({"mean": "no row has a score", "standard_error": "no row has a score"})
+        ['mean, standard error: no row has a score']
+    """
+    names: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names.setdefault(short(reason, 200), []).append(name.replace("_", " "))
+    return [f"{', '.join(found)}: {reason}" for reason, found in names.items()]
 
 
 def people_lines(found: PeopleAgreement | None) -> list[str]:

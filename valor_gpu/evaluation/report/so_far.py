@@ -14,7 +14,6 @@ from valor_gpu.pages.charts import LEVELS, Estimate
 from valor_gpu.pages.texts import Html
 from valor_gpu.store.progress import RunProgress
 
-_WIDTH = 240  # px, of charts that are smaller than those of a finished run
 _PREFERENCES = ("loss", "tie", "win")
 _MOST_BARS = 11  # whole scores that have a bar each
 
@@ -81,7 +80,7 @@ def _chart(
             return None
         first = 2 if limit is None else min(max(int(limit.limit // 2), 0), 3)
         label = f"{name} so far: {_counts(LEVELS, counts)}"
-        return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, _WIDTH)
+        return charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label)
     return None if not bins else _of_bins(info, name, sums, bins)
 
 
@@ -95,14 +94,14 @@ def _of_bins(info: Mapping[str, Any], name: str, sums: Mapping[str, Any], bins: 
     names = _PREFERENCES if info["kind"] == "pairwise" else _whole_names(low, high, len(counts))
     if names:
         place = Estimate(min(max((mean - low) / (high - low), 0), 1) * (len(counts) - 1))
-        return charts.bars(names, counts, f"{name} so far: {_counts(names, counts)}", place, _WIDTH)
+        return charts.bars(names, counts, f"{name} so far: {_counts(names, counts)}", place)
     if "ones" in bins and bins["zeros"] + bins["ones"] == sums["n_scores"]:
         label = f"{name} so far: {bins['ones']:,} scores are 1, {bins['zeros']:,} are 0"
-        return charts.rate_bar(Estimate(min(max(mean, 0), 1)), label, _WIDTH)
+        return charts.rate_bar(Estimate(min(max(mean, 0), 1)), label)
     ticks = [(place, f"{low + (high - low) * place:.3g}".replace("-", numbers.MINUS)) for place in (0, 0.5, 1)]
     label = f"{name} so far: counts of {len(counts)} bins from {low:g} to {high:g}: {', '.join(map(str, counts))}"
     place = Estimate(min(max((mean - low) / (high - low), 0), 1))
-    return charts.histogram(counts, ticks, label, place, _WIDTH)
+    return charts.histogram(counts, ticks, label, place)
 
 
 def _whole_names(low: float, high: float, n: int) -> Sequence[str]:

@@ -41,7 +41,8 @@ function open() {
 
 function annotate() {
   const form = opinion();
-  const field = form?.querySelector("select, input:not([type=hidden]), textarea");
+  const chosen = form?.querySelector("[type=radio]:checked:not([value=''])");
+  const field = chosen ?? form?.querySelector("select, input:not([type=hidden]), textarea");
   if (field) {
     field.focus();
     field.scrollIntoView({ block: "nearest", behavior: "instant" });
@@ -112,7 +113,7 @@ function toggle() {
   const label = document.createElement("label");
   const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: !isOff() });
   box.addEventListener("change", () => localStorage.setItem(OFF, box.checked ? "0" : "1"));
-  label.append(box, " Keys of one sign are on");
+  label.append(box, " Single-key shortcuts are on");
   return label;
 }
 

@@ -108,7 +108,8 @@ function focusable(element) {
 /** Gives the focus back to what an element has become; to the part that was swapped where that is gone. */
 function restore({ id, number }, swappedId) {
   const around = document.getElementById(id);
-  const found = number < 0 ? around : around && focusable(around)[number];
+  const same = number < 0 ? around : around && focusable(around)[number];
+  const found = same ?? document.querySelector(`#${CSS.escape(swappedId)} [autofocus]`);
   if (found) {
     found.focus({ preventScroll: true });
   } else {

@@ -15,9 +15,10 @@ from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.results.common_errors import SHOWN
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
+from valor_gpu.pages import numbers
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
-from valor_gpu.store.progress import RunProgress
+from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
@@ -98,6 +99,7 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
         "causes": [],
         "more_causes": [],
         "stopped": None,
+        "left": "",
         "passed": None,
         "failed_link": failed_link(ask, failed),
     }
@@ -126,9 +128,19 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
         "causes": causes[:SHOWN],
         "more_causes": causes[SHOWN:_CAUSES],
         "stopped": _why_stopped(found, state, summary),
+        "left": _what_is_left(found, state),
         "passed": summary["passed"],
         "failed_link": failed_link(ask, {name: list(each["n_failed"])[:CAUSES] for name, each in facts.items()}),
     }
+
+
+def _what_is_left(found: Run, state: str) -> str:
+    """How far a run came that may go on; empty where that is not known."""
+    progress = progress_of(found)
+    if state not in ("stopped", "failed") or progress is None or progress.total_rows is None:
+        return ""
+    done = f"{progress.done_rows:,} of {numbers.rows(progress.total_rows)} are done"
+    return f"{done}; Resume goes on with the others." if progress.done_rows < progress.total_rows else ""
 
 
 def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
