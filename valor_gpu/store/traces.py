@@ -267,7 +267,9 @@ def prompts_of_traces(run: Run) -> set[bool]:
         An empty set for a run without such traces.
     """
     with run._database.read() as connection:
-        sql = "SELECT content FROM traces WHERE run = ? AND repeat < 0"
+        sql = (
+            "SELECT content FROM traces WHERE id IN (SELECT id FROM traces WHERE run = ? AND repeat < 0)"  # by an index
+        )
         kept = [content for (content,) in connection.execute(sql, (run._number,))]
     starts = {zlib.decompressobj().decompress(content, _START) for content in kept}
     return {prompts for prompts in (True, False) if any(_starts(prompts).match(each) for each in starts)}
