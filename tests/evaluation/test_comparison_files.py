@@ -16,6 +16,8 @@ from valor_gpu.cli import main
 from valor_gpu.evaluation import compare_group, compare_runs
 from valor_gpu.evaluation.results.comparison_files import comparison_markdown, group_markdown, joined_csv
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
+from valor_gpu.web.compared import ComparedRuns
+from valor_gpu.web.compared_rows import Asked, compared_rows
 
 INFOS = [
     {"name": name, "kind": "text", "low": 0, "high": 1, "higher_is_better": True}
@@ -87,3 +89,23 @@ def test_csv_has_every_joined_row_with_its_scores(runs: list[Run]) -> None:
                         assert (cell == "") == (value is None or base is None)
                         assert not cell or math.isclose(float(cell), (value or 0) - (base or 0))
     assert "C.m|<i>" in lines[0] and "B.m|<i>" not in lines[0]
+
+
+def test_a_row_whose_first_epoch_is_not_there_yet_stands_by_its_second(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        pair = []
+        for skipped in ((1, 3), (4, 5)):
+            run = store.create_run("half done", {"evaluators": INFOS, "data": {"hash": "h"}, "epochs": 2})
+            there = [n for n in range(1, 7) if n not in skipped]
+            keys = {n: f"k{(n + 1) // 2}" + ("" if n % 2 else "@2") for n in there}
+            run.add_rows([StoredRow(n, keys[n], {}) for n in there])
+            run.add_scores([StoredScore(n, "f1_score", 0, n / 10) for n in there])
+            pair.append(run)
+        found = compare_group([pair[1]], pair[0], resamples=20)
+        text = "".join(joined_csv(found, "AB")).removeprefix("\ufeff")
+        lines = [(line["key"], line["A.row"], line["B.row"]) for line in csv.DictReader(io.StringIO(text))]
+        assert lines == [("k1@2", "2", "1"), ("k2@2", "4", "3"), ("k3", "5", "6")]
+        compared = ComparedRuns(pair[0], [pair[1]], None)
+        compared.work()
+        shown = compared_rows(compared, Asked(kind="all", sort="number"), "AB")["lines"]
+        assert [(each["number"], each["open"]) for each in shown] == [(2, None), (4, None), (5, None)]

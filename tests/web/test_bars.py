@@ -71,6 +71,29 @@ def test_every_bar_leads_to_as_many_rows_as_it_counts(path: Path) -> None:
         }
 
 
+def test_bars_of_repeats_say_that_they_count_scores(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("repeats", {"version": 1, "evaluators": INFOS, "data": {}, "repeats": 2})
+        with run.lease():
+            run.add_rows([StoredRow(n, str(n), {}) for n in (1, 2)])
+            values = {"fluency: <b>": (1, 5, 4, 4), "exact_match": (0, 1, 1, 1), "violence": (0, 2, 6, 6)}
+            for name, found in values.items():
+                places = ((1, 0), (1, 1), (2, 0), (2, 1))
+                run.add_scores([StoredScore(row, name, repeat, float(v)) for (row, repeat), v in zip(places, found)])
+            run.add_scores([StoredScore(n, "preference", 0, 1.0) for n in (1, 2)])
+            run.finish("finished", {})
+    page = client(store.path).get(f"/runs/{run.id}").text
+    labels = re.findall(r'<a href="[^"]+" tabindex="-?[01]" aria-label="([^"]+)">', page)
+    end = "; opens rows by the mean of their repeats"
+    assert {each for each in labels if each.startswith("scores")} == {
+        *(f"scores of fluency: &lt;b&gt; with {value}: {n}{end}" for value, n in ((1, 1), (4, 2), (5, 1))),
+        *(f"scores of exact_match with {value}: {n}{end}" for value, n in ((0, 1), (1, 3))),
+    }
+    assert {each.partition(" with ")[0] for each in labels if each.startswith("rows")} == {
+        "rows of violence", "rows of preference",
+    }  # fmt: skip
+
+
 def test_causes_of_a_card_lead_to_their_rows(path: Path) -> None:
     browser = client(path)
     with Store(path) as store:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
 from tests.web.pages import client, text_of
-from valor_gpu.evaluation.run import evaluate
+from valor_gpu.evaluation.run import evaluate, rescore_run
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace, keep_traces, traces_of
 from valor_gpu.web.traces import SHOWN, size_in_words
 
@@ -196,6 +196,11 @@ def test_the_page_of_a_run_says_what_its_traces_take(path: Path) -> None:
     assert re.search(r"Traces about \d+ kB", text_of(client(path).get(f"/runs/{run.id}")))
     without = judged(path, lambda request: GOOD, keep_prompts=False)
     assert "Traces about 1 kB, without prompts" in text_of(client(path).get(f"/runs/{without.id}"))
+    with ChatServer(lambda request: GOOD) as server, Store(path) as store:
+        given = {"model_config": {"model": "m", "base_url": server.url}, "progress": False}
+        for run_id, keep in ((run.id, False), (without.id, True)):
+            rescore_run(store, run_id, ["gpt_coherence"], keep_prompts=keep, **given)
+            assert re.search(r"Traces about \d+ kB, some without prompts", text_of(client(path).get(f"/runs/{run_id}")))
     assert "Traces" not in text_of(client(path).get(f"/runs/{stored(path, None, JUDGED)}"))
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -180,3 +182,20 @@ def test_an_answer_without_its_scores_is_something_to_go_on_with(tmp_path: Path)
         assert jobs.state_of(store, run) == "stopped" == run.state
         shown = text_of(browser.get(f"/runs/{run.id}"))
         assert "The process of the run is gone." in shown and "Resume" in shown and scores(run) == 1
+
+
+def test_a_store_that_cannot_be_written_costs_no_page(tmp_path: Path) -> None:
+    config = {"version": 1, "evaluators": [], "data": {}, "task_type": "qa"}
+    with Store(tmp_path / "s.sqlite") as store, closing(sqlite3.connect(store.path, isolation_level=None)) as other:
+        run = store.create_run("shop", config)
+        with run.lease():
+            run.add_rows([StoredRow(1, "a", {})])
+            run.finish("finished", {"stopped": None})
+        with run.lease():
+            pass  # a try that was killed
+        other.execute("BEGIN IMMEDIATE")
+        browser = client(store.path)
+        assert 'class="badge stopped"' in browser.get("/runs").text
+        assert 'class="badge stopped"' in browser.get(f"/runs/{run.id}").text
+        other.execute("ROLLBACK")
+        assert 'class="badge finished"' in browser.get(f"/runs/{run.id}").text and run.state == "finished"

@@ -116,7 +116,7 @@ def _line(
     sizes = {place: change.size for place in counted if (change := changes[place]) is not None}
     leader = max(sizes, key=lambda place: sizes[place], default=None)
     number = stored[0].number if stored[0] is not None else 0
-    is_open = number == asked.opened
+    is_open = number == asked.opened > 0
     return {
         "number": number,
         "question": "" if stored[0] is None else row_title(stored[0], mappings[0]),
@@ -140,15 +140,15 @@ def _mappings(compared: ComparedRuns) -> list[Mapping[str, str]]:
 
 
 def _stored(compared: ComparedRuns, row: int) -> list[Row]:
-    """The row in the baseline and in every run, of its first epoch."""
+    """The row in the baseline and in every run, of the first epoch that is stored."""
     rows = compared.rows
     assert rows is not None  # the page has chosen some
-    base = compared.found[0]._sides[1]
-    number = (int(rows.questions[row]) - 1) * base.epochs + 1
-    found = [next(iter(base.run.rows(numbers=[number])), None)]
+    base, question = compared.found[0]._sides[1], int(rows.questions[row])
+    found: list[Row] = [base.first_rows([question]).get(question)]
     for each, place in zip(compared.found, rows.places[:, row]):
-        first = each._sides[0].row_numbers(int(place))[:1] if place >= 0 else []
-        found.append(next(iter(each.run.rows(numbers=first)), None) if first else None)
+        of_run = each._sides[0]
+        question = int(of_run.questions[place]) if place >= 0 else 0
+        found.append(of_run.first_rows([question]).get(question) if question else None)
     return found
 
 

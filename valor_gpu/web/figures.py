@@ -12,6 +12,7 @@ from valor_gpu.web.conditions import Condition
 from valor_gpu.web.found_rows import kept
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.traces import trace_facts
 
 
 def drawing_of(ask: Ask, run: Run) -> Drawing:
@@ -63,6 +64,12 @@ def failure_groups(ask: Ask, run: Run, most: int) -> list[FailureGroup]:
 
     groups: list[FailureGroup] = kept(ask.studio, run, ("failures", most), find, len)
     return groups
+
+
+def facts_of_traces(ask: Ask, run: Run) -> list[tuple[str, str]]:
+    """What the page of a run says about its traces, as pairs of name and text."""
+    found: list[tuple[str, str]] = kept(ask.studio, run, "traces", lambda: trace_facts(run), len)
+    return found
 
 
 def _size(found: Histogram) -> int:

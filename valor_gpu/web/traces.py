@@ -11,7 +11,7 @@ from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.pages.numbers import amount, count, duration
 from valor_gpu.pages.texts import cut
 from valor_gpu.store import Run, StoredScore, StoredTrace, traces_of
-from valor_gpu.store.traces import ANSWER, about_size_of_traces
+from valor_gpu.store.traces import ANSWER, about_size_of_traces, prompts_of_traces
 
 SHOWN = 20_000
 """Characters of one text of a trace on a page."""
@@ -66,8 +66,9 @@ def trace_facts(run: Run) -> list[tuple[str, str]]:
     size = about_size_of_traces(run)
     if not size:
         return []
-    kept = "" if run.config["keep_prompts"] else ", without prompts"
-    return [("Traces", f"about {size_in_words(size)}{kept}")]
+    kept = prompts_of_traces(run) or {bool(run.config["keep_prompts"])}
+    words = "" if kept == {True} else ", some without prompts" if True in kept else ", without prompts"
+    return [("Traces", f"about {size_in_words(size)}{words}")]
 
 
 def size_in_words(size: float) -> str:

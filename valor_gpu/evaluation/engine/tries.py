@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.errors import LeaseError
+from valor_gpu.errors import LeaseError, StoreError
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.work import ASKED_AGAIN, INVALID_ROW
 from valor_gpu.evaluation.results.parts import with_parts
@@ -25,6 +25,8 @@ from valor_gpu.store.tries import note_try
 
 FINISHED, STOPPED = "finished", "stopped"
 KILLED = "The process of the run is gone."
+PATIENCE = 0.5
+"""Seconds that the end of a killed try waits for another process that writes."""
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,22 @@ def end_of_try(run: Run, state: str, reason: str) -> tuple[str, str]:
 
 
 def end_killed_try(run: Run) -> None:
-    """Ends a try whose process was killed. Nothing happens to other runs, nor to one that a process works on."""
+    """Ends a try whose process was killed. Nothing happens to other runs, nor to one that a process works on.
+
+    Where the store cannot be written (read-only, full, or locked for longer than :data:`PATIENCE`), the try is left to
+    whoever looks next.
+    """
     before = run.finished_summary
     if before is None or not was_finished(before):
         return
-    with contextlib.suppress(LeaseError), run.lease():
+    with contextlib.suppress(LeaseError, StoreError):
+        with run._database.write(patience=PATIENCE):  # whoever looks must not wait for it as long as a run does
+            pass
+        _end(run, before)
+
+
+def _end(run: Run, before: Mapping[str, Any]) -> None:
+    with run.lease():
         settle_parts(run, run.config.get("evaluators") or ())
         state, reason = end_of_try(run, STOPPED, KILLED)
         summary = run_summary(run, seconds=before.get("seconds") or 0.0)

@@ -39,14 +39,24 @@ class Drawing:
         """Reads a run, for a page of its own."""
         return cls(run.histogram)
 
-    def links(self, name: str, edges: Sequence[float], counts: Sequence[int], names: Sequence[str]) -> list[BarLink]:
-        """Links of bars between edges; an empty bar has no address."""
+    def links(
+        self, name: str, edges: Sequence[float], counts: Sequence[int], names: Sequence[str], of_scores: bool = False
+    ) -> list[BarLink]:
+        """Links of bars between edges; an empty bar has no address.
+
+        Args:
+            name: of the evaluator.
+            edges: of the bars, one more than there are.
+            counts: of the bars.
+            names: of the bars.
+            of_scores: whether the bars count every repeat of a row, while their links lead to rows by their means.
+        """
         if self.link is None:
             return []
-        ends = itertools.pairwise(edges)
+        what, end = ("scores", "; opens rows by the mean of their repeats") if of_scores else ("rows", "")
         return [
-            BarLink(self.link(name, low, high) if n else "", f"rows of {short(name)} with {words}: {n:,}")
-            for (low, high), n, words in zip(ends, counts, names)
+            BarLink(self.link(name, low, high) if n else "", f"{what} of {short(name)} with {words}: {n:,}{end}")
+            for (low, high), n, words in zip(itertools.pairwise(edges), counts, names)
         ]
 
 
@@ -88,6 +98,11 @@ def _severities(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: in
     links = drawing.links(name, _LEVEL_ENDS, counts, charts.LEVELS)
     chart = charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
     return charts.without_script(chart, links)
+
+
+def _is_repeated(facts: Mapping[str, Any]) -> bool:
+    """Whether any row has several scores, so that bars of scores do not count rows."""
+    return bool(facts["n_scores"] != facts["n"])
 
 
 def _level_of(threshold: str) -> int:
@@ -133,7 +148,7 @@ def _whole(
     found = drawing.counts(name, edges)
     mean = _clamped(_mean(facts, values[0], step), 0, len(values) - 1)
     label = _label(name, facts, _counts(names, found.counts))
-    links = drawing.links(name, edges, found.counts, names)
+    links = drawing.links(name, edges, found.counts, names, _is_repeated(facts))
     chart = charts.bars(names, found.counts, label, mean, links=links)
     return charts.without_script(chart, links), found.below + found.above
 
@@ -144,9 +159,10 @@ def _rate(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> Html | None:
     if between or zeros + ones != facts["n_scores"]:
         return None
     mean = _clamped(_mean(facts, 0.0, 1.0), 0, 1) or Estimate(0.0)
+    of_scores = _is_repeated(facts)
     links = [
-        *drawing.links(name, [1.0, 1.0], [ones], ["1"]),
-        *drawing.links(name, [0.0, math.ulp(0.0)], [zeros], ["0"]),
+        *drawing.links(name, [1.0, 1.0], [ones], ["1"], of_scores),
+        *drawing.links(name, [0.0, math.ulp(0.0)], [zeros], ["0"], of_scores),
     ]
     chart = charts.rate_bar(mean, _label(name, facts, f"{ones:,} scores are 1, {zeros:,} are 0"), links=links)
     return charts.without_script(chart, links)
@@ -169,6 +185,6 @@ def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[H
         name, facts, f"counts of {BINS} bins from {start:g} to {stop:g}: {', '.join(map(str, found.counts))}"
     )
     spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
-    links = drawing.links(name, edges, found.counts, spans)
+    links = drawing.links(name, edges, found.counts, spans, _is_repeated(facts))
     chart = charts.histogram(found.counts, ticks, label, mean, links=links)
     return charts.without_script(chart, links), found.below + found.above

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,8 +12,10 @@ import numpy as np
 from valor_gpu.evaluation.results.changed_rows import ChangedRows
 from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.exports import cell_of
+from valor_gpu.evaluation.results.row_values import Ints
 from valor_gpu.gates.decisions import Decision
 from valor_gpu.gates.markdown import LIMIT, markdown_summary
+from valor_gpu.store import StoredRow
 
 _HEADER = ("metric", "run", "baseline", "difference", "interval", "p", "verdict")
 _CHUNK = 500
@@ -73,14 +75,27 @@ def joined_csv(found: Sequence[Comparison], names: Sequence[str]) -> Iterator[st
     values = [base.values(metric) for metric in _metrics(found)]
     for start in range(0, len(rows.questions), _CHUNK):
         chosen = range(start, min(start + _CHUNK, len(rows.questions)))
-        numbers = [(int(rows.questions[row]) - 1) * base.epochs + 1 for row in chosen]
-        keys = {row.number: row.key for row in base.run.rows(numbers=numbers)}
+        stored = base.first_rows(rows.questions[start : chosen.stop].tolist())
+        firsts = [each._sides[0].first_rows(_questions(each, rows.places[k, start : chosen.stop]))
+                  for k, each in enumerate(found)]  # fmt: skip
         yield _lines(
             [
-                [keys.get(number, ""), number, *(each[row] for each in values), *_cells(found, rows, row)]
-                for row, number in zip(chosen, numbers)
+                [*_place(stored.get(int(rows.questions[row]))), *(each[row] for each in values),
+                 *_cells(found, rows, row, firsts)]
+                for row in chosen
             ]
-        )
+        )  # fmt: skip
+
+
+def _place(row: StoredRow | None) -> tuple[object, object]:
+    """Key and number of a row; empty for one that was purged meanwhile."""
+    return ("", None) if row is None else (row.key, row.number)
+
+
+def _questions(found: Comparison, places: Ints) -> list[int]:
+    """Numbers of the data rows in a run at some places among the joined rows."""
+    questions: list[int] = found._sides[0].questions[places[places >= 0]].tolist()
+    return questions
 
 
 def _columns(found: Sequence[Comparison], names: Sequence[str]) -> list[str]:
@@ -96,15 +111,17 @@ def _metrics(found: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(name for each in found for name in each.metrics))
 
 
-def _cells(found: Sequence[Comparison], rows: ChangedRows, row: int) -> Iterator[object]:
+def _cells(
+    found: Sequence[Comparison], rows: ChangedRows, row: int, firsts: Sequence[Mapping[int, StoredRow]]
+) -> Iterator[object]:
     """Cells of the runs: number, scores and differences of each."""
     places = [int(place) for place in rows.places[:, row]]
-    for each, place in zip(found, places):
+    for each, place, stored in zip(found, places, firsts):
         pairs = list(each._pairs.values())
         if place < 0:
             yield from [None] * (2 * len(pairs) + 1)
             continue
-        yield each._sides[0].row_numbers(place)[0]
+        yield _place(stored.get(int(each._sides[0].questions[place])))[1]
         yield from (float(pair.run[place]) for pair in pairs)
         yield from (float(pair.run[place] - pair.baseline[place]) for pair in pairs)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.row_table import question_numbers
 from valor_gpu.evaluation.results.row_values import Floats, Ints, RowValues, group_means, read_counts, read_row_values
+from valor_gpu.store import StoredRow
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.runs import Run
 
@@ -96,6 +98,20 @@ class Side:
         """Numbers of the rows of a shared row, one of each epoch."""
         first = (int(self.questions[index]) - 1) * self.epochs
         return [first + epoch for epoch in range(1, self.epochs + 1)]
+
+    def first_rows(self, questions: Iterable[int]) -> dict[int, StoredRow]:
+        """The row of the first epoch that is stored, by the number of the data row.
+
+        A run that has not ended may have the second epoch of a row without the first one.
+
+        Args:
+            questions: numbers of data rows, at most some thousands.
+        """
+        numbers = [(int(each) - 1) * self.epochs + epoch for each in questions for epoch in range(1, self.epochs + 1)]
+        found: dict[int, StoredRow] = {}
+        for row in self.run.rows(numbers=numbers):
+            found.setdefault((row.number - 1) // self.epochs + 1, row)
+        return found
 
 
 def join_rows(run: Run, baseline: Run) -> tuple[Side, Side]:

@@ -23,7 +23,7 @@ from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
 from valor_gpu.web.conditions import TESTS, Wanted
-from valor_gpu.web.figures import drawing_of, failed_link, failure_groups
+from valor_gpu.web.figures import drawing_of, facts_of_traces, failed_link, failure_groups
 from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
@@ -33,7 +33,6 @@ from valor_gpu.web.row_addresses import leads_on, of_selection
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
 from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
 from valor_gpu.web.tags import about_parts, shown_tags
-from valor_gpu.web.traces import trace_facts
 from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
@@ -116,7 +115,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
     return {
         "about": (facts, read_thresholds(thresholds or found.config.get("thresholds"), evaluator_infos(found))),
         "progress": None,
-        "facts": [*run_facts(found, summary, dataset.name if dataset else ""), *trace_facts(found)],
+        "facts": [*run_facts(found, summary, dataset.name if dataset else ""), *facts_of_traces(ask, found)],
         "dataset": dataset,
         "families": cards,
         "more": more,
