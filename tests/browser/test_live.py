@@ -162,6 +162,17 @@ def test_a_server_that_goes_is_told_and_found_again(site: Site, run: Going) -> N
         tab.errors.clear()
 
 
+def test_an_answer_of_another_program_takes_nothing_away(site: Site, run: Going) -> None:
+    with site.tab() as tab:
+        page = tab.open(f"/runs/{run.id}")
+        page.route("**/runs/**", lambda route: route.fulfill(status=200, content_type="text/html", body="<p>Mine now"))
+        expect(page.locator("#said")).to_have_text("The server reports an error; trying again.")
+        expect(page.locator("#progress")).to_contain_text("3 of 500 rows")
+        assert page.title().endswith("Studio")
+        page.unroute("**/runs/**")
+        expect(page.locator("#said")).to_have_text("The server answers again.")
+
+
 def test_a_run_that_is_purged_meanwhile(site: Site, run: Going) -> None:
     with site.tab() as tab:
         page = tab.open(f"/runs/{run.id}")

@@ -141,6 +141,15 @@ def test_what_a_person_does_stays(blank: Page, before: str, after: str, prepare:
     assert kept(blank, before, after, prepare, say) == expected
 
 
+@pytest.mark.parametrize(("keep", "seen"), [(True, "1.0"), (False, "2.0")])
+def test_typed_words_stay_when_others_are_kept_and_tell_the_server_so(blank: Page, keep: bool, seen: str) -> None:
+    form = FORM.format(1, "").replace("</form>", '<input type="hidden" name="kept" value="{}"></form>')
+    before, after = form.format("1.0"), form.format("2.0")
+    say = "find('input[name=v]').value + find('input[name=kept]').value"
+    assert kept(blank, before, after, "find('input[name=v]').value = 'typed'", say, keep) == f"typed{seen}"
+    assert kept(blank, before, after, "", say, keep) == "2.0"
+
+
 @pytest.mark.parametrize(("keep", "left"), [(True, 1), (False, 0)])
 def test_what_is_typed_outlives_its_place_while_the_page_goes_on(blank: Page, keep: bool, left: int) -> None:
     before, prepare = '<p id="a"><input></p><p id="b">x</p>', "find('input').value = 'typed'"

@@ -20,6 +20,17 @@ window.mark = 1"""
 """Makes links and forms of the rows of a run answer in place, whatever the page itself does."""
 
 
+NOTE = "form[data-feedback] textarea"
+SLOW = """void (() => {
+  const fetched = window.fetch;
+  window.fetch = async (...asked) => {
+    await new Promise((go) => { window.go = go; });
+    return fetched(...asked);
+  };
+})()"""
+"""Lets nothing through to the server until the test calls `go`."""
+
+
 @pytest.fixture
 def place(tmp_path: Path, browser: Browser) -> Iterator[tuple[str, Site]]:
     with Store(tmp_path / "s.sqlite") as store:
@@ -88,15 +99,15 @@ def test_what_is_refused_stays_as_it_was_typed(tab: Tab) -> None:
     page.locator("#r2 a.row").click()
     expect(page.locator("#d2")).to_be_visible()
     page.evaluate(SWAP)
-    page.get_by_label("Note").fill("my key is sk-abcdefghijklmnopqrst")
+    page.locator(NOTE).fill("my key is sk-abcdefghijklmnopqrst")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2").get_by_role("alert")).to_contain_text("looks like a key")
-    assert page.get_by_label("Note").input_value().startswith("my key") and stays(page)
-    page.get_by_label("Note").fill("as I read it")
+    assert page.locator(NOTE).input_value().startswith("my key") and stays(page)
+    page.locator(NOTE).fill("as I read it")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2")).to_contain_text("as I read it")
     expect(page.locator("#d2").get_by_role("alert")).to_have_count(0)
-    assert page.get_by_label("Note").input_value() == "" and stays(page)
+    assert page.locator(NOTE).input_value() == "as I read it" and stays(page)
     assert [each for each in tab.errors if "400" not in each] == []
     tab.errors.clear()  # the browser's own line of the refusal
 
@@ -104,12 +115,64 @@ def test_what_is_refused_stays_as_it_was_typed(tab: Tab) -> None:
 def test_a_text_never_goes_over_to_another_row(tab: Tab) -> None:
     page = tab.page
     page.locator("#r2 a.row").click()
-    page.get_by_label("Note").fill("of the second row")
+    page.locator(NOTE).fill("of the second row")
     page.evaluate(SWAP)
     page.locator("#r3 a.row").click()
     expect(page.locator("#d3")).to_be_visible()
     expect(page.locator("#d2")).to_have_count(0)
-    assert page.get_by_label("Note").input_value() == ""
+    assert page.locator(NOTE).input_value() == ""
+
+
+def test_the_way_back_behind_saved_words(place: tuple[str, Site]) -> None:
+    with place[1].tab() as tab:
+        page = tab.open(place[0])
+        page.evaluate("window.mark = 1")
+        for number in (2, 3):
+            page.locator(f"#r{number} a.row").click()
+            page.locator(f"#d{number}").locator(NOTE).fill(f"of row {number}")
+            page.get_by_role("button", name=re.compile("^Save as")).click()
+            expect(page.locator(f"#people-{number} p").first).to_contain_text(f"of row {number}")
+        page.go_back()
+        expect(page.locator("tr.detail")).to_have_attribute("id", "d2")
+        assert "open=2" in page.url and stays(page)
+        page.go_back()
+        expect(page.locator("tr.detail")).to_have_count(0)
+        assert "open" not in page.url and stays(page)
+
+
+def test_what_is_typed_while_the_server_works_stays(place: tuple[str, Site]) -> None:
+    with place[1].tab() as tab:
+        page = tab.open(f"{place[0]}?open=2")
+        page.evaluate(SLOW)
+        note = page.locator(NOTE)
+        note.fill("first")
+        page.get_by_role("button", name=re.compile("^Save as")).click()
+        note.press_sequentially(" and more")
+        page.evaluate("go()")
+        expect(page.locator("#people-2 p").first).to_contain_text(": first")
+        expect(note).to_have_value("first and more")
+        page.get_by_role("button", name=re.compile("^Save as")).click()
+        page.evaluate("go()")
+        expect(page.get_by_role("status")).to_have_text("Saved.")
+        expect(page.locator("#people-2 p").first).to_contain_text(": first and more")
+
+
+def test_a_condition_that_is_refused_stays_in_its_form(place: tuple[str, Site]) -> None:
+    with place[1].tab() as tab:
+        page = tab.open(place[0])
+        page.get_by_text("Conditions and order").click()
+        page.get_by_label("Score of").select_option("gpt_fluency")
+        page.get_by_label("Test").select_option("at_least")
+        page.get_by_label("Value", exact=True).fill("four")
+        page.get_by_role("button", name="Add condition").click()
+        expect(page.locator("#rows form").get_by_role("alert")).to_contain_text("must be a number but is 'four'")
+        assert page.get_by_label("Value", exact=True).input_value() == "four" and page.url.endswith(place[0])
+        page.get_by_label("Value", exact=True).fill("4")
+        page.get_by_role("button", name="Add condition").click()
+        expect(page.locator(".chip", has_text="gpt_fluency at least 4")).to_be_visible()
+        expect(page.locator("#rows form").get_by_role("alert")).to_have_count(0)
+        assert [each for each in tab.errors if "400" not in each] == []
+        tab.errors.clear()  # the browser's own line of the refusal
 
 
 def test_a_page_that_lacks_the_part_is_opened(tab: Tab) -> None:
@@ -125,7 +188,7 @@ def test_a_server_that_is_away(tab: Tab) -> None:
     page.locator("#r2 a.row").click()
     expect(page.locator("#d2")).to_be_visible()
     page.evaluate(SWAP)
-    page.get_by_label("Note").fill("still here")
+    page.locator(NOTE).fill("still here")
     page.route("**", lambda route: route.abort("connectionrefused"))
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2").get_by_role("alert")).to_contain_text("The server does not answer.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -416,3 +417,16 @@ def test_what_was_rejected_before_a_run_was_resumed_stops_it_no_more() -> None:
         return [await scheduler.ask(question(f"row {at}")) for at in range(12)]
 
     assert [one.ok for one in run(scheduler, main, VirtualLoop)] == [False] * 8 + [True] * 4
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_failure_gives_a_terminal_no_orders(is_terminal: bool) -> None:
+    class Stream(io.StringIO):
+        def isatty(self) -> bool:
+            return is_terminal
+
+    out, problem = Stream(), "no\x1b]52;c;b3duZWQ=\x07\x1b[2J\x9b31m\u202e\ud800 model"
+    ProgressBar(out, 150)(Progress(3, 4, 0, 0, 5, Usage(), 8, 1, problem))
+    text = out.getvalue().removesuffix("\x1b[K")
+    assert "no␛]52;c;b3duZWQ=␇␛[2J[U+009B]31m[U+202E][U+D800] model" in text
+    assert text.removeprefix("\r").isprintable()

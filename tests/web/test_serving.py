@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import signal
@@ -83,3 +84,14 @@ def test_studio_serves_without_a_file_beside_the_store(
     monkeypatch.setattr(server._Server, "run", lambda self, sockets: served.append(sockets))
     server.serve(tmp_path / "store.sqlite", port=0, say=lambda text: None)
     assert len(served) == 1 and "No space left on device" in log.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_server_gives_back_what_its_pages_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    collects = []
+    monkeypatch.setattr(server._Server, "run", lambda self, sockets: collects.append(gc.isenabled()))
+    gc.disable()  # as the process of a command begins
+    try:
+        assert main(["studio", "--port", "0", "--store", str(tmp_path / "store.sqlite")]) == 0
+    finally:
+        gc.enable()
+    assert collects == [True]

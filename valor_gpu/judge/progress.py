@@ -13,6 +13,7 @@ from typing import TextIO
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.pages import numbers
+from valor_gpu.pages.texts import visible
 from valor_gpu.progress import Line, bar
 
 _BAR = 24  # characters
@@ -224,5 +225,6 @@ def _plain_line(progress: Progress) -> str:
 
 def _short(problem: str, most: int) -> str:
     """A failure in one line of at most so many characters."""
-    text, most = " ".join(problem.split()), min(most, LONGEST_PROBLEM)
+    # A terminal obeys the characters that cannot be seen, and a failure holds what a server said.
+    text, most = visible(" ".join(problem.split())), min(most, LONGEST_PROBLEM)
     return text if len(text) <= most else text[: most - 3] + "..."

@@ -51,7 +51,7 @@ function take({ page, status }) {
     say(status === 403 ? LOCKED : "This is no longer in the store.", true);
     return;
   }
-  if (status !== 200) {
+  if (status !== 200 || !page.querySelector("main#main")) {
     fails += 1;
     say("The server reports an error; trying again.", true);
     return;

@@ -1,7 +1,7 @@
 // Makes an element equal to a fresh one by the fewest changes, so that focus, selection, scroll, open details and typed
 // text stay. Children with ids are found by them, others by their places.
 const SHOWN_BY_USER = new Set(["DETAILS", "DIALOG"]);
-const OF_THE_ANSWER = new Set(["csrf", "back"]); // hidden fields that do not say what a form is about
+const OF_THE_ANSWER = new Set(["csrf", "back", "kept"]); // hidden fields that do not say what a form is about
 
 /** Whether a person has changed a field since its page was read. */
 export function isEdited(field) {
@@ -35,6 +35,8 @@ export function morph(old, fresh, keepBusy = false) {
     old.replaceWith(document.adoptNode(fresh));
   } else if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
+  } else if (keepBusy && keptBy(old) !== keptBy(fresh) && isBusy(old)) {
+    return; // sent as it is, the form tells the server which words its writer has seen
   } else if (!old.isEqualNode(fresh)) {
     const chosen = isEdited(old) ? old.value : null;
     morphAttributes(old, fresh);
@@ -46,6 +48,11 @@ export function morph(old, fresh, keepBusy = false) {
 function isSame(old, fresh) {
   if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName) return false;
   return old.nodeName !== "FORM" || about(old) === about(fresh);
+}
+
+/** When what a form shows was kept; undefined for what is no such form. */
+function keptBy(form) {
+  return form.nodeName === "FORM" ? form.querySelector("input[name=kept]")?.defaultValue : undefined;
 }
 
 /** What a form is about: where it leads, and its hidden fields. Text typed into one never goes over to another. */

@@ -24,17 +24,26 @@ addEventListener("submit", (event) => {
 });
 
 addEventListener("popstate", (event) => {
-  if (event.state?.swapped) swap(location.href, [...swapped].join(" "), { push: false });
+  if (event.state?.swapped) swap(location.href, outermost().join(" "), { push: false });
 });
+
+/** Ids of the swapped parts of the page that lie in no other one. */
+function outermost() {
+  const parts = [...swapped].map((id) => document.getElementById(id)).filter(Boolean);
+  return parts.filter((each) => !parts.some((other) => other !== each && other.contains(each))).map((each) => each.id);
+}
 
 /** Reads an address and swaps elements; leads to it as any link where it lacks one of them. */
 export async function swap(address, ids, { trigger = null, push = true } = {}) {
   const mine = ++newest;
+  const sent = typed(trigger);
   mark(trigger, true);
+  if (sent !== null) refuse(trigger, "");
   try {
     const answer = await read(address);
     if (mine !== newest) return;
-    if (answer.status !== 200 || !put(answer.page, ids, trigger)) location.assign(address);
+    if (answer.status >= 400 && sent !== null) refuse(trigger, problem(answer.page));
+    else if (answer.status !== 200 || !put(answer.page, ids, trigger, sent)) lead(address);
     else if (push) remember(address, answer.address);
     if (answer.status === 200) settle(address);
   } catch (error) {
@@ -55,13 +64,14 @@ async function send(form, submitter) {
   }
   if (form.ariaBusy === "true") return;
   const mine = ++newest;
+  const sent = typed(form);
   mark(form, true);
   refuse(form, "");
   try {
     const body = form.enctype === "multipart/form-data" ? data : new URLSearchParams(data);
     const answer = await read(action.href, { method: "POST", body });
     if (answer.status >= 400) refuse(form, problem(answer.page));
-    else if (mine === newest && !put(answer.page, form.dataset.swap, form)) location.assign(answer.address);
+    else if (mine === newest && !put(answer.page, form.dataset.swap, form, sent)) location.assign(answer.address);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     refuse(form, "The server does not answer. What you typed is still here; try again.");
@@ -70,12 +80,27 @@ async function send(form, submitter) {
   }
 }
 
-/** Puts the elements of an answer in their places; false where one is missing, and then nothing is changed. */
-function put(page, ids, trigger) {
+/** Leads to an address as any link does; a page that has it already is read again. */
+function lead(address) {
+  const isHere = new URL(address, location.href).href.split("#")[0] === location.href.split("#")[0];
+  location.assign(address);
+  if (isHere) location.reload(); // an address that differs in its part behind the # alone asks no server
+}
+
+/** What the fields of a form say; null for a link. */
+function typed(form) {
+  return form?.tagName === "FORM" ? JSON.stringify([...new FormData(form)]) : null;
+}
+
+/**
+ * Puts the elements of an answer in their places; false where one is missing, and then nothing is changed.
+ * `sent` is what the trigger said when it was sent: what was typed since then stays.
+ */
+function put(page, ids, trigger, sent) {
   const wanted = ids.split(/\s+/).filter(Boolean);
   const pairs = wanted.map((id) => [id, document.getElementById(id), page.getElementById(id)]);
   if (pairs.length === 0 || pairs.some(([, old, fresh]) => !old || !fresh)) return false;
-  if (trigger?.tagName === "FORM") trigger.reset(); // what was typed has been taken
+  if (sent !== null && typed(trigger) === sent) trigger.reset(); // what was typed has been taken
   const focus = trail(document.activeElement);
   const anchor = trigger?.closest("[id]");
   const top = anchor?.getBoundingClientRect().top;
