@@ -12,6 +12,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
 from tests.web.pages import client, text_of
+from valor_gpu.errors import StoreError
 from valor_gpu.evaluation.run import evaluate, rescore_run
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace, keep_traces, traces_of
 from valor_gpu.web.traces import SHOWN, size_in_words
@@ -118,6 +119,27 @@ def test_runs_without_traces_say_why(path: Path) -> None:
     text = text_of(page_of(path, without.id))
     assert "Prompts and requests are not kept: this was made without prompts." in text
     assert quoted(page_of(path, without.id)) == [GOOD]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE traces SET content = substr(content, 1, 12) WHERE repeat >= 0",
+        "UPDATE traces SET content = x'00ff' WHERE repeat < 0",
+        "UPDATE traces SET content = x'42' WHERE repeat >= 0",
+        "DELETE FROM traces WHERE repeat < 0",
+    ],
+)
+def test_a_damaged_trace_does_not_take_the_page_of_its_row_along(path: Path, damage: str) -> None:
+    rows = [*ROWS, {"question": "Capital of Italy?", "answer": "It is Rome."}]
+    run = judged(path, lambda request: GOOD, data=rows)
+    with Store(path) as store, store._database.write() as connection:
+        connection.execute(damage)
+    page = client(path).get(f"/runs/{run.id}/rows/2")
+    assert page.status_code == 200 and "It is Rome." in text_of(page)
+    assert re.search("gpt_fluency a trace cannot be read: .*; the file of the store is damaged", text_of(page))
+    with Store(path) as store, pytest.raises(StoreError, match=r"a trace cannot be read: .*; the file of the store is"):
+        traces_of(store.run(run.id), 2)
 
 
 def test_a_row_without_judge_and_target_has_no_traces(path: Path) -> None:

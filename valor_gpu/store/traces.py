@@ -134,8 +134,19 @@ def _packed(text: bytes, base: TraceBase | None) -> bytes:
 
 
 def _place_of(kept: bytes) -> tuple[int, int] | None:
-    """Returns the row and repeat of the base of a trace; None for a trace without a base."""
-    return _PLACE.unpack_from(kept, len(_BASED)) if kept.startswith(_BASED) else None
+    """Returns the row and repeat of the base of a trace; None for a trace without a base.
+
+    Raises:
+        StoreError: the store is damaged.
+    """
+    try:
+        return _PLACE.unpack_from(kept, len(_BASED)) if kept.startswith(_BASED) else None
+    except struct.error as error:
+        raise _damaged(error) from error
+
+
+def _damaged(error: object) -> StoreError:
+    return StoreError(f"a trace cannot be read: {error}; the file of the store is damaged")
 
 
 def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
@@ -151,7 +162,7 @@ def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
             text = zlib.decompressobj(zdict=base).decompress(kept[len(_BASED) + _PLACE.size :])
         return dict(json.loads(text.decode(errors="surrogatepass")))
     except (zlib.error, ValueError) as error:
-        raise StoreError(f"a trace cannot be read: {error}; the file of the store is damaged") from error
+        raise _damaged(error) from error
 
 
 def insert_traces(
@@ -229,8 +240,11 @@ def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row:
     """
     kept = connection.execute(_SELECT_BASE, (run, row, evaluator, repeat)).fetchone()
     if kept is None:
-        raise StoreError("a trace cannot be read: its base is gone; the file of the store is damaged")
-    return zlib.decompress(kept[0])
+        raise _damaged("its base is gone")
+    try:
+        return zlib.decompress(kept[0])
+    except zlib.error as error:
+        raise _damaged(error) from error
 
 
 def size_of_traces(run: RunHandle) -> int:
@@ -256,7 +270,7 @@ def about_size_of_traces(run: RunHandle) -> int:
     return int(size)
 
 
-def prompts_of_traces(run: Run) -> set[bool]:
+def prompts_of_traces(run: RunHandle) -> set[bool]:
     """Returns whether processes of a run have kept prompts: True, False, or both where it went on otherwise.
 
     The bases say it: every process that keeps a trace of a score or of an answer has its own.

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from valor_gpu.errors import StoreError
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.pages.numbers import amount, count, duration
 from valor_gpu.pages.texts import cut
@@ -36,7 +37,7 @@ def row_traces(run: Run, row: int, scores: Iterable[StoredScore], opened: str | 
     Returns:
         A mapping for each score of a judge, and for the answer of a target. ``missing`` says why a trace is not kept.
     """
-    kept = {(each.evaluator, each.repeat): each for each in traces_of(run, row)}
+    kept, damage = _kept_traces(run, row)
     judged = judged_names(run)
     expected = [(ANSWER, 0)] if _dict(run.config.get("target")) else []
     expected += [(each.evaluator, each.repeat) for each in scores if each.evaluator in judged]
@@ -48,9 +49,17 @@ def row_traces(run: Run, row: int, scores: Iterable[StoredScore], opened: str | 
         view = {"id": f"trace-{number}", "name": title, "open": opened in (name, title), "missing": ""}
         trace = kept.get((name, repeat))
         if trace is None:
-            view["missing"] = EARLIER if "keep_prompts" in run.config else BEFORE
+            view["missing"] = damage or (EARLIER if "keep_prompts" in run.config else BEFORE)
         found.append(view if trace is None else {**view, **writer.trace(trace)})
     return found
+
+
+def _kept_traces(run: Run, row: int) -> tuple[dict[tuple[str, int], StoredTrace], str]:
+    """Returns the traces of a row by evaluator and repeat, and why they cannot be read; then there are none."""
+    try:
+        return {(each.evaluator, each.repeat): each for each in traces_of(run, row)}, ""
+    except StoreError as error:  # texts and scores of the row are there all the same
+        return {}, str(error)
 
 
 def judged_names(run: Run) -> set[str]:
