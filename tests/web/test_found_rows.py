@@ -329,6 +329,7 @@ def test_a_condition_is_added_by_a_form_and_taken_away_by_its_chip(store: Store)
         ("if=judgee:failed:", "must name an evaluator of the run but names 'judgee'; did you mean 'judge'?"),
         ("if=x:failed:", f"must name an evaluator of the run but names 'x'; it has judge, f1, {ODD}"),
         ("if=:failed:", "a condition must name an evaluator of the run"),
+        ("if=f1:at_least:1,000", "the value of a condition must be a number but is '1,000'"),
         ("if=f1:at_least:nan", "the value of a condition must be a number but is 'nan'"),
         ("if=f1:between:2", "the value of a condition must be LOW..HIGH, such as 2..4, but is '2'"),
         ("if=f1:between:2..1", "LOW..HIGH with LOW first but is '2..1'"),

@@ -15,6 +15,7 @@ from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.results.thresholds import Threshold
+from valor_gpu.web.typed import typed_number
 
 TESTS = {
     "at_least": "at least",
@@ -155,11 +156,8 @@ def _plain(value: float | None) -> str:
 
 
 def _number(text: str) -> float:
-    try:
-        found = float(text.strip().replace(",", "."))
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+    found = typed_number(text)
+    if math.isnan(found):
         raise InputError(f"the value of a condition must be a number but is {short(text)!r}")
     return found + 0.0  # -0.0 is 0
 

@@ -17,6 +17,7 @@ from valor_gpu.store.opinions import withdraw
 from valor_gpu.web.routes import Ask
 from valor_gpu.web.run_rows import author
 from valor_gpu.web.security import looks_like_key
+from valor_gpu.web.typed import typed_number
 
 NOTE = 4000
 """Characters of a note."""
@@ -182,11 +183,8 @@ def _scale(run: Run, name: str) -> tuple[float, float]:
 def _score(text: str, scale: tuple[float, float]) -> float | None:
     if not text:
         return None
-    try:
-        found = float(text.replace(",", "."))
-    except ValueError:
-        found = math.nan
-    if not math.isfinite(found):
+    found = typed_number(text)
+    if math.isnan(found):
         raise InputError(f"your score must be a number but is {text[:100]!r}; nothing was kept")
     if not scale[0] <= found <= scale[1]:
         raise InputError(f"your score must be from {scale[0]:g} to {scale[1]:g} but is {found:g}; nothing was kept")
