@@ -68,6 +68,13 @@ def test_numbers_and_what_lacks_them(path: Path) -> None:
     assert "nan" not in shown.lower() and "None" not in shown
 
 
+def test_a_list_without_numbers_has_no_filter_by_them(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        store.create_run("new", {})
+    shown = client(tmp_path / "s.sqlite").get("/runs")
+    assert ">Filter</button>" in shown.text and 'name="least"' not in shown.text and "/trend" not in shown.text
+
+
 def test_bad_number_in_filter_is_told(path: Path) -> None:
     found = client(path).get("/runs?metric=mean_f1_score&least=much")
     assert found.status_code == 400 and "must be a number but is" in text_of(found)
