@@ -72,3 +72,20 @@ def test_the_page_names_what_it_does_not_show(tmp_path: Path) -> None:
     uid = add(tmp_path / "s.sqlite", "odd", {"data": "rows.csv", "epochs": 0, "notes": ["mine"]}, {})
     page = text_of(client(tmp_path / "s.sqlite").get(f"/runs/{uid}"))
     assert "Not as evaluate() writes it, and not shown: data, epochs of the configuration." in page and "mine" in page
+
+
+def test_numbers_as_large_as_there_are(tmp_path: Path) -> None:
+    path, infos = tmp_path / "s.sqlite", [{"name": "x", "kind": "text"}, {"name": "y", "kind": "text"}]
+    uids = []
+    with Store(path) as store:
+        for ends, rows in (((1e308, -1e308), 2), ((-1e308, 1e308), 1200)):
+            run = store.create_run("large", {"version": 1, "evaluators": infos})
+            run.add_rows([StoredRow(n, str(n), {"question": "q"}, {"answer": "a"}) for n in range(1, rows + 1)])
+            run.add_scores([StoredScore(n, "x", 0, ends[n % 2] / (n + 1)) for n in range(1, rows + 1)])
+            run.add_scores([StoredScore(n, "y", 0, n / rows) for n in range(1, rows + 1)])
+            with run.lease():
+                run.finish("finished", {"metrics": {"mean_x": ends[0]}})
+            uids.append(run.id)
+    browser = client(path)
+    for address in ("/trend?metric=mean_x", *(f"/runs/{uid}/scatter" for uid in uids), f"/runs/{uids[1]}?sort=x"):
+        assert browser.get(address).status_code == 200, address

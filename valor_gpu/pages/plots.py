@@ -62,6 +62,10 @@ class Cell(NamedTuple):
     href: str = ""
 
 
+_LARGEST = 8e307
+"""Ends of an axis lie within, so that its length is a number."""
+
+
 class Axis:
     """An axis between two numbers, with ticks at round ones.
 
@@ -79,7 +83,7 @@ class Axis:
 
     def __init__(self, low: float, high: float, start: float, stop: float) -> None:
         half = 0.0 if high > low else max(abs(low) * 0.05, 0.5)
-        self.low, self.high = low - half, high + half
+        self.low, self.high = max(low - half, -_LARGEST), min(high + half, _LARGEST)
         self._start, self._stop = start, stop
 
     def at(self, value: float) -> float:

@@ -71,7 +71,11 @@ class Scale:
         """Returns the edges of its cells, one more than there are."""
         if self.values:
             return np.array([value - 0.5 for value in self.values] + [self.values[-1] + 0.5])
-        found = self.low + (self.high - self.low) * np.arange(most + 1) / most
+        width = self.high - self.low
+        if math.isfinite(width * most):
+            found = self.low + width * np.arange(most + 1) / most
+        else:
+            found = self.low * (1 - np.arange(most + 1) / most) + self.high * (np.arange(most + 1) / most)
         found[-1] = self.high if self.high == self.end else math.nextafter(self.high, math.inf)
         found[:-1][found[:-1] == self.end] = math.nextafter(self.high if self.end is None else self.end, math.inf)
         return np.unique(found)
