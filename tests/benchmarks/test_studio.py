@@ -14,7 +14,7 @@ from benchmarks.studio import Shown
 def test_pages_of_small_stores_show_what_they_must() -> None:
     arguments = run.parse(["studio", "--quick", "--repeats", "1"])
     rows = studio.benchmark(arguments)["rows"]
-    assert [row["status"] for row in rows] == ["ok"] * 13
+    assert [row["status"] for row in rows] == ["ok"] * 18
     assert all(0 < row["seconds"]["median"] < math.inf for row in rows)
 
 

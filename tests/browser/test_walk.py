@@ -156,13 +156,13 @@ def rows_of(tab: Tab) -> None:
     """A search, an open row, its reasons, a person's score."""
     page = tab.page
     page.get_by_label("Search all texts of rows").fill("long answer")
-    page.get_by_role("form", name="Filter rows").get_by_role("button", name="Filter").click()
+    page.get_by_role("form", name="Filter rows").get_by_role("button", name="Search").click()
     found = [n for n in range(1, ROWS + 1) if n % 3 == 0 or n % 2 == 0]  # of both columns of answers
     expect(page.locator("tbody tr[id]")).to_have_count(len(found))
     page.locator("tbody tr[id] a.row").first.click()
     expect(page.locator("tr.detail")).to_contain_text(f"By length. {SCRIPT}")
     page.locator("tr.detail").get_by_label("4", exact=True).check()
-    page.get_by_label("Note").fill("as I read it")
+    page.locator("tr.detail").get_by_label("Note").fill("as I read it")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("tr.detail")).to_contain_text("as I read it")
 
