@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
+import sqlite3
 import threading
 import time
 from collections import Counter
@@ -22,6 +24,7 @@ from valor_gpu.evaluation.run import EvaluationInterrupted, evaluate, rescore_ru
 from valor_gpu.evaluation.targets.base import TargetAnswer
 from valor_gpu.judge import JudgeError, Limits, Reply, Status, Usage
 from valor_gpu.store import Run, Store
+from valor_gpu.store.database import Database
 from valor_gpu.store.progress import RunProgress, keep, progress_of
 
 PRICES = {"prompt": 100.0, "completion": 1000.0, "currency": "EUR"}
@@ -336,15 +339,23 @@ def test_requests_that_are_sent_again_are_counted_by_cause(store: Store) -> None
     assert "HTTP 5xx" in found.problem and "sk-abc" not in found.problem
 
 
-def test_a_locked_store_delays_only_the_progress(store: Store, tmp_path: Path) -> None:
-    run = store.create_run("r", {})
+def test_a_locked_store_delays_only_the_progress(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, waits = store.create_run("r", {}), []
+    plain = Database._waiting
+
+    @contextlib.contextmanager
+    def waiting(self: Database, connection: sqlite3.Connection, patience: float | None) -> Iterator[None]:
+        with plain(self, connection, patience):
+            waits.append(connection.execute("PRAGMA busy_timeout").fetchone()[0])
+            yield
+
+    monkeypatch.setattr(Database, "_waiting", waiting)
     with run.lease(), Store(tmp_path / "store.sqlite") as other:
         keep(run, RunProgress(done_rows=1))
-        with other._database.write():
-            begun = time.monotonic()
-            with pytest.raises(StoreError, match="locked it for"):
-                keep(run, RunProgress(done_rows=2), patience=0.0)
-            assert time.monotonic() - begun < 10.0  # not the 30 s that other writings wait
+        with other._database.write(), pytest.raises(StoreError, match="locked it for"):
+            waits.clear()
+            keep(run, RunProgress(done_rows=2), patience=0.0)
+        assert waits == [0], "other writings wait 30,000 ms"
         assert progress_of(run) == RunProgress(done_rows=1)
 
 

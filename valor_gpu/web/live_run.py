@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.so_far import families_so_far
-from valor_gpu.evaluation.results.summary import evaluator_infos
-from valor_gpu.evaluation.results.thresholds import read_thresholds
+from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Run, Store
 from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.web.jobs import JOB
@@ -55,17 +54,25 @@ def asked_of(config: Mapping[str, Any]) -> str:
     return " and ".join(f"the {name}" for name in ("target", "judge") if config.get(name))
 
 
-def live_parts(run: Run, progress: RunProgress, data_name: str, most: int) -> dict[str, Any]:
+def live_parts(
+    run: Run,
+    progress: RunProgress,
+    infos: Sequence[Mapping[str, Any]],
+    limits: Mapping[str, Threshold],
+    data_name: str,
+    most: int,
+) -> dict[str, Any]:
     """What the template of a run shows of one that goes on.
 
     Args:
         run: of the store.
         progress: of the run.
+        infos: of its evaluators.
+        limits: thresholds of those that have any.
         data_name: what people call its data.
         most: evaluators that have a card.
     """
-    infos = evaluator_infos(run)
-    cards, more = families_so_far(infos, progress, read_thresholds(run.config.get("thresholds"), infos), most)
+    cards, more = families_so_far(infos, progress, limits, most)
     nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
                "stopped": None}  # fmt: skip
     return {

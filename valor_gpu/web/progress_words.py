@@ -121,8 +121,7 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     tokens = {name: n for name, n in progress.tokens.items() if n}
     if tokens:
         found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
-        cost = "cost unknown" if progress.cost is None else f"{numbers.number(progress.cost, 2)} {progress.currency}"
-        found["Cost so far"] = cost.strip()
+        found["Cost so far"] = numbers.cost(progress.cost, progress.currency)
     return found
 
 

@@ -170,7 +170,7 @@ def _finish(run: Run, state: str, reason: str, seconds: float) -> None:
 
 @contextlib.contextmanager
 def _scheduler(plan: Plan, store: Store, run: Run) -> Iterator[Scheduler | None]:
-    """What asks the judge; None without judged metrics."""
+    """Opens the scheduler of the judge; gives None without judged metrics."""
     if not plan.judged:
         yield None
         return
@@ -194,7 +194,7 @@ def journal_path(store: Store, run_id: str) -> Path:
 
 
 def _asks_several(tool: Any) -> bool:
-    """Whether a judgement may take more than one question."""
+    """Returns whether a judgement may take more than one question."""
     return not (isinstance(tool, (RatingMetric, GuardMetric)) and tool.task == "qa")
 
 

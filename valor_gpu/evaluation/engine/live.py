@@ -214,7 +214,7 @@ class Live:
 
     @property
     def cost(self) -> float | None:
-        """What the run has cost, earlier parts included; None where no price is known."""
+        """Cost of the run, earlier parts included; None where no price is known."""
         sums, prices = self._sums, self._plan.prices
         if sums is None:
             return None

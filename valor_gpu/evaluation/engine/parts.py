@@ -31,7 +31,7 @@ class Parts:
         self._keys: dict[str, set[str]] = {}
 
     def is_open(self, name: str, done: Collection[tuple[str, int]]) -> bool:
-        """Whether a row has neither the score of an evaluator nor one of its parts.
+        """Returns whether a row has neither the score of an evaluator nor one of its parts.
 
         Args:
             name: of the evaluator.
@@ -88,7 +88,7 @@ def settle_parts(run: Run, evaluators: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _only_keys_differ(run: Run, evaluator: Mapping[str, Any]) -> bool:
-    """Whether every value of an evaluator came under a key, and not all under the same."""
+    """Returns whether every value of an evaluator came under a key, and not all under the same."""
     if not has_parts(evaluator):
         return False
     keys = set()

@@ -158,7 +158,7 @@ class Pipeline:
         return asks
 
     def _is_open(self, work: Work) -> bool:
-        """Whether a judgement of the row is missing."""
+        """Returns whether a judgement of the row is missing."""
         repeats = range(self._plan.config.repeats)
         return any((each.name, repeat) not in work.done for each in self._plan.judged for repeat in repeats)
 

@@ -248,7 +248,7 @@ def _config(
 
 
 def masked_description(each: RunEvaluator, secrets: Secrets) -> dict[str, Any]:
-    """What the configuration says of an evaluator; the version is that of its real parameters."""
+    """Describes an evaluator for the configuration; the version is that of its real parameters."""
     found = each.describe()
     return {**found, "parameters": secrets.mask_json(found["parameters"], known=True)}
 

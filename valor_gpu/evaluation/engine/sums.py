@@ -12,45 +12,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from valor_gpu.evaluation.results.chart_edges import chart_edges
 from valor_gpu.evaluation.results.parts import parent_of
+from valor_gpu.evaluation.results.summary import NO_LEVELS
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.store import StoredRow, StoredScore
 from valor_gpu.store.records import OK
 
-BINS = 20
-_MOST_BARS = 11  # whole scores that have a bar each
-_NO_LEVELS = frozenset(("text", "corpus", "check", "quality"))
 _TOKENS = ("prompt", "completion", "cached")
 _NO_TOKENS = dict.fromkeys(_TOKENS, 0)
 _UNKNOWN = {"kind": "custom", "low": None, "high": None, "pooled": False}  # an evaluator that no configuration names
 EXPECTED = frozenset((OK, "missing_field", "not_applicable", "undefined"))
 """Statuses of scores that are no failures of a judge."""
-
-
-def chart_edges(info: Mapping[str, Any]) -> list[float] | None:
-    """Returns the edges between which the chart of an evaluator counts, None where only all scores tell them.
-
-    Args:
-        info: of the evaluator: ``kind``, ``low``, ``high``, ``pooled``.
-
-    Example:
-        >>> chart_edges({"kind": "quality", "low": 1.0, "high": 5.0, "pooled": False})
-        [1.0, 1.5, 2.5, 3.5, 4.5, 5.0]
-    """
-    low, high = info["low"], info["high"]
-    if info["pooled"] or info["kind"] == "safety":
-        return None
-    if info["kind"] == "pairwise":
-        return [0.0, 0.25, 0.75, 1.0]
-    if low is None or high is None or not high > low:
-        return None
-    low, high = float(low), float(high)
-    if low.is_integer() and high.is_integer() and 2 <= high - low < _MOST_BARS:
-        return [low, *(low + i + 0.5 for i in range(int(high - low))), high]
-    edges = [*(low + (high - low) * i / BINS for i in range(BINS)), high]
-    return edges if len(set(edges)) > BINS else None
 
 
 class EvaluatorSums:
@@ -63,7 +38,7 @@ class EvaluatorSums:
     """
 
     def __init__(self, info: Mapping[str, Any], threshold: Threshold | None, repeats: int) -> None:
-        self._is_severity, self._has_levels = info["kind"] == "safety", info["kind"] not in _NO_LEVELS
+        self._is_severity, self._has_levels = info["kind"] == "safety", info["kind"] not in NO_LEVELS
         self._threshold, self._repeats = threshold, repeats
         self._edges = chart_edges(info)
         self._bounds = [*self._edges[:-1], math.nextafter(self._edges[-1], math.inf)] if self._edges else []

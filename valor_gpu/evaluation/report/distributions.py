@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.results.chart_edges import BINS, edges_around, even_edges, whole_scores
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import BarLink, Estimate
 from valor_gpu.pages.texts import Html
 from valor_gpu.store import Histogram, Run
 
-BINS = 20
-_MOST_BARS = 11  # whole scores that have a bar each
 _PREFERENCES = ("loss", "tie", "win")
 
 
@@ -76,15 +75,12 @@ def distribution(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: i
         return None, 0
     if facts["kind"] == "safety":
         return _severities(drawing, name, facts, scale), 0
-    if facts["kind"] == "pairwise":
-        return _whole(drawing, name, facts, [0.0, 0.5, 1.0], _PREFERENCES)
-    low, high = facts["low"], facts["high"]
-    if low is not None and high is not None:
-        if float(low).is_integer() and float(high).is_integer() and 2 <= high - low < _MOST_BARS:
-            values = [low + i for i in range(int(high - low) + 1)]
-            return _whole(drawing, name, facts, values, [f"{value:g}" for value in values])
-        if (low, high) == (0, 1) and (rate := _rate(drawing, name, facts)) is not None:
-            return rate, 0
+    values = whole_scores(facts)
+    if values is not None:
+        names = _PREFERENCES if facts["kind"] == "pairwise" else [f"{value:g}" for value in values]
+        return _whole(drawing, name, facts, values, names)
+    if (facts["low"], facts["high"]) == (0, 1) and (rate := _rate(drawing, name, facts)) is not None:
+        return rate, 0
     return _histogram(drawing, name, facts)
 
 
@@ -143,10 +139,9 @@ def _whole(
     drawing: Drawing, name: str, facts: Mapping[str, Any], values: Sequence[float], names: Sequence[str]
 ) -> tuple[Html, int]:
     """A bar for every value; what lies between, such as the mean of turns, counts for the nearest one."""
-    step = values[1] - values[0]
-    edges = [values[0], *(value + step / 2 for value in values[:-1]), values[-1]]
+    edges = edges_around(values)
     found = drawing.counts(name, edges)
-    mean = _clamped(_mean(facts, values[0], step), 0, len(values) - 1)
+    mean = _clamped(_mean(facts, values[0], values[1] - values[0]), 0, len(values) - 1)
     label = _label(name, facts, _counts(names, found.counts))
     links = drawing.links(name, edges, found.counts, names, _is_repeated(facts))
     chart = charts.bars(names, found.counts, label, mean, links=links)
@@ -174,10 +169,9 @@ def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[H
         float(facts["low"]) if facts["low"] is not None and (facts["high"] is not None or facts["low"] == 0) else least
     )
     stop = float(facts["high"]) if facts["high"] is not None else most
-    width = stop - start
-    if not width > 0 or not math.isfinite(width) or len({start + width * i / BINS for i in range(BINS + 1)}) <= BINS:
+    edges, width = even_edges(start, stop), stop - start
+    if edges is None:
         return charts.bars([f"{start:.4g}"], [facts["n_scores"]], _label(name, facts, "no spread that can be drawn")), 0
-    edges = [start + width * i / BINS for i in range(BINS)] + [stop]
     found = drawing.counts(name, edges)
     ticks = [(place, f"{start + width * place:.3g}".replace("-", numbers.MINUS)) for place in (0, 0.25, 0.5, 0.75, 1)]
     mean = _clamped(_mean(facts, start, width), 0, 1)

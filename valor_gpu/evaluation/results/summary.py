@@ -38,7 +38,8 @@ from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.runs import Run
 
-_NO_LEVELS = ("text", "corpus", "check", "quality")
+NO_LEVELS = ("text", "corpus", "check", "quality")
+"""Kinds of evaluators whose scores have no names of levels."""
 
 
 def run_summary(
@@ -190,7 +191,7 @@ class _Evaluated:
             name: self.info[name] for name in ("kind", "summary_name", "higher_is_better", "low", "high", "pooled")
         }
         found["n_not_judged"] = int(np.count_nonzero(~within(table.answered, judged)))
-        if self.info["kind"] != "safety" and self.info["kind"] not in _NO_LEVELS:
+        if self.info["kind"] != "safety" and self.info["kind"] not in NO_LEVELS:
             found["levels"] = columns.levels(self.name)
         return found
 

@@ -81,14 +81,14 @@ def run(ask: Ask) -> Response:
 
 def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
     """What is shown of a run that goes on, from what its process says of it: no score is counted."""
-    infos = evaluator_infos(found)
-    dataset = _kept_data(ask, found)
+    infos, dataset = evaluator_infos(found), _kept_data(ask, found)
+    limits = read_thresholds(found.config.get("thresholds"), infos)
     facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     failed = {name: [status for status, n in (each.get("failed") or {}).items() if n]
               for name, each in progress.evaluators.items()}  # fmt: skip
     return {
-        "about": (facts, read_thresholds(found.config.get("thresholds"), infos)),
-        **live_parts(found, progress, dataset.name if dataset else "", _EVALUATORS),
+        "about": (facts, limits),
+        **live_parts(found, progress, infos, limits, dataset.name if dataset else "", _EVALUATORS),
         "dataset": dataset,
         "level": "",
         "failed": {},
