@@ -148,6 +148,16 @@ def axe(page: Page, *rules: str) -> list[str]:
     ]
 
 
+def mark(page: Page) -> None:
+    """Leaves a sign on the page that reading it anew would take away."""
+    page.evaluate("window.mark = 1")
+
+
+def is_marked(page: Page) -> bool:
+    """Whether the page has not been read anew since :func:`mark`."""
+    return bool(page.evaluate("window.mark === 1"))
+
+
 def sideways(page: Page) -> int:
     """Pixels that the page is wider than its window."""
     return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
-from tests.browser.site import NARROW, Site, axe, sideways
+from tests.browser.site import NARROW, Site, axe, is_marked, mark, sideways
 from valor_gpu.store import Store
 
 
@@ -19,24 +19,15 @@ def address(seeded: Path) -> str:
     return f"/compare?runs={ids['Prompt one']}&runs={ids['Prompt two']}"
 
 
-def stays(page: Page) -> None:
-    """Marks the page, so that a test sees whether it was read anew."""
-    page.evaluate("window.marked = true")
-
-
-def is_still_there(page: Page) -> bool:
-    return bool(page.evaluate("window.marked === true"))
-
-
 def test_rows_open_in_place_by_a_click_and_by_keys(site: Site, address: str) -> None:
     with site.tab() as tab:
         page = tab.open(address)
-        stays(page)
+        mark(page)
         first = page.locator("tr[data-row] a.row").first
         first.click()
         expect(page.locator("tr.detail")).to_contain_text("Texts compared with")
         expect(first).to_have_attribute("aria-expanded", "true")
-        assert is_still_there(page) and "open=" in page.url
+        assert is_marked(page) and "open=" in page.url
         page.keyboard.press("Escape")
         expect(page.locator("tr.detail")).to_have_count(0)
         page.keyboard.press("j")
@@ -44,7 +35,7 @@ def test_rows_open_in_place_by_a_click_and_by_keys(site: Site, address: str) -> 
         expect(page.locator("tr.open.here")).to_have_count(1)
         page.get_by_role("link", name="side by side").click()
         expect(page.locator("tr.detail b[aria-current=true]").last).to_have_text("side by side")
-        assert is_still_there(page)
+        assert is_marked(page)
         page.go_back()
         expect(page.locator("tr.detail b[aria-current=true]").last).to_have_text("in one")
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.going import Going, going
-from tests.browser.site import NARROW, Site, axe, serve, sideways
+from tests.browser.site import NARROW, Site, axe, is_marked, mark, serve, sideways
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +30,6 @@ def run(place: tuple[Path, Site]) -> Iterator[Going]:
     with going(place[0]) as found:
         found.tell("rows 3")
         yield found
-
-
-def mark(page: Page) -> None:
-    """Leaves a sign on the page that a reload would take away."""
-    page.evaluate("window.mark = 1")
-
-
-def is_marked(page: Page) -> bool:
-    return bool(page.evaluate("window.mark === 1"))
 
 
 def test_bar_numbers_and_rows_come_without_a_reload(site: Site, run: Going) -> None:

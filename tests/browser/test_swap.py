@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.going import INFOS, score
-from tests.browser.site import Site, Tab, serve
+from tests.browser.site import Site, Tab, is_marked, mark, serve
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store import Store
 
@@ -50,8 +50,14 @@ def tab(place: tuple[str, Site]) -> Iterator[Tab]:
         yield found
 
 
-def stays(page: Page) -> bool:
-    return bool(page.evaluate("window.mark === 1"))
+def typed(tab: Tab, text: str) -> Page:
+    """The page with its second row open and a note in its form, which answers in place."""
+    page = tab.page
+    page.locator("#r2 a.row").click()
+    expect(page.locator("#d2")).to_be_visible()
+    page.evaluate(SWAP)
+    page.locator(NOTE).fill(text)
+    return page
 
 
 def test_a_link_in_place_and_the_way_back(tab: Tab) -> None:
@@ -61,14 +67,14 @@ def test_a_link_in_place_and_the_way_back(tab: Tab) -> None:
     top = link.bounding_box()
     link.click()
     expect(page.locator("#d20")).to_be_visible()
-    assert "open=20" in page.url and stays(page)
+    assert "open=20" in page.url and is_marked(page)
     assert top is not None and link.bounding_box() == pytest.approx(top, abs=1)
     expect(link).to_be_focused()
     expect(link).to_have_attribute("aria-expanded", "true")
     expect(page.locator("#said")).not_to_be_empty()
     page.go_back()
     expect(page.locator("#d20")).to_have_count(0)
-    assert "open" not in page.url and stays(page)
+    assert "open" not in page.url and is_marked(page)
     page.go_forward()
     expect(page.locator("#d20")).to_be_visible()
     page.reload()
@@ -80,7 +86,7 @@ def test_a_form_that_reads_sets_the_address(tab: Tab) -> None:
     page.get_by_role("searchbox").fill("What is 7")
     page.get_by_role("searchbox").press("Enter")
     expect(page.locator("tr[data-row]")).to_have_count(1)
-    assert "q=What+is+7" in page.url and stays(page)
+    assert "q=What+is+7" in page.url and is_marked(page)
     assert page.get_by_role("searchbox").input_value() == "What is 7"
     page.go_back()
     expect(page.locator("tr[data-row]")).to_have_count(25)
@@ -91,23 +97,19 @@ def test_the_next_page_begins_at_its_first_row(tab: Tab) -> None:
     page = tab.page
     page.locator(".pager a", has_text="Next").click()
     expect(page.locator("#r26")).to_be_in_viewport()
-    assert stays(page)
+    assert is_marked(page)
 
 
 def test_what_is_refused_stays_as_it_was_typed(tab: Tab) -> None:
-    page = tab.page
-    page.locator("#r2 a.row").click()
-    expect(page.locator("#d2")).to_be_visible()
-    page.evaluate(SWAP)
-    page.locator(NOTE).fill("my key is sk-abcdefghijklmnopqrst")
+    page = typed(tab, "my key is sk-abcdefghijklmnopqrst")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2").get_by_role("alert")).to_contain_text("looks like a key")
-    assert page.locator(NOTE).input_value().startswith("my key") and stays(page)
+    assert page.locator(NOTE).input_value().startswith("my key") and is_marked(page)
     page.locator(NOTE).fill("as I read it")
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2")).to_contain_text("as I read it")
     expect(page.locator("#d2").get_by_role("alert")).to_have_count(0)
-    assert page.locator(NOTE).input_value() == "as I read it" and stays(page)
+    assert page.locator(NOTE).input_value() == "as I read it" and is_marked(page)
     assert [each for each in tab.errors if "400" not in each] == []
     tab.errors.clear()  # the browser's own line of the refusal
 
@@ -126,7 +128,7 @@ def test_a_text_never_goes_over_to_another_row(tab: Tab) -> None:
 def test_the_way_back_behind_saved_words(place: tuple[str, Site]) -> None:
     with place[1].tab() as tab:
         page = tab.open(place[0])
-        page.evaluate("window.mark = 1")
+        mark(page)
         for number in (2, 3):
             page.locator(f"#r{number} a.row").click()
             page.locator(f"#d{number}").locator(NOTE).fill(f"of row {number}")
@@ -134,10 +136,10 @@ def test_the_way_back_behind_saved_words(place: tuple[str, Site]) -> None:
             expect(page.locator(f"#people-{number} p").first).to_contain_text(f"of row {number}")
         page.go_back()
         expect(page.locator("tr.detail")).to_have_attribute("id", "d2")
-        assert "open=2" in page.url and stays(page)
+        assert "open=2" in page.url and is_marked(page)
         page.go_back()
         expect(page.locator("tr.detail")).to_have_count(0)
-        assert "open" not in page.url and stays(page)
+        assert "open" not in page.url and is_marked(page)
 
 
 def test_what_is_typed_while_the_server_works_stays(place: tuple[str, Site]) -> None:
@@ -184,11 +186,7 @@ def test_a_page_that_lacks_the_part_is_opened(tab: Tab) -> None:
 
 
 def test_a_server_that_is_away(tab: Tab) -> None:
-    page = tab.page
-    page.locator("#r2 a.row").click()
-    expect(page.locator("#d2")).to_be_visible()
-    page.evaluate(SWAP)
-    page.locator(NOTE).fill("still here")
+    page = typed(tab, "still here")
     page.route("**", lambda route: route.abort("connectionrefused"))
     page.get_by_role("button", name=re.compile("^Save as")).click()
     expect(page.locator("#d2").get_by_role("alert")).to_contain_text("The server does not answer.")

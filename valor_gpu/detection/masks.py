@@ -31,7 +31,7 @@ class MaskRows:
     width: int = 0
 
     def read(self, preds: Any, target: Any) -> tuple[MatchBatch, Sides]:
-        """See :class:`valor_gpu.detection.geometry.Geometry`; likewise below."""
+        """Reads a batch, as :class:`valor_gpu.detection.geometry.Geometry` says; likewise below."""
         batch = read_batch(preds, target, None)
         return batch, self.beside(preds, target, batch)
 

@@ -112,7 +112,7 @@ class MeanApChoices:
         return pooled
 
     def signature(self) -> dict[str, Any]:
-        """What the signature of a result tells."""
+        """Returns the choices that the signature of a result names."""
         grids = {name: grid_choice(getattr(self, name)) for name in ("iou_thresholds", "rec_thresholds")}
         tie_order = "image" if self.by_image else "arrival"
         return {"metric": "MeanAveragePrecision", **self.config, **grids, "tie_order": tie_order}

@@ -93,12 +93,12 @@ def _say_how_to_go_on(options: argparse.Namespace, result: Any) -> None:
 
 
 def resume_command(options: argparse.Namespace, run_id: str) -> str:
-    """How a run goes on."""
+    """Returns the command by which a run goes on."""
     return f"valor-gpu eval resume {run_id}{_store(options)}"
 
 
 def _store(options: argparse.Namespace) -> str:
-    """What a command that is shown needs to find the run."""
+    """Returns the option by which a command finds the store of the run."""
     return "" if options.store is None else f" --store {options.store}"
 
 
