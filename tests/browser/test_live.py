@@ -126,6 +126,7 @@ def test_a_hidden_page_rests_and_a_told_one_stops(site: Site, run: Going) -> Non
         assert len(tab.requests) > asked
         page.get_by_role("link", name="Stop following").click()
         expect(page.get_by_role("link", name="Follow the run again")).to_be_visible()
+        page.wait_for_load_state("networkidle")  # the scripts of this page are asked for, too
         asked = len(tab.requests)
         page.wait_for_timeout(2500)
         assert len(tab.requests) == asked
