@@ -85,6 +85,19 @@ def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, place: Site) 
     assert queue.rows == tuple(seen) and (queue.order, queue.seed, queue.hidden) == ("random", 5, True)
 
 
+def test_keys_pressed_ahead_of_a_slow_answer_label_the_rows_to_come(store: Store, place: Site) -> None:
+    run = store.run("books")
+    with place.tab() as tab:
+        page = tab.open(f"/runs/{run.id}/label?of=gpt_fluency&order=lowest")
+        page.route(re.compile("/label"), lambda route: (page.wait_for_timeout(300), route.continue_()))
+        for key in ("1", "s", "2", "s", "3", "s", "b", "b"):
+            page.keyboard.press(key)
+        expect(page.locator("#queue")).to_contain_text(f"3 of {ROWS} labelled")
+        expect(page.locator("#row-title")).to_contain_text("Row 10 ")
+        expect(page.locator("#queue")).to_contain_text("Your label: 2")
+    assert [(each.row, each.value) for each in feedback(store)] == [(5, 1.0), (10, 2.0), (15, 3.0)]
+
+
 def test_the_queue_without_scripts_and_on_a_narrow_screen(store: Store, place: Site) -> None:
     run = store.run("books")
     with place.tab(script=False, viewport=NARROW) as tab:

@@ -62,7 +62,7 @@ def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) 
 
 
 def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.1
+    uid, pace.delay = add_run(path, server), 0.5
     code = f"import sys, time; from valor_gpu.store import Store; from valor_gpu.web import jobs\n" \
            f"print(jobs.start(Store({str(path)!r}), {uid!r}), flush=True); time.sleep(600)"  # fmt: skip
     with (
@@ -131,7 +131,7 @@ def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatSer
 
 @pytest.mark.slow
 def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.05
+    uid, pace.delay = add_run(path, server), 0.5
     with Store(path) as store:
         run = store.run(uid)
         jobs.start(store, uid)

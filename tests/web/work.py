@@ -25,8 +25,8 @@ class Pace:
         self.asked: Counter[str] = Counter()
 
     def __call__(self, request: Request) -> str:
-        time.sleep(self.delay)
         self.asked[str(request.body["messages"])] += 1
+        time.sleep(self.delay)
         return '{"reason": "It is so.", "score": 4}'
 
 

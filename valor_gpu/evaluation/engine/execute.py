@@ -14,7 +14,6 @@ from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.engine.parts import settle_parts
 from valor_gpu.evaluation.engine.pipeline import Pipeline
 from valor_gpu.evaluation.engine.plan import Plan
-from valor_gpu.evaluation.engine.reread import reread_scores
 from valor_gpu.evaluation.engine.stages import RowFailed
 from valor_gpu.evaluation.engine.tries import end_of_try, was_finished
 from valor_gpu.evaluation.engine.work import Work
@@ -118,7 +117,10 @@ def _read_again(plan: Plan, run: Run, scheduler: Scheduler | None) -> None:
             config["notes"] = [*config["notes"], note]
             run.reconfigure({**config, "grammar": run.config.get("grammar", 1)})
 
-    reread_scores(plan, run, scheduler, tell)
+    if scheduler is not None:
+        from valor_gpu.evaluation.engine.reread import reread_scores  # here since runs with a judge alone need it
+
+        reread_scores(plan, run, scheduler, tell)
     if config["grammar"] != run.config["grammar"]:
         run.reconfigure(config)
 

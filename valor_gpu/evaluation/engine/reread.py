@@ -90,7 +90,7 @@ def _asks_once(tool: Any) -> bool:
     return isinstance(tool, (RatingMetric, TemplateMetric)) and tool.task == "qa"
 
 
-def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None, tell: Callable[[str], None]) -> None:
+def reread_scores(plan: Plan, run: Run, scheduler: Scheduler, tell: Callable[[str], None]) -> None:
     """Reads the replies of a run's scores again where an older grammar did, and withdraws values that do not hold.
 
     Args:
@@ -99,7 +99,7 @@ def reread_scores(plan: Plan, run: Run, scheduler: Scheduler | None, tell: Calla
         scheduler: with the file of replies.
         tell: gets what the user is to be told, before a value is withdrawn; not called where every score holds.
     """
-    if scheduler is None or run.config.get("grammar", 1) >= GRAMMAR:
+    if run.config.get("grammar", 1) >= GRAMMAR:
         return
     with ThreadPoolExecutor(1) as thread:  # a loop may run in this one
         found: Reread = thread.submit(lambda: asyncio.run(_reread(plan, run, scheduler))).result()

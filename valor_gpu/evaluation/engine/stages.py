@@ -17,7 +17,6 @@ from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.engine.live import Live
 from valor_gpu.evaluation.engine.metrics import RunEvaluator
 from valor_gpu.evaluation.engine.plan import Plan
-from valor_gpu.evaluation.engine.reread import kept_reply
 from valor_gpu.evaluation.engine.scoring import size_of, with_baseline
 from valor_gpu.evaluation.engine.settings import CONCURRENCY
 from valor_gpu.evaluation.engine.sums import EXPECTED
@@ -237,6 +236,8 @@ class Stages:
             raise RowFailed(work, f"{each.name}: {score.status}", score.reason)
 
     def _score(self, number: int, each: RunEvaluator, repeat: int, judgement: Judgement) -> StoredScore:
+        from valor_gpu.evaluation.engine.reread import kept_reply  # here since runs with a judge alone need it
+
         outcome, mask = judged_outcome(judgement), self._plan.services.secrets
         usage = {**_usage_of(judgement.usage), "attempts": judgement.attempts, "from_cache": judgement.cached}
         if outcome.value is None:

@@ -8,7 +8,6 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.cookiejar import DefaultCookiePolicy
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -113,6 +112,8 @@ class HttpTarget(AskedTarget):
         return {"kind": "http", **shown, "name": self.name, "masked": masked}
 
     def _judge(self) -> Asked:
+        from http.cookiejar import DefaultCookiePolicy  # here since runs with such a target alone need it
+
         package = openai_package("an HTTP target")
         client = async_http(package, self.url, self._max_bytes)
         client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=[]))  # rows must know nothing of each other

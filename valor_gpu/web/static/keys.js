@@ -15,6 +15,9 @@ const ofPage = () => [...document.querySelectorAll("[data-key]")].filter((each) 
 const named = (key) => ofPage().find((each) => each.dataset.key === key);
 const isOff = () => localStorage.getItem(OFF) === "1";
 
+const inFlight = () => document.querySelector("[data-swap][aria-busy=true]") !== null;
+
+const ahead = []; // keys of the page that were pressed before the answer to an earlier one had come
 let annotateNext = false;
 
 function stand(row) {
@@ -135,10 +138,17 @@ addEventListener("keydown", (event) => {
   if (key.length !== 1 || isOff()) return;
   const pressed = named(key);
   const fixed = FIXED.find((each) => each.keys[0] === key && each.here());
-  if (!pressed && !fixed) return;
+  const later = inFlight() && (pressed || (!fixed && /\w/.test(key))); // the page to come may know the key
+  if (!pressed && !fixed && !later) return;
   event.preventDefault();
-  if (pressed) pressed.click();
+  if (later) ahead.push(key);
+  else if (pressed) pressed.click();
   else fixed.press();
+});
+
+addEventListener("studio:settled", ({ detail: done }) => {
+  if (!done) ahead.length = 0; // they were meant for a row that did not come
+  while (ahead.length && !inFlight()) named(ahead.shift())?.click();
 });
 
 addEventListener("focusin", (event) => {

@@ -37,6 +37,7 @@ function outermost() {
 export async function swap(address, ids, { trigger = null, push = true } = {}) {
   const mine = ++newest;
   const sent = typed(trigger);
+  let done = false;
   mark(trigger, true);
   if (sent !== null) refuse(trigger, "");
   try {
@@ -44,13 +45,16 @@ export async function swap(address, ids, { trigger = null, push = true } = {}) {
     if (mine !== newest) return;
     if (answer.status >= 400 && sent !== null) refuse(trigger, problem(answer.page));
     else if (answer.status !== 200 || !put(answer.page, ids, trigger, sent)) lead(address);
-    else if (push) remember(address, answer.address);
+    else {
+      done = true;
+      if (push) remember(address, answer.address);
+    }
     if (answer.status === 200) settle(address);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     say(AWAY.split(";")[0] + ".", true);
   } finally {
-    mark(trigger, false);
+    settled(trigger, done);
   }
 }
 
@@ -65,18 +69,20 @@ async function send(form, submitter) {
   if (form.ariaBusy === "true") return;
   const mine = ++newest;
   const sent = typed(form);
+  let done = false;
   mark(form, true);
   refuse(form, "");
   try {
     const body = form.enctype === "multipart/form-data" ? data : new URLSearchParams(data);
     const answer = await read(action.href, { method: "POST", body });
     if (answer.status >= 400) refuse(form, problem(answer.page));
-    else if (mine === newest && !put(answer.page, form.dataset.swap, form, sent)) location.assign(answer.address);
+    else if (mine !== newest || put(answer.page, form.dataset.swap, form, sent)) done = true;
+    else location.assign(answer.address);
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     refuse(form, "The server does not answer. What you typed is still here; try again.");
   } finally {
-    mark(form, false);
+    settled(form, done);
   }
 }
 
@@ -174,6 +180,12 @@ function refuse(form, text) {
     form.append(place);
   }
   place.textContent = text;
+}
+
+/** Ends the wait for an answer; `done` where the answer is in its place, or was taken. */
+function settled(trigger, done) {
+  mark(trigger, false);
+  dispatchEvent(new CustomEvent("studio:settled", { detail: done }));
 }
 
 function mark(element, busy) {
