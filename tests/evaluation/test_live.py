@@ -147,6 +147,7 @@ def equals_summary(run: Run) -> RunProgress:
     summary = run_summary(run)
     assert found.cost == pytest.approx(summary["cost"]) if summary["cost"] is not None else found.cost is None
     assert found.tokens == {name: summary["usage"][name] for name in found.tokens}
+    assert found.replaced == summary["replaced"]
     for name, facts in summary["evaluators"].items():
         sums = found.evaluators.get(name)
         if sums is None:
@@ -223,7 +224,7 @@ def test_a_target_that_fails_and_epochs(store: Store, checked: list[RunProgress]
     assert checked[before].done_rows < 24
 
 
-def test_what_a_failed_answer_cost_goes_with_it(store: Store, checked: list[RunProgress]) -> None:
+def test_what_a_failed_answer_cost_stays_paid(store: Store, checked: list[RunProgress]) -> None:
     broken = {"q0", "q1"}
 
     def paid(question: str) -> TargetAnswer:
@@ -236,10 +237,13 @@ def test_what_a_failed_answer_cost_goes_with_it(store: Store, checked: list[RunP
     assert equals_summary(result.run).cost == 3.0
     broken.discard("q0")
     resume_run(store, result.run_id, **given)
-    assert equals_summary(result.run).cost == 1.75
+    assert equals_summary(result.run).cost == 3.0 + 1.5 + 0.25
     broken.clear()
     resume_run(store, result.run_id, **given)
-    assert equals_summary(result.run).cost == 0.5
+    found = equals_summary(result.run)
+    assert found.cost == 3.0 + 1.5 + 0.25 + 0.25
+    assert (found.replaced["n"], found.replaced["cost"]) == (3, 4.5)
+    assert found.replaced["usage"] == {"prompt": 30, "completion": 15, "cached": 0, "total": 45}
 
 
 def test_a_stopped_run_goes_on_with_its_sums(store: Store, checked: list[RunProgress]) -> None:

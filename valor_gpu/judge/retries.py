@@ -23,6 +23,8 @@ MOST_LAST = 512
 SILENCE = 30.0
 """Seconds without a reply after which a run says that it waits for the server."""
 _OF_THE_PROMPT = frozenset((Status.SERVER_ERROR, Status.TIMEOUT, Status.CONNECTION_ERROR))
+_NO_ANSWER = frozenset((Status.TIMEOUT, Status.CONNECTION_ERROR))
+"""Failures that come from a server that is gone as well: an answer to others before them says nothing."""
 _UNASKED = 3  # failures of a prompt before a question of our own is asked, where none was answered
 _LEAST_SILENT = 4  # failures in a row after which a server counts as silent, and twice the requests in flight
 
@@ -40,14 +42,31 @@ class Trial:
     Attributes:
         replies: of the run, before the first attempt or at the last failure.
         failures: attempts that failed.
-        alone: failures since whose predecessor the server answered others.
-        put_off: the same of failures by which the server asks to wait.
+        alone: failures by an answer of the server, since whose predecessor it answered others.
+        unheard: failures without an answer, after which the server answered others.
+        put_off: failures without an answer, or by which the server asks to wait, since whose predecessor it answered
+            others.
+        is_open: whether the last failure had no answer, and nothing has been answered since.
     """
 
     replies: int
     failures: int = 0
     alone: int = 0
+    unheard: int = 0
     put_off: int = 0
+    is_open: bool = False
+
+    @property
+    def blamed(self) -> int:
+        """Most failures of one kind that are of the prompt, since the server answered others."""
+        return max(self.alone, self.unheard)
+
+    def heard(self, replies: int) -> bool:
+        """Judges the last failure by the number of replies now; returns whether the server has answered others."""
+        answered = replies > self.replies
+        self.unheard += self.is_open and answered
+        self.is_open = self.is_open and not answered
+        return answered
 
 
 class Retries:
@@ -153,34 +172,56 @@ class Retries:
         try:
             self._note(error)
             self._call()
-            if error.status in _OF_THE_PROMPT and error.retry_after is None and await self._blame(trial, error, ask):
-                wait = min(wait, self._limits.wait_before(trial.alone, error, self._rng) or 0.0)
-            elif self.replies > trial.replies:
-                trial.put_off += 1
+            answered = trial.heard(self.replies)
+            if error.status not in _OF_THE_PROMPT or error.retry_after is not None:
+                trial.put_off += answered
                 trial.replies = self.replies
+            elif await self._blame(trial, error, ask):
+                wait = min(wait, self._limits.wait_before(trial.alone, error, self._rng) or 0.0)
+            self._give_up(trial, error)
             await pause(wait, stop)
         finally:
             self.waiting -= 1
+        if stop.is_set():
+            return
+        trial.heard(self.replies)
+        self._give_up(trial, error)
         most = 1 if error.status is Status.TIMEOUT else 2
-        if max(trial.alone, trial.put_off) >= most and not stop.is_set():
+        if max(trial.blamed, trial.put_off) >= most:
             await self._turn()
+            trial.heard(self.replies)
+            self._give_up(trial, error)
 
     async def _blame(self, trial: Trial, error: JudgeError, ask: Ask) -> bool:
-        """Finds out whether the server answers others: then it need not be spared by long waits."""
-        if trial.failures > 1 and self.replies == trial.replies and self._failing == self._open:
+        """Finds out whether the server answers others: then it need not be spared by long waits.
+
+        A failure without an answer counts by what is answered after it, since the server may be gone.
+        """
+        before, had_answer = self.replies, error.status not in _NO_ANSWER
+        is_unclear = not had_answer or before == trial.replies
+        if trial.failures > 1 and is_unclear and self._failing == self._open:
             is_there = error.status is not Status.CONNECTION_ERROR
             await self._ask_again(ask, is_there and trial.failures >= _UNASKED)
         answers = self.replies > trial.replies
-        trial.alone += answers
-        trial.replies = self.replies
-        if trial.alone >= self._limits.prompt_failures:
-            others = f"failed {trial.failures} times while the server answered others"
-            self._tell(
-                "given up",
-                f"a prompt {others}, and is given up: {error}. Its score is missing; a resumed run asks again",
-            )
-            raise GivenUp(error.status, f"{error} ({others})")
-        return answers
+        if had_answer:
+            trial.alone += answers
+            trial.replies = self.replies
+            return answers
+        trial.put_off += answers
+        trial.replies, trial.is_open = before, True
+        trial.heard(self.replies)
+        return False
+
+    def _give_up(self, trial: Trial, error: JudgeError) -> None:
+        """Raises GivenUp for a prompt that failed often enough while the server answered others."""
+        if trial.blamed < self._limits.prompt_failures:
+            return
+        others = f"failed {trial.blamed} times while the server answered others"
+        self._tell(
+            "given up",
+            f"a prompt {others}, and is given up: {error}. Its score is missing; a resumed run asks again",
+        )
+        raise GivenUp(error.status, f"{error} ({others})")
 
     async def _ask_again(self, ask: Ask, may_own: bool) -> None:
         """Asks the shortest question that was answered before, or one of our own: nothing under way would tell.

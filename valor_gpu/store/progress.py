@@ -48,6 +48,8 @@ class RunProgress:
         attempts: requests of judge and target, earlier parts included as far as scores have them.
         tokens: ``prompt``, ``completion`` and ``cached``, of judge and target, likewise.
         cost: so far; None where no price is known.
+        replaced: part of attempts, tokens and cost that was spent on failures which were replaced: ``n``, ``attempts``,
+            ``usage``, ``cost`` and ``costs``; empty where older versions wrote it.
         currency: of the cost, a word for people; may be empty.
         evaluators: name to sums of its scores: ``n`` rows with a value, ``sum`` of their means over repeats,
             ``n_scores`` with a value, ``least`` and ``most`` value (None without any), ``failed`` (status to number),
@@ -78,6 +80,7 @@ class RunProgress:
     attempts: int = 0
     tokens: Mapping[str, int] = field(default_factory=lambda: {"prompt": 0, "completion": 0, "cached": 0})
     cost: float | None = None
+    replaced: Mapping[str, Any] = field(default_factory=dict)
     currency: str = ""
     evaluators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

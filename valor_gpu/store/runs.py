@@ -24,6 +24,7 @@ from valor_gpu.store.records import (
     StoredScore,
     check_count,
 )
+from valor_gpu.store.replaced import keep_spending
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
 from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
@@ -159,6 +160,7 @@ class Run:
         bound_traces = [trace.bound(self._number) for trace in traces]
         with self._write() as connection:
             search.forget(connection, self._number)
+            keep_spending(connection, self._number, bound)
             try:
                 changed = connection.executemany(_INSERT_ROW, bound).rowcount if bound else 0
             except sqlite3.IntegrityError as error:

@@ -67,7 +67,8 @@ CREATE TABLE states (run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, 
 """
 
 # What people say of a run, how far one that goes on is, and what was asked and answered for each score. A trace belongs
-# to its row like a score; that of the row's answer has the evaluator "".
+# to its row like a score; that of the row's answer has the evaluator "". What a failure cost stays paid when another
+# try replaces it: ``replaced`` keeps its usage in the transaction of the replacement.
 _LIVE = """
 ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN edited REAL;
@@ -79,6 +80,17 @@ CREATE TABLE traces (
     FOREIGN KEY (run, row) REFERENCES rows (run, number) ON DELETE CASCADE);
 CREATE TRIGGER traces_replaced AFTER UPDATE OF outputs ON rows BEGIN
     DELETE FROM traces WHERE run = NEW.run AND row = NEW.number; END;
+CREATE TABLE replaced (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE, evaluator TEXT NOT NULL,
+    usage TEXT NOT NULL, seconds REAL);
+CREATE INDEX replaced_run ON replaced (run, id);
+CREATE TRIGGER scores_replaced AFTER UPDATE OF usage ON scores WHEN OLD.usage IS NOT NULL BEGIN
+    INSERT INTO replaced (run, evaluator, usage, seconds) VALUES (OLD.run, OLD.evaluator, OLD.usage, OLD.seconds); END;
+DROP TRIGGER rows_replaced;
+CREATE TRIGGER rows_replaced AFTER UPDATE OF outputs ON rows BEGIN
+    INSERT INTO replaced (run, evaluator, usage, seconds) SELECT run, evaluator, usage, seconds FROM scores
+        WHERE run = NEW.run AND row = NEW.number AND usage IS NOT NULL;
+    DELETE FROM scores WHERE run = NEW.run AND row = NEW.number; END;
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _STATES, _LIVE)

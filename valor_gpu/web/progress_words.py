@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.facts import cost_in_words
 from valor_gpu.pages import numbers
 from valor_gpu.store.progress import RunProgress
 
@@ -121,7 +122,7 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     tokens = {name: n for name, n in progress.tokens.items() if n}
     if tokens:
         found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
-        found["Cost so far"] = numbers.cost(progress.cost, progress.currency)
+        found["Cost so far"] = cost_in_words(progress.cost, progress.currency, progress.replaced)
     return found
 
 

@@ -22,6 +22,7 @@ from valor_gpu.judge.protocol import Usage
 from valor_gpu.store import Run, StoredRow, StoredScore, StoredTrace
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.progress import RunProgress, keep, progress_of
+from valor_gpu.store.replaced import replaced_usage
 from valor_gpu.store.traces import TraceBase
 
 if TYPE_CHECKING:
@@ -144,6 +145,7 @@ class Live:
         infos = evaluator_infos(run, columns)
         thresholds = read_thresholds(run.config.get("thresholds"), infos)
         sums = RunningSums(run.config.get("evaluators") or (), infos, thresholds, plan.config.repeats)
+        sums.add_replaced(replaced_usage(run))
         complete = set()
         for page in columns.score_pages():
             sums.add_stored(page, ASKED_AGAIN)
@@ -259,6 +261,7 @@ class Live:
             tokens={name: n + sums.target_tokens[name] for name, n in sums.tokens.items()},
             cost=self.cost,
             currency=self._currency,
+            replaced=sums.replaced.summary(self._plan.prices),
             evaluators=sums.evaluators(),
             **asked,
         )

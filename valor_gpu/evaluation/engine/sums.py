@@ -14,12 +14,14 @@ from typing import Any
 
 from valor_gpu.evaluation.results.chart_edges import chart_edges
 from valor_gpu.evaluation.results.parts import parent_of
+from valor_gpu.evaluation.results.spending import ReplacedSpending
 from valor_gpu.evaluation.results.summary import NO_LEVELS
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.store import StoredRow, StoredScore
 from valor_gpu.store.records import OK
+from valor_gpu.store.replaced import ANSWER, ReplacedUsage, usage_of_answer
 
 _TOKENS = ("prompt", "completion", "cached")
 _NO_TOKENS = dict.fromkeys(_TOKENS, 0)
@@ -130,10 +132,10 @@ def _level_of(severity: float) -> str:
     return [name for name, least in LEVELS.items() if severity >= least][-1] if severity >= 0.0 else ""
 
 
-def _add_tokens(tokens: dict[str, int], usage: Mapping[str, Any], sign: int) -> None:
+def _add_tokens(tokens: dict[str, int], usage: Mapping[str, Any]) -> None:
     for name in _TOKENS:
         if n := usage.get(name):
-            tokens[name] += sign * int(n)
+            tokens[name] += int(n)
 
 
 class RunningSums:
@@ -148,9 +150,10 @@ class RunningSums:
 
     Attributes:
         rows: status to number of the stored rows.
-        tokens: ``prompt``, ``completion`` and ``cached`` of the stored scores.
+        tokens: ``prompt``, ``completion`` and ``cached`` of the stored scores, and of failed ones that were replaced.
         target_tokens: likewise of the stored rows.
-        attempts: requests that the stored scores took.
+        attempts: requests that these scores took.
+        replaced: what the failures spent that were replaced.
         problem: reason of the latest failure of a judge or target, and when it was.
     """
 
@@ -172,6 +175,7 @@ class RunningSums:
         self.attempts = 0
         self.rows: Counter[str] = Counter()
         self.tokens, self.target_tokens = dict(_NO_TOKENS), dict(_NO_TOKENS)
+        self.replaced = ReplacedSpending()
         self._target_costs, self._n_target_costs = 0.0, 0
         self.problem = ""
         self.problem_at: float | None = None
@@ -188,7 +192,7 @@ class RunningSums:
             else:
                 found.append(score)
             if score.usage:
-                self._add_usage(score.usage, 1)
+                self._add_usage(score.usage)
             if score.value is None and score.status not in EXPECTED:
                 self.problem, self.problem_at = f"{score.evaluator}: {score.reason or score.status}", time.time()
         places: dict[str, set[tuple[int, int]]] = {}  # parts of one row come together
@@ -224,27 +228,36 @@ class RunningSums:
         for row in rows:
             if self._failed_rows and (before := self._failed_rows.pop(row.number, None)) is not None:
                 self.rows[before.status] -= 1
-                self._add_spending(before.outputs, -1)
+                if usage := usage_of_answer(before.outputs):
+                    self.replaced.add(ANSWER, usage, before.outputs.get("_seconds"))
             self.rows[row.status] += 1
             if row.status != OK:
-                spent = {name: row.outputs[name] for name in ("_usage", "_cost") if name in row.outputs}
+                spent = {name: row.outputs[name] for name in ("_usage", "_cost", "_seconds") if name in row.outputs}
                 self._failed_rows[row.number] = StoredRow(row.number, row.key, {}, spent, row.status)
                 if are_new:
                     self.problem, self.problem_at = row.error or row.status, time.time()
             if row.outputs:
-                self._add_spending(row.outputs, 1)
+                self._add_spending(usage_of_answer(row.outputs))
 
-    def _add_spending(self, outputs: Mapping[str, Any], sign: int) -> None:
-        """Adds what the target spent on a row, or takes it away."""
-        if usage := outputs.get("_usage"):
-            _add_tokens(self.target_tokens, usage, sign)
-        if (cost := outputs.get("_cost")) is not None:
-            self._target_costs = math.fsum((self._target_costs, sign * float(cost)))
-            self._n_target_costs += sign
+    def add_replaced(self, usages: Iterable[ReplacedUsage]) -> None:
+        """Adds what failures spent that were replaced before this process."""
+        for each in usages:
+            self.replaced.add(*each)
+            if each.evaluator == ANSWER:
+                self._add_spending(each.usage)
+            else:
+                self._add_usage(each.usage)
+
+    def _add_spending(self, usage: Mapping[str, Any]) -> None:
+        """Adds what the target spent on a row."""
+        _add_tokens(self.target_tokens, usage)
+        if (cost := usage.get("cost")) is not None:
+            self._target_costs = math.fsum((self._target_costs, float(cost)))
+            self._n_target_costs += 1
 
     @property
     def target_cost(self) -> float | None:
-        """What the stored rows say that the target cost; None where none says it."""
+        """What the rows say that the target cost, replaced ones included; None where none says it."""
         return self._target_costs if self._n_target_costs else None
 
     def parent(self, name: str) -> str:
@@ -256,16 +269,17 @@ class RunningSums:
         return found
 
     def _take_away(self, place: tuple[int, str, int]) -> None:
-        """Takes a failed score away that is replaced."""
+        """Takes a failed score away that is replaced; what it spent stays."""
         before = self._replaceable.pop(place, None)
         if before is not None:
             self._sums_of(before.evaluator).failed[before.status] -= 1
             self._done[self.parent(before.evaluator)] -= 1
-            self._add_usage(before.usage or {}, -1)
+            if before.usage is not None:
+                self.replaced.add(before.evaluator, before.usage, before.seconds)
 
-    def _add_usage(self, usage: Mapping[str, Any], sign: int) -> None:
-        _add_tokens(self.tokens, usage, sign)
-        self.attempts += sign * int(usage.get("attempts") or 0)
+    def _add_usage(self, usage: Mapping[str, Any]) -> None:
+        _add_tokens(self.tokens, usage)
+        self.attempts += int(usage.get("attempts") or 0)
 
     def _sums_of(self, name: str) -> EvaluatorSums:
         found = self._evaluators.get(name)

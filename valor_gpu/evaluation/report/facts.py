@@ -42,11 +42,39 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
     tokens = ", ".join(f"{numbers.amount(n)} {name}" for name, n in usage.items()) or "no tokens"
     cost = summary["cost"]
-    paid = numbers.cost(cost, (config.get("prices") or {}).get("currency", ""))
+    paid = cost_in_words(cost, (config.get("prices") or {}).get("currency", ""), summary.get("replaced") or {})
     yield "Tokens, cost", f"{tokens}; {paid}" if usage or cost is not None else tokens
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
+
+
+def cost_in_words(cost: float | None, currency: str, replaced: Mapping[str, Any]) -> str:
+    """Returns a cost with its parts: of what is kept, and of failed attempts that were replaced.
+
+    Args:
+        cost: of a run, both parts together; None where it is not known.
+        currency: of the cost.
+        replaced: ``replaced`` of a summary; empty for runs of older versions.
+
+    Example:
+        >>> cost_in_words(0.5, "EUR", {"n": 2, "cost": 0.125, "usage": {"total": 900}})
+        '0.50 EUR: 0.38 EUR for what is kept, 0.12 EUR for 2 failed attempts that were replaced'
+        >>> cost_in_words(None, "", {"n": 1, "cost": None, "usage": {"total": 900}})
+        'cost unknown, 900 of the tokens for 1 failed attempt that was replaced'
+        >>> cost_in_words(0.5, "EUR", {})
+        '0.50 EUR'
+    """
+    paid, n = numbers.cost(cost, currency), replaced.get("n")
+    if not n:
+        return paid
+    of_them = f"{n:,} failed attempt{' that was' if n == 1 else 's that were'} replaced"
+    spent = replaced["cost"]
+    if cost is not None and spent is not None:
+        kept = numbers.cost(max(cost - spent, 0.0), currency)
+        return f"{paid}: {kept} for what is kept, {numbers.cost(spent, currency)} for {of_them}"
+    tokens = replaced["usage"]["total"]
+    return f"{paid}, {numbers.amount(tokens)} of the tokens for {of_them}" if tokens else paid
 
 
 def expected_rows(run: Run) -> int | None:

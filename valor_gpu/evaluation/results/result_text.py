@@ -47,10 +47,19 @@ def headlines(run: Run, summary: Mapping[str, Any]) -> list[str]:
         spent.append(f"{summary['usage']['total']:,} tokens")
     if summary["cost"] is not None:
         currency = (run.config.get("prices") or {}).get("currency", "")
-        spent.append(f"cost {summary['cost']:.4g} {currency}".rstrip())
+        spent.append(f"cost {summary['cost']:.4g} {currency}".rstrip() + _replaced(summary))
     if summary["seconds"] is not None:
         spent.append(f"{summary['seconds']:.1f} s")
     return [*lines, ", ".join(spent)] if spent else lines
+
+
+def _replaced(summary: Mapping[str, Any]) -> str:
+    """The part of the cost that failed attempts took which were replaced."""
+    replaced = summary.get("replaced") or {}
+    if not replaced.get("n") or replaced["cost"] is None:
+        return ""
+    of_them = "1 failed attempt that was" if replaced["n"] == 1 else f"{replaced['n']:,} failed attempts that were"
+    return f" ({replaced['cost']:.4g} of it for {of_them} replaced)"
 
 
 def metric_cells(summary: Mapping[str, Any]) -> list[list[str]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.store.columns import Columns
+from valor_gpu.store.replaced import ANSWER, ReplacedUsage
 
 _TOKENS = {
     "prompt": "prompt",
@@ -21,6 +22,7 @@ _TOKENS = {
     "cached": "cached",
     "cached_tokens": "cached",
 }
+_COUNTS = ("prompt", "completion", "cached", "total")
 
 
 class Spending:
@@ -35,6 +37,7 @@ class Spending:
 
     def __init__(self) -> None:
         self._tokens: Counter[str] = Counter()
+        self.attempts = 0
         self.seconds = 0.0
         self.cost: float | None = None
 
@@ -46,6 +49,8 @@ class Spending:
                     self._tokens[_TOKENS[name]] += int(value)
                 elif name == "cost":
                     self.cost = (self.cost or 0.0) + float(value)
+                elif name == "attempts":
+                    self.attempts += int(value)
         if _is_amount(seconds):
             self.seconds += float(seconds)
         if _is_amount(cost):
@@ -83,26 +88,75 @@ def read_spending(columns: Columns) -> dict[str, Spending]:
     return found
 
 
-def spending_summary(judge: Mapping[str, Spending], target: Spending, config: Mapping[str, Any]) -> dict[str, Any]:
-    """``usage`` and ``cost`` of a run with their parts, as JSON.
+class ReplacedSpending:
+    """Sums of what the failures of a run cost that were replaced by another try.
+
+    Attributes:
+        n: failures.
+        judge: evaluator to what its scores spent.
+        target: what the answers of the target spent.
 
     Args:
-        judge: evaluator to what it spent.
-        target: what the target spent.
+        usages: as of :func:`~valor_gpu.store.replaced.replaced_usage`.
+    """
+
+    def __init__(self, usages: Iterable[ReplacedUsage] = ()) -> None:
+        self.n = 0
+        self.judge: dict[str, Spending] = {}
+        self.target = Spending()
+        for each in usages:
+            self.add(each.evaluator, each.usage, each.seconds)
+
+    def add(self, evaluator: str, usage: Mapping[str, Any], seconds: float | None) -> None:
+        """Adds a failure; the evaluator of an answer of the target is ``""``."""
+        self.n += 1
+        spent = self.target if evaluator == ANSWER else self.judge.setdefault(evaluator, Spending())
+        spent.add(usage, seconds, None)
+
+    def summary(self, prices: Prices | None) -> dict[str, Any]:
+        """Returns ``n``, ``attempts``, ``usage``, ``cost`` and ``costs`` of the failures, as JSON."""
+        spent = [*self.judge.values(), self.target]
+        usage = sum((each.usage for each in spent), Usage())
+        costs = {"judge": _total(each.priced(prices) for each in self.judge.values()), "target": self.target.cost}
+        return {
+            "n": self.n,
+            "attempts": sum(each.attempts for each in spent),
+            "usage": {name: getattr(usage, name) for name in _COUNTS},
+            "cost": _total(costs.values()),
+            "costs": costs,
+        }
+
+
+def _total(costs: Iterable[float | None]) -> float | None:
+    """The sum of the costs that are known; None without any."""
+    known = [each for each in costs if each is not None]
+    return math.fsum(known) if known else None
+
+
+def spending_summary(
+    judge: Mapping[str, Spending], target: Spending, replaced: ReplacedSpending, config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Returns ``usage``, ``cost``, ``costs`` and ``replaced`` of a run, as JSON.
+
+    Args:
+        judge: evaluator to what its scores spent.
+        target: what the answers of the target spent.
+        replaced: what failures spent that were replaced; ``usage`` and costs count it.
         config: of the run; ``prices`` are those of the judge's tokens.
     """
     given = config.get("prices")
     prices = Prices(**given) if given else None
-    judged = [each.priced(prices) for each in judge.values()]
-    costs = {
-        "judge": math.fsum(cost for cost in judged if cost is not None) if any(c is not None for c in judged) else None,
-        "target": target.cost,
-    }
-    known = [cost for cost in costs.values() if cost is not None]
-    tokens = sum((each.usage for each in judge.values()), Usage())
-    total = tokens + target.usage
-    usage = {name: getattr(total, name) for name in ("prompt", "completion", "cached", "total")}
+    judges, targets = [*judge.values(), *replaced.judge.values()], (target, replaced.target)
+    costs = {"judge": _total(each.priced(prices) for each in judges), "target": _total(each.cost for each in targets)}
     parts = {
-        name: {key: getattr(one, key) for key in usage} for name, one in (("judge", tokens), ("target", target.usage))
+        "judge": sum((each.usage for each in judges), Usage()),
+        "target": sum((each.usage for each in targets), Usage()),
     }
-    return {"usage": {**usage, **parts}, "cost": math.fsum(known) if known else None, "costs": costs}
+    shown = {name: {key: getattr(used, key) for key in _COUNTS} for name, used in parts.items()}
+    total = {key: shown["judge"][key] + shown["target"][key] for key in _COUNTS}
+    return {
+        "usage": {**total, **shown},
+        "cost": _total(costs.values()),
+        "costs": costs,
+        "replaced": replaced.summary(prices),
+    }

@@ -33,9 +33,10 @@ from valor_gpu.evaluation.results.metric_summary import (
 from valor_gpu.evaluation.results.parts import with_parts
 from valor_gpu.evaluation.results.row_table import RowTable, SliceColumn, read_row_table
 from valor_gpu.evaluation.results.row_values import Ints, RowValues, read_counts, read_row_values, within
-from valor_gpu.evaluation.results.spending import read_spending, spending_summary
+from valor_gpu.evaluation.results.spending import ReplacedSpending, read_spending, spending_summary
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
 from valor_gpu.store.columns import Columns
+from valor_gpu.store.replaced import replaced_usage
 from valor_gpu.store.runs import Run
 
 NO_LEVELS = ("text", "corpus", "check", "quality")
@@ -76,8 +77,9 @@ def run_summary(
         - ``jailbreak``: see :func:`~valor_gpu.evaluation.results.jailbreak.jailbreak_summary`.
         - ``rows``: ``n``, ``ok`` and ``failed`` by status; ``n_questions`` where each was answered several times.
         - ``slices``: column to ``{"slices": [{"value", "n", "passed", "evaluators"}], "reason"}``.
-        - ``usage`` of tokens, ``cost``, ``costs`` (of ``judge`` and ``target``), ``seconds``, ``stopped``,
-          ``tracking`` (where MLflow has the run, or None), ``confidence`` of the intervals.
+        - ``usage`` of tokens, ``cost``, ``costs`` (of ``judge`` and ``target``), with the failed attempts that were
+          replaced, of which ``replaced`` has ``n``, ``attempts``, ``usage``, ``cost`` and ``costs``.
+        - ``seconds``, ``stopped``, ``tracking`` (where MLflow has the run, or None), ``confidence`` of the intervals.
 
     Raises:
         InputError: thresholds for what is no evaluator of the run.
@@ -104,7 +106,7 @@ def run_summary(
         "jailbreak": jailbreak,
         "rows": table.counts(),
         "slices": {name: _slices(column, found, table) for name, column in table.slices.items()},
-        **spending_summary(spent, table.target, run.config),
+        **spending_summary(spent, table.target, ReplacedSpending(replaced_usage(run)), run.config),
         "seconds": last.get("seconds") if seconds is None else seconds,
         "stopped": last.get("stopped") if stopped is None else stopped,
         "tracking": last.get("tracking"),
