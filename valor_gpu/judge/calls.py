@@ -138,6 +138,11 @@ class Record:
     calls: list[Call] = field(default_factory=list)
     target: dict[str, Any] = field(default_factory=dict)
 
+    def seconds(self) -> list[float]:
+        """Returns the seconds of every request that got a reply."""
+        requests = [each for call in self.calls for each in call.requests]
+        return [each.seconds for each in requests if each.reply is not None and each.seconds is not None]
+
 
 _RECORD: ContextVar[Record | None] = ContextVar("valor_gpu_record", default=None)
 

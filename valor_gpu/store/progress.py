@@ -50,6 +50,8 @@ class RunProgress:
         cost: so far; None where no price is known.
         replaced: part of attempts, tokens and cost that was spent on failures which were replaced: ``n``, ``attempts``,
             ``usage``, ``cost`` and ``costs``; empty where older versions wrote it.
+        latency: of the answered calls of ``judge`` and ``target``, in seconds: ``n``, ``p50``, ``p95`` and ``max``,
+            exact; None without a call.
         currency: of the cost, a word for people; may be empty.
         evaluators: name to sums of its scores: ``n`` rows with a value, ``sum`` of their means over repeats,
             ``n_scores`` with a value, ``least`` and ``most`` value (None without any), ``failed`` (status to number),
@@ -81,6 +83,7 @@ class RunProgress:
     tokens: Mapping[str, int] = field(default_factory=lambda: {"prompt": 0, "completion": 0, "cached": 0})
     cost: float | None = None
     replaced: Mapping[str, Any] = field(default_factory=dict)
+    latency: Mapping[str, Any] = field(default_factory=dict)
     currency: str = ""
     evaluators: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 

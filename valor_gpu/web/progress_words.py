@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.facts import cost_in_words
+from valor_gpu.evaluation.results.latency import latency_in_words
 from valor_gpu.pages import numbers
 from valor_gpu.store.progress import RunProgress
 
@@ -123,6 +124,8 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     if tokens:
         found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
         found["Cost so far"] = cost_in_words(progress.cost, progress.currency, progress.replaced)
+    if calls := latency_in_words(progress.latency):
+        found["Median of a call"] = "; ".join(calls)
     return found
 
 

@@ -261,6 +261,7 @@ class Live:
             tokens={name: n + sums.target_tokens[name] for name, n in sums.tokens.items()},
             cost=self.cost,
             currency=self._currency,
+            latency={"judge": sums.calls.summary(), "target": sums.target_calls.summary()},
             replaced=sums.replaced.summary(self._plan.prices),
             evaluators=sums.evaluators(),
             **asked,

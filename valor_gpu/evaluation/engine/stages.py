@@ -23,7 +23,8 @@ from valor_gpu.evaluation.engine.sums import EXPECTED
 from valor_gpu.evaluation.engine.traces import Tracer
 from valor_gpu.evaluation.engine.work import OK, Work
 from valor_gpu.evaluation.evaluators.judged import judged_outcome
-from valor_gpu.judge.calls import recorded
+from valor_gpu.evaluation.results.latency import REQUEST_SECONDS
+from valor_gpu.judge.calls import Record, recorded
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.room import MOST_HELD, PLACE, Place, Room, Slot
@@ -221,7 +222,7 @@ class Stages:
         if _was_not_asked(judgement, scheduler):
             self._look_at(scheduler)
             return
-        score = self._score(work.number, each, repeat, judgement)
+        score = self._score(work.number, each, repeat, judgement, record)
         self.counts["done"] += 1
         self.counts["failed"] += score.value is None
         self.counts["cached"] += judgement.cached
@@ -235,11 +236,17 @@ class Stages:
         if self._raises and score.status not in EXPECTED:
             raise RowFailed(work, f"{each.name}: {score.status}", score.reason)
 
-    def _score(self, number: int, each: RunEvaluator, repeat: int, judgement: Judgement) -> StoredScore:
+    def _score(self, number: int, each: RunEvaluator, repeat: int, judgement: Judgement, record: Record) -> StoredScore:
         from valor_gpu.evaluation.engine.reread import kept_reply  # here since runs with a judge alone need it
 
         outcome, mask = judged_outcome(judgement), self._plan.services.secrets
-        usage = {**_usage_of(judgement.usage), "attempts": judgement.attempts, "from_cache": judgement.cached}
+        usage: dict[str, Any] = {
+            **_usage_of(judgement.usage),
+            "attempts": judgement.attempts,
+            "from_cache": judgement.cached,
+        }
+        if seconds := [round(each, 6) for each in record.seconds()]:
+            usage[REQUEST_SECONDS] = seconds
         if outcome.value is None:
             reason, details = mask.message(outcome.reason), mask.mask_json(outcome.details)
         else:

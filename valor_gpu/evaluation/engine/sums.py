@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.results.chart_edges import chart_edges
+from valor_gpu.evaluation.results.latency import Latency
 from valor_gpu.evaluation.results.parts import parent_of
 from valor_gpu.evaluation.results.spending import ReplacedSpending
 from valor_gpu.evaluation.results.summary import NO_LEVELS
@@ -154,6 +155,8 @@ class RunningSums:
         target_tokens: likewise of the stored rows.
         attempts: requests that these scores took.
         replaced: what the failures spent that were replaced.
+        calls: seconds of the calls of the judge that were answered.
+        target_calls: likewise of the target.
         problem: reason of the latest failure of a judge or target, and when it was.
     """
 
@@ -176,6 +179,7 @@ class RunningSums:
         self.rows: Counter[str] = Counter()
         self.tokens, self.target_tokens = dict(_NO_TOKENS), dict(_NO_TOKENS)
         self.replaced = ReplacedSpending()
+        self.calls, self.target_calls = Latency(), Latency()
         self._target_costs, self._n_target_costs = 0.0, 0
         self.problem = ""
         self.problem_at: float | None = None
@@ -238,6 +242,8 @@ class RunningSums:
                     self.problem, self.problem_at = row.error or row.status, time.time()
             if row.outputs:
                 self._add_spending(usage_of_answer(row.outputs))
+                if row.status == OK:
+                    self.target_calls.add(row.outputs.get("_seconds"))
 
     def add_replaced(self, usages: Iterable[ReplacedUsage]) -> None:
         """Adds what failures spent that were replaced before this process."""
@@ -280,6 +286,7 @@ class RunningSums:
     def _add_usage(self, usage: Mapping[str, Any]) -> None:
         _add_tokens(self.tokens, usage)
         self.attempts += int(usage.get("attempts") or 0)
+        self.calls.add_usage(usage)
 
     def _sums_of(self, name: str) -> EvaluatorSums:
         found = self._evaluators.get(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.results.latency import latency_in_words
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 from valor_gpu.store.progress import progress_of
@@ -44,6 +45,8 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     cost = summary["cost"]
     paid = cost_in_words(cost, (config.get("prices") or {}).get("currency", ""), summary.get("replaced") or {})
     yield "Tokens, cost", f"{tokens}; {paid}" if usage or cost is not None else tokens
+    if judge or target:
+        yield "Median of a call", "; ".join(latency_in_words(summary.get("latency") or {})) or "no times are kept"
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"

@@ -128,6 +128,8 @@ class _Reading:
             column.add(row.inputs.get(name), name)
         outputs = row.outputs
         self.target.add(outputs.get("_usage"), outputs.get("_seconds"), outputs.get("_cost"))
+        if row.status == OK:
+            self.target.calls.add(outputs.get("_seconds"))
 
     def add_plain(self, columns: Columns) -> None:
         """Adds all rows of a run without slices and without a target: their numbers and statuses alone."""

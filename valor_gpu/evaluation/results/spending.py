@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from valor_gpu.evaluation.results.latency import Latency
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.store.columns import Columns
@@ -38,6 +39,7 @@ class Spending:
     def __init__(self) -> None:
         self._tokens: Counter[str] = Counter()
         self.attempts = 0
+        self.calls = Latency()
         self.seconds = 0.0
         self.cost: float | None = None
 
@@ -51,6 +53,8 @@ class Spending:
                     self.cost = (self.cost or 0.0) + float(value)
                 elif name == "attempts":
                     self.attempts += int(value)
+        if isinstance(usage, Mapping):
+            self.calls.add_usage(usage)
         if _is_amount(seconds):
             self.seconds += float(seconds)
         if _is_amount(cost):
@@ -136,7 +140,7 @@ def _total(costs: Iterable[float | None]) -> float | None:
 def spending_summary(
     judge: Mapping[str, Spending], target: Spending, replaced: ReplacedSpending, config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns ``usage``, ``cost``, ``costs`` and ``replaced`` of a run, as JSON.
+    """Returns ``usage``, ``cost``, ``costs``, ``replaced`` and ``latency`` of a run, as JSON.
 
     Args:
         judge: evaluator to what its scores spent.
@@ -159,4 +163,13 @@ def spending_summary(
         "cost": _total(costs.values()),
         "costs": costs,
         "replaced": replaced.summary(prices),
+        "latency": {"judge": _calls(judges), "target": _calls(targets)},
     }
+
+
+def _calls(spent: Iterable[Spending]) -> dict[str, float] | None:
+    """Seconds of all calls; None without any."""
+    found = Latency()
+    for each in spent:
+        found += each.calls
+    return found.summary()

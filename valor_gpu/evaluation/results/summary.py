@@ -79,6 +79,9 @@ def run_summary(
         - ``slices``: column to ``{"slices": [{"value", "n", "passed", "evaluators"}], "reason"}``.
         - ``usage`` of tokens, ``cost``, ``costs`` (of ``judge`` and ``target``), with the failed attempts that were
           replaced, of which ``replaced`` has ``n``, ``attempts``, ``usage``, ``cost`` and ``costs``.
+        - ``latency`` of the calls of ``judge`` and ``target`` that were answered, in seconds: ``n``, ``p50``, ``p95``
+          and ``max``, see :class:`~valor_gpu.evaluation.results.latency.Latency`; None where no times are kept. Replies
+          that were known already are no calls.
         - ``seconds``, ``stopped``, ``tracking`` (where MLflow has the run, or None), ``confidence`` of the intervals.
 
     Raises:
