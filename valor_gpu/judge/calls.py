@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from valor_gpu.judge.protocol import JudgeError, Judgement, Message, Messages, Reply, Status
+from valor_gpu.judge.protocol import JudgeError, Judgement, Message, Messages, Reply, Status, Usage
 
 
 @dataclass
@@ -174,6 +174,58 @@ def begin_call(messages: Messages = (), arguments: Mapping[str, Any] | None = No
     call = Call(messages, arguments)
     record.calls.append(call)
     return call
+
+
+@dataclass(frozen=True)
+class VectorRequest:
+    """Describes a request for the embeddings of texts.
+
+    Attributes:
+        texts: that it asked for.
+        status: how it ended.
+        error: in words.
+        seconds: that it took, with the tries that its client made.
+        retries: tries behind the first.
+        model: that the server named.
+        usage: tokens of all texts of the request.
+        size: numbers of a vector; 0 without vectors.
+    """
+
+    texts: tuple[str, ...]
+    status: str
+    error: str
+    seconds: float
+    retries: int = 0
+    model: str = ""
+    usage: Usage = field(default_factory=Usage)
+    size: int = 0
+
+
+_VECTORS: ContextVar[list[VectorRequest] | None] = ContextVar("valor_gpu_vectors", default=None)
+
+
+@contextmanager
+def recorded_vectors() -> Iterator[list[VectorRequest]]:
+    """Records the requests for embeddings within ``with``.
+
+    Example:
+        >>> with recorded_vectors() as requests:
+        ...     add_vectors(VectorRequest(("a text",), "ok", "", 0.1))
+        >>> len(requests)
+        1
+    """
+    requests: list[VectorRequest] = []
+    token = _VECTORS.set(requests)
+    try:
+        yield requests
+    finally:
+        _VECTORS.reset(token)
+
+
+def add_vectors(request: VectorRequest) -> None:
+    """Adds a request for embeddings to the record, if any."""
+    if (requests := _VECTORS.get()) is not None:
+        requests.append(request)
 
 
 def describe_target(**facts: Any) -> None:

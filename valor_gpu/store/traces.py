@@ -59,8 +59,11 @@ class StoredTrace:
             * ``calls``: a mapping for each question, in the order of asking. Its keys are ``messages`` (each with
               ``role`` and ``content``) or, of a function, ``arguments`` and ``returned``; ``requests``; ``status``,
               ``error``, ``seconds``; ``cached`` (True for a reply that was known already) with its ``reply``.
+              In place of ``judge`` also ``embedding``, of a score by embeddings, with a call for all texts of the row.
             * ``requests`` of a call: a mapping for each request, with ``status``, ``error``, ``seconds``, ``waited``
               (seconds before the next one), ``reply`` and, of a repair, the messages ``added`` to those of the call.
+              One for embeddings has ``texts``, the number of texts of several rows that it was sent with, ``retries``,
+              ``model``, ``usage`` of all its texts, and ``size`` of a vector.
             * ``reply``: ``text``, ``finish_reason``, ``model``, ``usage`` in tokens, and ``dropped``, the parameters
               that the request was sent without.
 

@@ -12,6 +12,7 @@ from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.judge.addresses import EMBEDDINGS
 from valor_gpu.judge.bodies import BodyError, json_of
+from valor_gpu.judge.calls import VectorRequest, add_vectors, recorded_vectors
 from valor_gpu.judge.causes import SHARED_FAILURES
 from valor_gpu.judge.completions import failure_of, masked
 from valor_gpu.judge.endpoint import (
@@ -28,13 +29,14 @@ from valor_gpu.judge.endpoint import (
 from valor_gpu.judge.entra import EntraToken
 from valor_gpu.judge.headers import ExtraHeaders
 from valor_gpu.judge.limits import FATAL
-from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.judge.protocol import JudgeError, Status, Usage
 from valor_gpu.judge.requests import escaped
 from valor_gpu.text.embedding import Floats, vectors_of
 from valor_gpu.text.tokens import check_size
 
 _MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
 _FORM = "the form of the reply"
+_NUMBER = "x-stainless-retry-count"  # of the openai package
 SILENT = 3
 """Failures in a row after which a request is not sent again: the server is down."""
 PAUSE = 30.0  # seconds without a request after SHARED_FAILURES, the last by a shared cause or by a timeout
@@ -111,6 +113,7 @@ class OpenAIEmbedder:
         self.organization, self.extra_headers = organization, ExtraHeaders(extra_headers)
         self.batch, self.dimensions, self.retries, self.timeout = batch, dimensions, retries, timeout
         self._failed, self._asks_again = 0, -1.0  # requests that failed in a row
+        self._sent_again = 0  # tries of the present request behind the first
         self._last: JudgeError | None = None
         self._sample: str | None = None  # the shortest text that was answered
 
@@ -172,7 +175,8 @@ class OpenAIEmbedder:
     def _answers(self, client: Any, texts: Sequence[str], part: list[int]) -> bool:
         """Whether the server answers now: asked with a text that it has answered before, or the shortest ones."""
         candidates = [self._sample] if self._sample is not None else sorted((texts[at] for at in part), key=len)[:2]
-        return any(not isinstance(self._tried(client, [text], 0), JudgeError) for text in candidates)
+        with recorded_vectors():  # of no row: the record of the texts goes without
+            return any(not isinstance(self._tried(client, [text], 0), JudgeError) for text in candidates)
 
     def _tried(self, client: Any, texts: list[str], retries: int) -> list[Any] | JudgeError:
         """The vectors of one request, or its failure; after failures that all share nothing is asked for a while."""
@@ -203,12 +207,23 @@ class OpenAIEmbedder:
         return package.OpenAI(base_url=self.base_url, api_key=read_key(self.api_key_env), **options)
 
     def _asked(self, client: Any, texts: list[str]) -> list[Any] | JudgeError:
-        """The vectors of one request in the order of its texts, or its failure."""
+        """The vectors of one request in the order of its texts, or its failure; a record gets the request."""
+        begun, self._sent_again = time.perf_counter(), 0
         options = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        outcome = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
-        if isinstance(outcome, JudgeError):
-            return outcome
-        vectors = _by_index(outcome)
+        reply = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
+        found = reply if isinstance(reply, JudgeError) else self._read(reply, texts)
+        is_failure = isinstance(found, JudgeError)
+        status, error = (str(found.status), str(found)) if isinstance(found, JudgeError) else (str(Status.OK), "")
+        size = 0 if is_failure or not isinstance(found[0], list) else len(found[0])
+        add_vectors(
+            VectorRequest(tuple(texts), status, error, time.perf_counter() - begun, self._sent_again,
+                          *_model_and_usage(reply), size)
+        )  # fmt: skip
+        return found
+
+    def _read(self, reply: Any, texts: list[str]) -> list[Any] | JudgeError:
+        """The vectors of a reply in the order of its texts, or what is wrong with it."""
+        vectors = _by_index(reply)
         if vectors is None:
             return JudgeError(Status.SERVER_ERROR, "the reply was no list of embeddings", shared_cause=_FORM)
         if vectors.keys() != set(range(len(texts))):
@@ -228,8 +243,11 @@ class OpenAIEmbedder:
     def _answer(self, client: Any, request: dict[str, Any], key: Key) -> Any:
         """The JSON value of the reply, or the failure: raised here it would carry the request with its headers."""
         try:
-            response = client.embeddings.with_raw_response.create(**escaped(request)).http_response
+            raw = client.embeddings.with_raw_response.create(**escaped(request))
+            response = raw.http_response
+            self._sent_again += _sent_again(response)
         except Exception as error:
+            self._sent_again += _sent_again(error)
             failure = failure_of(error, key)
             failure.args = (self.extra_headers.masked(str(failure)),)
             return failure
@@ -240,6 +258,22 @@ class OpenAIEmbedder:
         except BodyError as error:
             message = masked(f"the reply was no list of embeddings: {error}", key)
             return JudgeError(Status.SERVER_ERROR, message)
+
+
+def _sent_again(found: Any) -> int:
+    """How often the client sent a request again, by the header that it numbers them with; 0 where it has none."""
+    try:
+        return int(found.request.headers.get(_NUMBER, 0))
+    except (AttributeError, RuntimeError, TypeError, ValueError):  # httpx raises RuntimeError without a request
+        return 0
+
+
+def _model_and_usage(reply: Any) -> tuple[str, Usage]:
+    """What a reply says of its model and of the tokens of all texts."""
+    said = reply if isinstance(reply, dict) else {}
+    model, usage = said.get("model"), said.get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+    return model if isinstance(model, str) else "", Usage(prompt=tokens if type(tokens) is int and tokens > 0 else 0)
 
 
 def _by_index(reply: Any) -> dict[int, Any] | None:

@@ -107,7 +107,7 @@ class _Writer:
         calls = [self._call(each, is_http) for each in all_calls[:_CALLS]]
         return {
             "line": ", ".join(_line(all_calls)),
-            "asked": list(_asked(target or _dict(content.get("judge")))),
+            "asked": list(_asked(target or _dict(content.get("judge")) or _dict(content.get("embedding")))),
             "note": WITHOUT if content.get("prompts") is False else "",
             "calls": calls,
             "more_calls": len(all_calls) - len(calls),
@@ -142,6 +142,7 @@ class _Writer:
             "seconds": seconds,
             "waited": _time(waited) if waited else "",
             "reply": self._reply(reply, seconds) if reply else None,
+            "facts": list(_vector_facts(request)) if "texts" in request else [],
         }
 
     def _reply(self, reply: Mapping[str, Any], seconds: str = "") -> dict[str, Any]:
@@ -187,7 +188,12 @@ def _line(calls: list[Mapping[str, Any]]) -> Iterator[str]:
         yield "from the cache" if len(known) == len(calls) else f"{count(len(known))} from the cache"
     repairs = sum(bool(_list(each.get("added"))) for each in requests)
     asking = [call for call in calls if call.get("requests")]
-    if (again := len(requests) - len(asking) - repairs) > 0:
+    again = len(requests) - len(asking) - repairs
+    if vectors := [each for each in requests if "texts" in each]:  # a batch has its own retries, and others' tokens
+        again = sum(int(_number(each.get("retries")) or 0) for each in vectors)
+        texts = sum(int(_number(each["texts"]) or 0) for each in vectors)
+        yield f"{_numbered(len(vectors), 'request')} with {_numbered(texts, 'text')} of several rows"
+    if again > 0:
         yield "1 retry" if again == 1 else f"{count(again)} retries"
     if repairs:
         yield "1 repair" if repairs == 1 else f"{count(repairs)} repairs"
@@ -199,6 +205,25 @@ def _line(calls: list[Mapping[str, Any]]) -> Iterator[str]:
         yield _time(seconds)
     failed = [words(_said(call.get("status"))) for call in calls if call.get("status") not in (None, "ok")]
     yield from dict.fromkeys(failed[:3])
+
+
+def _numbered(n: int, what: str) -> str:
+    return f"{count(n)} {what}{'' if n == 1 else 's'}"
+
+
+def _vector_facts(request: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Facts of a request for embeddings, whose texts are of several rows."""
+    yield "texts", count(int(_number(request["texts"]) or 0))
+    if model := _said(request.get("model")):
+        yield "model", model
+    if (tokens := _number(_dict(request.get("usage")).get("prompt"))) is not None:
+        yield "tokens of all of them", amount(tokens)
+    if size := int(_number(request.get("size")) or 0):
+        yield "numbers of a vector", count(size)
+    if again := int(_number(request.get("retries")) or 0):
+        yield "sent again", count(again)
+    if seconds := _time(request.get("seconds")):
+        yield "time", seconds
 
 
 def _asked(said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

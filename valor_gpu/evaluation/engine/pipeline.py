@@ -25,7 +25,9 @@ from valor_gpu.evaluation.engine.scoring import (
     with_baseline,
 )
 from valor_gpu.evaluation.engine.stages import ANSWERED, FAILED, HELD, RowFailed, Stages
+from valor_gpu.evaluation.engine.traces import Tracer, vector_traces
 from valor_gpu.evaluation.engine.work import OK, PORTION, Work
+from valor_gpu.judge.calls import recorded_vectors
 from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.stream import TICK
@@ -50,6 +52,7 @@ class Pipeline:
         self._plan, self._live, self._scheduler = plan, live, scheduler
         self._raises = plan.config.on_error == "raise"
         self._parts = Parts(each["name"] for each in plan.config.evaluators)
+        self._tracer = Tracer(plan.services.secrets, None, plan.config.keep_prompts)
         self._waiting: list[Work] = []  # rows whose scores are to be computed
         self._size, self._since = 0, time.monotonic()
         self._done = self._failed = 0
@@ -89,8 +92,12 @@ class Pipeline:
         good = [work for work in works if work.status == OK]
         if self._plan.fills_baseline or self._plan.computed:
             with_baseline(self._plan, [work for work in good if work.fields is None])
-        scores = score_computed(self._plan, good, self._parts)
-        self._live.keep_scores(scores)
+        with recorded_vectors() as requests:
+            scores = score_computed(self._plan, good, self._parts)
+        traces = vector_traces(self._tracer, self._plan, good, scores, requests)
+        bases = self._tracer.new_bases()
+        self._live.keep_scores(scores, 0, [*bases, *traces])
+        self._tracer.use(bases)
         for score in scores if self._raises else ():
             if score.value is None and score.status not in ("missing_field", "undefined"):
                 work = next(work for work in good if work.number == score.row)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from valor_gpu.evaluation.engine.metrics import RunEvaluator
+from valor_gpu.evaluation.engine.plan import Plan
+from valor_gpu.evaluation.engine.scoring import row_fields
 from valor_gpu.evaluation.engine.services import judge_identity
+from valor_gpu.evaluation.engine.work import Work
+from valor_gpu.evaluation.models import identity_of
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.judge.calls import Call, Record, Request
+from valor_gpu.judge.calls import Call, Record, Request, VectorRequest
+from valor_gpu.judge.metrics.fields import as_text
 from valor_gpu.judge.protocol import Judge, Message, Reply, Status, describe
-from valor_gpu.store import StoredTrace
+from valor_gpu.store import StoredScore, StoredTrace
 from valor_gpu.store.traces import ANSWER, TraceBase
 
 LONGEST_TEXT = 100_000
@@ -39,6 +45,35 @@ class Tracer:
         """Returns the trace of a score."""
         return self._trace(record, {"judge": self._judge}, row, evaluator, repeat, True)
 
+    def of_vectors(
+        self,
+        requests: Sequence[VectorRequest],
+        texts: Sequence[tuple[str, str]],
+        evaluator: RunEvaluator,
+        score: StoredScore,
+    ) -> StoredTrace | None:
+        """Returns the trace of a score by embeddings; None where no request was sent for its texts.
+
+        Args:
+            requests: that were sent for the rows of a portion.
+            texts: of the row, each with the name of its field.
+            evaluator: of the score.
+            score: of the row.
+        """
+        own = {text for _, text in texts}
+        sent = [each for each in requests if not own.isdisjoint(each.texts)]
+        if not sent:
+            return None
+        writer = _Writer(self._secrets, self._prompts)
+        content = {
+            "prompts": self._prompts,
+            "embedding": self._secrets.mask_json(identity_of(getattr(evaluator.tool, "embed", None))),
+            "calls": [writer.vectors(sent, texts, score)],
+        }
+        trace = StoredTrace(score.row, score.evaluator, 0, content, self._bases.get(score.evaluator))
+        self._offer(trace, True)
+        return trace
+
     def new_bases(self) -> list[TraceBase]:
         """Returns the bases that are to be kept together with the first traces of their evaluators."""
         found, self._new = self._new, []
@@ -63,14 +98,53 @@ class Tracer:
         self, record: Record, asked: Mapping[str, Any], row: int, evaluator: str, repeat: int, is_final: bool
     ) -> StoredTrace:
         trace = StoredTrace(row, evaluator, repeat, self._content(record, asked), self._bases.get(evaluator))
-        if is_final and evaluator not in self._offered:
-            self._offered.add(evaluator)
-            self._new.append(trace.as_base())
+        self._offer(trace, is_final)
         return trace
+
+    def _offer(self, trace: StoredTrace, is_final: bool) -> None:
+        """Offers the first final trace of an evaluator as the base of later ones."""
+        if is_final and trace.evaluator not in self._offered:
+            self._offered.add(trace.evaluator)
+            self._new.append(trace.as_base())
 
     def _content(self, record: Record, asked: Mapping[str, Any]) -> dict[str, Any]:
         writer = _Writer(self._secrets, self._prompts)
         return {"prompts": self._prompts, **asked, "calls": [writer.call(call) for call in record.calls]}
+
+
+def vector_traces(
+    tracer: Tracer, plan: Plan, works: Iterable[Work], scores: Iterable[StoredScore], requests: Sequence[VectorRequest]
+) -> list[StoredTrace]:
+    """Returns the traces of the scores by embeddings of a portion of rows.
+
+    Args:
+        tracer: of the run.
+        plan: of the run.
+        works: the rows of the portion.
+        scores: of these rows.
+        requests: that were sent for them.
+    """
+    tools = {each.name: each for each in plan.computed if getattr(each.tool, "embed", None) is not None}
+    by_number = {work.number: work for work in works}
+    found = []
+    for score in scores if requests else ():
+        if (tool := tools.get(score.evaluator)) is not None:
+            work = by_number[score.row]
+            fields = work.fields if work.fields is not None else row_fields(plan, work)
+            texts = list(_texts_of(fields, sorted(tool.requires)))
+            if (trace := tracer.of_vectors(requests, texts, tool, score)) is not None:
+                found.append(trace)
+    return found
+
+
+def _texts_of(fields: Mapping[str, Any], names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The texts of a row, each with the name of its field; a field may have several."""
+    for name in names:
+        values = as_text(fields.get(name))
+        several = isinstance(values, (list, tuple))
+        for text in map(as_text, values if several else [values]):
+            if isinstance(text, str) and text:
+                yield name, text
 
 
 class _Writer:
@@ -97,6 +171,29 @@ class _Writer:
             found |= {"cached": True, "reply": self._reply(end.reply)}
         ended = {"status": str(end.status), "error": self._secrets.message(end.error), "seconds": end.seconds}
         return {**found, **{name: value for name, value in ended.items() if value}}
+
+    def vectors(
+        self, requests: Sequence[VectorRequest], texts: Sequence[tuple[str, str]], score: StoredScore
+    ) -> dict[str, Any]:
+        """The call of a score by embeddings: its texts, and the requests that they were sent in with others."""
+        found: dict[str, Any] = {}
+        if self._prompts:
+            found["messages"] = [{"role": name, "content": self._text(text)} for name, text in texts]
+        found["requests"] = [self._vector_request(each) for each in requests]
+        error = "" if score.value is not None else self._secrets.message(score.reason)
+        return {**found, "status": score.status, **({"error": error} if error else {})}
+
+    def _vector_request(self, request: VectorRequest) -> dict[str, Any]:
+        rest = {
+            "error": self._secrets.message(request.error),
+            "seconds": request.seconds,
+            "retries": request.retries,
+            "model": self._secrets.mask_known(request.model),
+            "usage": dict(vars(request.usage)) if request.usage.total else None,
+            "size": request.size,
+        }
+        found = {"status": request.status, "texts": len(request.texts)}
+        return {**found, **{name: value for name, value in rest.items() if value}}
 
     def _request(self, request: Request) -> dict[str, Any]:
         found: dict[str, Any] = {"status": request.status}

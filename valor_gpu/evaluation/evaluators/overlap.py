@@ -216,7 +216,7 @@ class AdaSimilarity(TextEvaluator):
     def __init__(self, name: str, embed: Callable[[list[str]], Any] | None = None) -> None:
         if not callable(embed):
             raise InputTypeError(f"embed must be a function from texts to vectors for {name} but got {embed!r}")
-        self._embed = embed
+        self.embed = embed
         super().__init__(name, embed=repr(embed) if hasattr(embed, "model") else getattr(embed, "__qualname__", ""))
 
     def score_texts(self, texts: TextRows) -> list[Outcome]:
@@ -240,7 +240,7 @@ class AdaSimilarity(TextEvaluator):
         from valor_gpu.text.served_embedding import SomeFailed
 
         try:
-            return self._embed(texts)
+            return self.embed(texts)
         except SomeFailed as error:
             failed, vectors = dict(error.failures), error.vectors
         except JudgeError as error:
