@@ -209,6 +209,26 @@ def test_all_rows_are_done_only_when_they_are(done: int, total: int | None, perc
     assert progress_words(RunProgress(total_rows=total, done_rows=done)).percent == percent
 
 
+def test_the_parts_of_the_cost_and_the_seconds_of_calls_are_said() -> None:
+    tokens = {"prompt": 900, "completion": 100, "cached": 0}
+    replaced = {"n": 3, "attempts": 9, "usage": {"total": 250}, "cost": 0.5, "costs": {}}
+    calls = {
+        "judge": {"n": 2000, "p50": 0.25, "p95": 1.5, "max": 12.25},
+        "target": {"n": 1, "p50": 2, "p95": 2, "max": 2},
+    }
+    found = progress_words(RunProgress(tokens=tokens, cost=2.0, currency="EUR", replaced=replaced, latency=calls)).facts
+    said = dict(found)
+    assert said["Cost so far"] == (
+        "2.00 EUR: 1.50 EUR for what is kept, 0.50 EUR for 3 failed attempts that were replaced"
+    )
+    assert said["Median of a call"] == (
+        "judge 0.25 s, 95% within 1.5 s, longest 12.2 s, of 2,000 calls; "
+        "target 2 s, 95% within 2 s, longest 2 s, of 1 call"
+    )
+    older = dict(progress_words(RunProgress(tokens=tokens, cost=2.0, currency="EUR")).facts)
+    assert older["Cost so far"] == "2.00 EUR" and "Median of a call" not in older
+
+
 @pytest.mark.parametrize("lines", [0, 3, 250])
 def test_log(path: Path, store: Store, lines: int) -> None:
     run, browser = store.create_run("logged", {"version": 1, "evaluators": [], "data": {}}), client(path)
