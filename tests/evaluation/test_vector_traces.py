@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
+from tests.web.pages import client, text_of
 from valor_gpu.evaluation.run import evaluate, resume_run
-from valor_gpu.store import Run, Store, StoredTrace
+from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace
 from valor_gpu.store.traces import traces_of
 from valor_gpu.web.traces import row_traces
 
@@ -92,6 +93,30 @@ def test_failures_and_retries_are_told(tmp_path: Path) -> None:
         [again] = only_trace(run, 4).content["calls"]
         assert again["status"] == "ok" and [each["texts"] for each in again["requests"]] == [3]
         assert only_trace(run, 1) == before
+
+
+def test_a_row_without_a_text_asks_nobody(tmp_path: Path) -> None:
+    rows = [*rows_of(2), {"answer": None, "ground_truth": "x"}, {"answer": "", "ground_truth": ""}]
+    with ChatServer(vectors) as server, Store(tmp_path / "s.sqlite") as store:
+        config = {"base_url": server.url, "model": "m"}
+        run = evaluate(data=rows, metrics_list=["ada_similarity"], store=store, embedding_config=config).run
+        assert [len(only_trace(run, row).content["calls"]) for row in (1, 2, 3, 4)] == [1, 1, 0, 0]
+
+
+def test_the_page_of_a_row_shows_it(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with ChatServer(vectors) as server, Store(path) as store:
+        config = {"base_url": server.url, "model": "m"}
+        run = evaluate(data=rows_of(2), metrics_list=["ada_similarity"], store=store, embedding_config=config).run
+        old = store.create_run("old", {**run.config})
+        old.add_rows([StoredRow(1, "a", {"answer": "a", "ground_truth": "b"})])
+        old.add_scores([StoredScore(1, "ada_similarity", 0, 0.5)])
+    browser = client(path)
+    text = text_of(browser.get(f"/runs/{run.id}/rows/1?trace=ada_similarity"))
+    for said in ("ada_similarity 1 call, 1 request with 6 texts of several rows", "Answer", "answer 0", "other 0",
+                 "texts 6 · model vectors-1 · tokens of all of them 18 · numbers of a vector 3 · time"):  # fmt: skip
+        assert said in text, said
+    assert "not kept" in text_of(browser.get(f"/runs/{old.id}/rows/1"))
 
 
 def test_a_function_that_asks_nobody_leaves_no_trace(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from valor_gpu.errors import StoreError
+from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.pages.numbers import amount, count, duration
 from valor_gpu.pages.texts import cut
@@ -35,7 +36,8 @@ def row_traces(run: Run, row: int, scores: Iterable[StoredScore], opened: str | 
         opened: the evaluator whose trace is open; None for none.
 
     Returns:
-        A mapping for each score of a judge, and for the answer of a target. ``missing`` says why a trace is not kept.
+        A mapping for each score of a judge or by embeddings of a server, and for the answer of a target. ``missing``
+        says why a trace is not kept.
     """
     kept, damage = _kept_traces(run, row)
     judged = judged_names(run)
@@ -63,9 +65,13 @@ def _kept_traces(run: Run, row: int) -> tuple[dict[tuple[str, int], StoredTrace]
 
 
 def judged_names(run: Run) -> set[str]:
-    """Returns the names of the evaluators of a run that ask a judge."""
-    described = map(_dict, _list(run.config.get("evaluators")))
-    return {str(each.get("name")) for each in described if each.get("needs_judge")}
+    """Returns the names of the evaluators of a run that ask a judge, or a model of embeddings behind a server."""
+    described = list(map(_dict, _list(run.config.get("evaluators"))))
+    found = {str(each.get("name")) for each in described if each.get("needs_judge")}
+    if _dict(run.config.get("embedding")).get("kind") in (None, "function"):  # asks nobody
+        return found
+    names = {str(each.get("name")) for each in described if each.get("source") == "builtin"}
+    return found | {name for name in names if name in EVALUATORS and "embed" in EVALUATORS[name].needs}
 
 
 def trace_facts(run: Run) -> list[tuple[str, str]]:

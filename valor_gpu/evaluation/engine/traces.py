@@ -18,6 +18,7 @@ from valor_gpu.judge.metrics.fields import as_text
 from valor_gpu.judge.protocol import Judge, Message, Reply, Status, describe
 from valor_gpu.store import StoredScore, StoredTrace
 from valor_gpu.store.traces import ANSWER, TraceBase
+from valor_gpu.text.served_embedding import OpenAIEmbedder
 
 LONGEST_TEXT = 100_000
 """Characters of a text of a trace."""
@@ -51,8 +52,8 @@ class Tracer:
         texts: Sequence[tuple[str, str]],
         evaluator: RunEvaluator,
         score: StoredScore,
-    ) -> StoredTrace | None:
-        """Returns the trace of a score by embeddings; None where no request was sent for its texts.
+    ) -> StoredTrace:
+        """Returns the trace of a score by embeddings, without a call where no request was sent for its texts.
 
         Args:
             requests: that were sent for the rows of a portion.
@@ -62,13 +63,11 @@ class Tracer:
         """
         own = {text for _, text in texts}
         sent = [each for each in requests if not own.isdisjoint(each.texts)]
-        if not sent:
-            return None
         writer = _Writer(self._secrets, self._prompts)
         content = {
             "prompts": self._prompts,
             "embedding": self._secrets.mask_json(identity_of(getattr(evaluator.tool, "embed", None))),
-            "calls": [writer.vectors(sent, texts, score)],
+            "calls": [writer.vectors(sent, texts, score)] if sent else [],
         }
         trace = StoredTrace(score.row, score.evaluator, 0, content, self._bases.get(score.evaluator))
         self._offer(trace, True)
@@ -124,16 +123,15 @@ def vector_traces(
         scores: of these rows.
         requests: that were sent for them.
     """
-    tools = {each.name: each for each in plan.computed if getattr(each.tool, "embed", None) is not None}
+    tools = {each.name: each for each in plan.computed if isinstance(getattr(each.tool, "embed", None), OpenAIEmbedder)}
     by_number = {work.number: work for work in works}
     found = []
-    for score in scores if requests else ():
+    for score in scores if tools else ():
         if (tool := tools.get(score.evaluator)) is not None:
             work = by_number[score.row]
             fields = work.fields if work.fields is not None else row_fields(plan, work)
             texts = list(_texts_of(fields, sorted(tool.requires)))
-            if (trace := tracer.of_vectors(requests, texts, tool, score)) is not None:
-                found.append(trace)
+            found.append(tracer.of_vectors(requests, texts, tool, score))
     return found
 
 
