@@ -17,6 +17,7 @@ from valor_gpu.evaluation.results.latency import Latency
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.evaluation.run import evaluate, resume_run
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
+from valor_gpu.report.evaluation import run_text
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.progress import progress_of
 from valor_gpu.store.traces import traces_of
@@ -107,14 +108,7 @@ def test_a_run_says_the_seconds_of_its_calls(store: Store, tmp_path: Path, monke
     assert (latency["n"] if latency else 0) == n  # replies that were known are no calls
     text = dict(run_facts(result.run, run_summary(result.run)))["Median of a call"]
     assert text.startswith("judge 0.0") and f"of {judge.replies - n} calls; target " in text
-    assert f"median of a call: {text.split('; ')[0]}" in str(evaluate_text(store, result.run_id))
-
-
-def evaluate_text(store: Store, run_id: str) -> str:
-    from valor_gpu.evaluation.results.result_text import result_text
-
-    run = store.run(run_id)
-    return result_text(run, run_summary(run))
+    assert f"median of a call: {text.split('; ')[0]}" in run_text(result.run, run_summary(result.run))
 
 
 def test_a_run_of_an_older_version_says_that_no_times_are_kept(store: Store) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from valor_gpu.evaluation.results.latency import latency_in_words
 from valor_gpu.evaluation.results.result_text import result_text, shown
 from valor_gpu.report.evaluators import day_text
 from valor_gpu.report.text import plural, printable, printable_lines, table
@@ -32,7 +33,9 @@ def run_summary_of(run: Run, thresholds: Mapping[str, Any] | None = None) -> Sum
 
 def run_text(run: Run, summary: Summary, note: str = "") -> str:
     """The whole report of a run: its numbers, slices, what it was made of, and a note at its end."""
-    parts = [printable_lines(result_text(run, summary)), *slice_tables(summary), "\n".join(config_lines(run)), note]
+    calls = [f"median of a call: {each}" for each in latency_in_words(summary.get("latency") or {})]
+    made = "\n".join([*config_lines(run), *calls])
+    parts = [printable_lines(result_text(run, summary)), *slice_tables(summary), made, note]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -7,8 +7,6 @@ from array import array
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 REQUEST_SECONDS = "request_seconds"
 """Key of the usage of a score: seconds of each request that got a reply."""
 _PERCENTS = (50, 95)
@@ -55,6 +53,8 @@ class Latency:
         n = len(self._seconds)
         if not n:
             return None
+        import numpy as np  # which the words of a finished run need not
+
         places = [-(-n * percent // 100) - 1 for percent in _PERCENTS]
         found = np.partition(np.array(self._seconds), [*places, n - 1])
         named = {f"p{percent}": float(found[place]) for percent, place in zip(_PERCENTS, places)}

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.results.common_errors import error_lines
-from valor_gpu.evaluation.results.latency import latency_in_words
 from valor_gpu.store.runs import Run
 from valor_gpu.store.saved import VISION
 
@@ -51,8 +50,7 @@ def headlines(run: Run, summary: Mapping[str, Any]) -> list[str]:
         spent.append(f"cost {summary['cost']:.4g} {currency}".rstrip() + _replaced(summary))
     if summary["seconds"] is not None:
         spent.append(f"{summary['seconds']:.1f} s")
-    calls = [f"median of a call: {each}" for each in latency_in_words(summary.get("latency") or {})]
-    return [*lines, *([", ".join(spent)] if spent else []), *calls]
+    return [*lines, ", ".join(spent)] if spent else lines
 
 
 def _replaced(summary: Mapping[str, Any]) -> str:
