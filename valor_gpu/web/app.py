@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from valor_gpu.errors import InputError, LeaseError, ValorError
+from valor_gpu.errors import InputError, LeaseError, StoreError, ValorError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
 from valor_gpu.web.render import page
@@ -134,7 +134,8 @@ def _back(request: Request) -> str:
 def _status(error: Exception) -> int:
     if isinstance(error, HTTPException):
         return error.status_code
-    return 400 if isinstance(error, InputError) else 409 if isinstance(error, LeaseError) else 500
+    known = ((InputError, 400), (LeaseError, 409), (StoreError, 503))  # a store that is full, locked or read-only
+    return next((status for kind, status in known if isinstance(error, kind)), 500)
 
 
 def _failed(request: Request, error: Exception) -> Response:
