@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -118,9 +119,15 @@ def ordered(run: Run, design: LabelQueue, selected: Sequence[int] | None) -> lis
         there = frozenset(answered)
         answered = [number for number in selected if number in there]
     if design.order == RANDOM:
-        seed = str(design.seed).encode()
-        answered.sort(key=lambda number: hashlib.blake2b(b"%d" % number, digest_size=8, key=seed).digest())
+        return list(_at_random(tuple(answered), design.seed))
     return answered
+
+
+@lru_cache(maxsize=4)
+def _at_random(numbers: tuple[int, ...], seed: int | None) -> tuple[int, ...]:
+    """Rows in their random order, kept since each label asks for it twice."""
+    key = str(seed).encode()
+    return tuple(sorted(numbers, key=lambda each: hashlib.blake2b(b"%d" % each, digest_size=8, key=key).digest()))
 
 
 def _selected(ask: Ask, run: Run, infos: Sequence[Mapping[str, Any]]) -> list[int]:
