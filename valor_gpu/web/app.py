@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from importlib import import_module
@@ -26,6 +27,7 @@ from valor_gpu.web.security import Guard, Session
 from valor_gpu.web.studio import Studio
 
 _LOG = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # a traceback says nothing of these
 _STATIC = Path(__file__).parent / "static"
 
 VIEWS = (
@@ -115,7 +117,8 @@ def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         text = error.detail if error.detail != "Not Found" else f"There is no page at {request.url.path}."
     elif isinstance(error, OSError):  # without the path, which may be one of this program's own
-        _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        traced = None if error.errno in _FULL else error
+        _LOG.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=traced)
         text = f"A file cannot be written or read: {error.strerror or type(error).__name__}."
     return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text,
                 back=_back(request))  # fmt: skip

@@ -103,7 +103,9 @@ def ordered(run: Run, design: LabelQueue, selected: Sequence[int] | None) -> lis
     """Numbers of the rows of a queue in its order; rows without an answer are in none.
 
     The random order goes by a hash of seed and number, so that the place of a row does not depend on which other rows
-    there are: a queue that grows while a run goes on stays a random sample.
+    there are. Rows that come while a run goes on take their places in between. The first n rows are a random sample of
+    all once all of them are labelled: the queue goes on behind a labelled row, and begins with the first one without a
+    label when it is opened anew.
 
     Args:
         run: of the rows.
