@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.store import Feedback, Store, StoredRow, StoredScore
+from valor_gpu.store import Feedback, Store, StoredRow, StoredScore, opinions
 from valor_gpu.store.edits import edit_run, edits_of
 from valor_gpu.store.label_queues import LabelQueue, keep_label, label_queues
 from valor_gpu.store.opinions import answered_rows, labelled_rows, rows_by_score, withdraw
@@ -151,6 +152,18 @@ def test_labels_are_scores_and_verdicts(store: Store) -> None:
     assert labelled_rows(run, "f", "ana") == [1, 2] and labelled_rows(run, "", "ana") == [6]
     assert answered_rows(run) == [1, 2, 3, 5, 6]
     assert rows_by_score(run, "f") == [2, 1, 5, 3] and rows_by_score(run, "f", descending=True) == [3, 1, 5, 2]
+
+
+def test_answered_rows_are_found_by_an_index_alone(store: Store) -> None:
+    draw, run = random.Random(5), store.create_run("a", {})
+    numbers = draw.sample(range(1, 5000), 800)
+    status = {number: draw.choice(["ok", "ok", "timeout", "error"]) for number in numbers}
+    run.add_rows([StoredRow(number, str(number), {}, {}, status[number]) for number in numbers])
+    assert answered_rows(run) == sorted(number for number in numbers if status[number] == "ok")
+    with store._database.read() as connection:
+        for sql in (opinions._NUMBERS, opinions._FAILED):
+            plan = str(connection.execute(f"EXPLAIN QUERY PLAN {sql}", (run._number,)).fetchall())
+            assert "USING COVERING INDEX" in plan, "rows may hold 100 kB of text each"
 
 
 def test_queues_keep_how_their_rows_were_drawn(store: Store) -> None:

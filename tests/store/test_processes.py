@@ -208,6 +208,23 @@ def test_an_owner_that_lost_its_lease_writes_nothing_more(store: Store) -> None:
     assert run.rows() == []
 
 
+@pytest.mark.parametrize("hours", [-5, 5])
+def test_a_clock_that_is_set_loses_no_lease(store: Store, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    run = store.create_run("r", {})
+    with run.lease() as lease:
+        real = time.time
+        monkeypatch.setattr("time.time", lambda: real() + 3600 * hours)
+        lease.renew()
+        assert (store.owner(run) or "").startswith("this process, last heard of ")
+        with pytest.raises(LeaseError, match="is worked on by this process"), store.run(run.id).lease():
+            pass
+        assert end(start("sys.exit(store.owner(store.run('r')) is None)", store.path)) == 0, (
+            "as another process sees it"
+        )
+        run.add_rows([StoredRow(1, "a", {})])
+    assert store.owner(run) is None
+
+
 def test_heartbeats_are_sent(store: Store) -> None:
     run = store.create_run("r", {})
     with leases.Lease(store._database, run._number, run.id, heartbeat=0.01):

@@ -17,6 +17,7 @@ from tests.web.test_run import fill
 from valor_gpu.stats.agreement import weighted_kappa
 from valor_gpu.store import Feedback, Run, Store, StoredRow, StoredScore
 from valor_gpu.store.label_queues import LabelQueue, label_queues
+from valor_gpu.store.opinions import labelled_rows
 from valor_gpu.web.label_rows import ordered
 from valor_gpu.web.run_rows import author
 
@@ -201,6 +202,35 @@ def test_a_random_order_of_some_rows_is_that_of_all_of_them(site: tuple[TestClie
     counts = [firsts.count(n) for n in range(1, 61)]
     # Chi-squared of 59 degrees of freedom is beyond 98.3 once in 1,000 times.
     assert sum((n - 10) ** 2 / 10 for n in counts) < 98.3
+
+
+def test_labels_of_a_run_that_grows_become_a_random_sample(site: tuple[TestClient, str]) -> None:
+    browser, _ = site
+    store, query = browser.app.state.studio.store, "of=-&seed=7"  # type: ignore[attr-defined]
+    run = store.create_run("grows", {"version": 1, "evaluators": [], "data": {}})
+
+    def come(first: int, last: int) -> None:
+        run.add_rows([StoredRow(n, str(n), {"question": "?"}, {"answer": "!"}) for n in range(first, last + 1)])
+
+    def label(page: Any, n: int) -> Any:
+        for _ in range(n):
+            page = put(browser, page, "label", passed="1")
+        return page
+
+    with run.lease():
+        come(1, 30)
+        page = queue_of(browser, run.id, query)
+        assert "This run goes on, and rows that come later take their places in between." in text_of(page)
+        page = label(page, 10)
+        come(31, 60)
+        label(page, 5)
+    whole = ordered(run, LabelQueue("", author(), "random", 7), None)
+    page = queue_of(browser, run.id, query)
+    assert "This run goes on" not in text_of(page)
+    lacks = [n for n in whole if n not in labelled_rows(run, "", author())]
+    assert current(page) == lacks[0] and whole.index(lacks[0]) < 15, "of the rows that came later"
+    label(page, 15)
+    assert set(whole[:20]) <= set(labelled_rows(run, "", author()))
 
 
 def test_a_seed_is_chosen_once_and_the_queue_goes_on(site: tuple[TestClient, str]) -> None:

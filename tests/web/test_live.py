@@ -175,6 +175,26 @@ def test_what_was_said_before_a_resumption_is_not_taken_for_news(path: Path, sto
     assert "wait to be asked" not in shown and "last word" not in shown
 
 
+@pytest.mark.parametrize("hours", [-5, -1, 1, 5])
+def test_a_clock_that_is_set_changes_nothing(
+    path: Path, store: Store, run: Run, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    assert jobs.note_process(store, run.id, os.getpid())
+    browser, real = client(path), time.time
+    monkeypatch.setattr("time.time", lambda: real() + 3600 * hours)
+    keep(run, progress(30, waiting=3))
+    shown = words(browser, run)
+    assert "30 of 500 rows about 2 min left" in shown and "Speed 3.1 rows/s" in shown and "Elapsed 38 s" in shown
+    assert "3 requests wait to be asked again" in shown and "last word" not in shown and "Reading" not in shown
+    assert "6%, 30 of 500 rows about 2 min left" in text_of(browser.get("/runs"))
+
+
+def test_a_process_that_is_silent_since_the_clock_was_set_back_is_told(browser: TestClient, run: Run) -> None:
+    keep(run, replace(progress(30), at=time.time() + 3600))
+    said = "The last word of the process came before the clock of this machine was set back. It may hang"
+    assert said in words(browser, run)
+
+
 def test_a_run_of_an_older_version_is_counted(path: Path, store: Store) -> None:
     run = store.create_run("old", {"version": 1, "evaluators": INFOS, "data": {"rows": 9}})
     with run.lease():

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from valor_gpu._forks import ForkLock
 from valor_gpu.errors import InputError, StoreError
@@ -42,8 +42,35 @@ def _data_folder() -> Path:
     return given if given.is_absolute() else Path.home() / ".local" / "share"  # a relative one counts as not set
 
 
+class _Still(NamedTuple):
+    """The state of a file that nobody writes to, as far as can be seen: of the file, and bytes of the log beside it."""
+
+    inode: int
+    size: int
+    changed: int
+    log: int
+
+
+def _still(path: Path) -> _Still:
+    log = 0
+    with contextlib.suppress(FileNotFoundError):
+        log = path.with_name(path.name + "-wal").stat().st_size
+    found = path.stat()
+    return _Still(found.st_ino, found.st_size, found.st_mtime_ns, log)
+
+
+def _may_write(path: Path) -> bool:
+    """Whether SQLite may write: to the file, and to the log and the index beside it, which it makes."""
+    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+    folder = os.access(path.parent, os.W_OK) or all(os.access(each, os.W_OK) for each in beside)
+    return folder and os.access(path, os.W_OK)
+
+
 class Database:
     """The file, opened when it is first used by a process; threads take turns.
+
+    A file that can be read alone is opened without SQLite's locks and log, which need a folder that can be written. Who
+    else may write to it is seen by its size and time before and after each transaction.
 
     Args:
         path: the file, made for its owner alone when it does not exist, as are the folders that it lacks.
@@ -59,6 +86,8 @@ class Database:
         self._process = os.getpid()
         self._lock = ForkLock(self._disconnect)
         self._connection: sqlite3.Connection | None = None
+        self._reads = False  # whether the file can be read alone
+        self._still: _Still | None = None  # the file as it was then, without a log beside it
         with self.read():
             pass
 
@@ -117,6 +146,10 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+            if self._still not in (None, _still(self.path)):
+                raise StoreError(
+                    f"store {self.path}, which can be read alone here, was changed meanwhile: read it again"
+                )
 
     def _turn(self) -> ForkLock:
         """The lock of this process: one that was forked along within a transaction may be held for ever."""
@@ -146,6 +179,9 @@ class Database:
             return f"store {self.path} cannot be used: another process has locked it for {self._busy:g} s ({text})"
         if self.path.is_dir():
             return f"store must be a file but {self.path} is a directory"
+        if "unable to open" in text and not _may_write(self.path):
+            log = f"what was written last is in {self.path.name}-wal beside it"
+            return f"store {self.path} cannot be read: it is read-only, and {log}: copy both to a folder of your own"
         if "not a database" in text:
             return f"store must be a file of valor_gpu but {self.path} is no database"
         return f"store {self.path} is not usable: {text}"
@@ -153,18 +189,31 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         if self._closed:
             raise StoreError(f"store {self.path} is closed")
+        if self._reads and (_may_write(self.path) or self._still not in (None, _still(self.path))):
+            self._disconnect()  # what SQLite has read of the file before does not count any more
         if self._connection is None:
             self._make_file()
-            connection = sqlite3.connect(
-                self.path, timeout=self._busy, isolation_level=None, check_same_thread=False, cached_statements=256
-            )
+            connection = self._connect()
             try:
-                self._prepare(connection)
+                self._check_version(connection) if self._reads else self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise
             self._connection = connection
         return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        """Connects to the file. One that can be read alone is opened so that SQLite makes no file beside it."""
+        self._reads = not _may_write(self.path)
+        self._still, name = None, str(self.path)
+        if self._reads:
+            found = _still(self.path)
+            self._still = None if found.log else found
+            name = f"{self.path.as_uri()}?mode=ro{'' if found.log else '&immutable=1'}"
+        return sqlite3.connect(
+            name, timeout=self._busy, isolation_level=None, check_same_thread=False, cached_statements=256,
+            uri=self._reads,
+        )  # fmt: skip
 
     def _make_file(self) -> None:
         """Makes the file and its folders. One that exists is not opened here: closing it would drop SQLite's locks."""
@@ -195,6 +244,18 @@ class Database:
                 if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
             time.sleep(0.01)
+
+    def _check_version(self, connection: sqlite3.Connection) -> None:
+        """Checks a file that can be read alone."""
+        try:
+            migrate(connection, str(self.path))
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
+            raise StoreError(
+                f"store {self.path} is of an older version and cannot be written, since the file or its folder is"
+                " read-only: copy it to a folder of your own"
+            ) from error
 
     def _shut(self) -> None:
         """Lets the owner alone read the file, which is known to be a store by now; SQLite's other files follow it."""

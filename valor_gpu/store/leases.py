@@ -23,6 +23,7 @@ from valor_gpu.store.database import Database
 
 HEARTBEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner that cannot be looked up counts as gone
+_HELD: set[str] = set()  # tokens of the leases of this process: on a full disk one given back stays in the store
 _STATE, _START = 0, 19  # fields of /proc/PID/stat behind the name: 3 and 22 in proc(5)
 _BOOT = "/proc/sys/kernel/random/boot_id"
 
@@ -102,6 +103,7 @@ class Lease:
                 "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?, ?, ?)",
                 (self._run, self.token, os.getpid(), started, machine(), time.time()),
             )
+        _HELD.add(self.token)
 
     def renew(self) -> None:
         """Sends a heartbeat.
@@ -127,6 +129,7 @@ class Lease:
             return
         self._ended.set()
         self._thread.join()
+        _HELD.discard(self.token)
         with self._database.write() as connection:
             connection.execute("DELETE FROM leases WHERE run = ? AND token = ?", (self._run, self.token))
 
@@ -147,8 +150,11 @@ class Lease:
 
 def owner(connection: sqlite3.Connection, run: int) -> str | None:
     """Returns a description of the process that lives and holds a lease of the run; None if there is none."""
-    kept = connection.execute("SELECT pid, started, machine, heartbeat FROM leases WHERE run = ?", (run,)).fetchone()
-    return _described(kept) if kept is not None and lives(*kept) else None
+    sql = "SELECT token, pid, started, machine, heartbeat FROM leases WHERE run = ?"
+    token, *kept = connection.execute(sql, (run,)).fetchone() or (None,)
+    if token is None or (kept[0] == os.getpid() and kept[2] == machine() and token not in _HELD):
+        return None
+    return _described(*kept) if lives(*kept) else None
 
 
 def check_free(connection: sqlite3.Connection, run: int, name: str) -> None:
@@ -159,8 +165,7 @@ def check_free(connection: sqlite3.Connection, run: int, name: str) -> None:
         raise LeaseError(f"run {name} is worked on by {holder}")
 
 
-def _described(kept: tuple[int, str, str, float]) -> str:
-    pid, _, where, heartbeat = kept
+def _described(pid: int, _: str, where: str, heartbeat: float) -> str:
     local = where == machine()
     who = "this process" if local and pid == os.getpid() else f"process {pid}"
     silent = max(time.time() - heartbeat, 0)

@@ -8,7 +8,7 @@ from typing import Any
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.store.database import RunHandle
-from valor_gpu.store.records import OK, Feedback, check_count
+from valor_gpu.store.records import Feedback, check_count
 from valor_gpu.store.values import packed
 
 _INSERT = """INSERT INTO feedback (run, row, evaluator, author, value, passed, note, created)
@@ -16,6 +16,10 @@ _INSERT = """INSERT INTO feedback (run, row, evaluator, author, value, passed, n
     value = excluded.value, passed = excluded.passed, note = excluded.note, created = excluded.created"""
 _SELECT = """SELECT row, evaluator, author, value, passed, note, created FROM feedback
     WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row, evaluator, author"""
+
+# Both are answered by an index alone: the status of a row stands behind its texts, which would all be read.
+_NUMBERS = "SELECT number FROM rows WHERE run = ? ORDER BY number"
+_FAILED = "SELECT number FROM rows WHERE run = ? AND status <> 'ok'"
 
 
 def add(connection: sqlite3.Connection, bound: tuple[Any, ...], run: str) -> None:
@@ -71,9 +75,9 @@ def labelled_rows(run: RunHandle, evaluator: str, author: str) -> list[int]:
 
 def answered_rows(run: RunHandle) -> list[int]:
     """Returns the numbers of the rows with an answer, in their order."""
-    sql = "SELECT number FROM rows WHERE run = ? AND +status = ? ORDER BY number"
     with run._database.read() as connection:
-        return [number for (number,) in connection.execute(sql, (run._number, OK))]
+        failed = {number for (number,) in connection.execute(_FAILED, (run._number,))}
+        return [number for (number,) in connection.execute(_NUMBERS, (run._number,)) if number not in failed]
 
 
 def rows_by_score(run: RunHandle, evaluator: str, descending: bool = False) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 from importlib import import_module
@@ -17,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from valor_gpu.errors import InputError, LeaseError, ValorError
+from valor_gpu.errors import InputError, LeaseError, StoreError, ValorError
 from valor_gpu.pages import stylesheet
 from valor_gpu.store import Store
 from valor_gpu.web.render import page
@@ -26,6 +27,7 @@ from valor_gpu.web.security import Guard, Session
 from valor_gpu.web.studio import Studio
 
 _LOG = logging.getLogger(__name__)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)  # a traceback says nothing of these
 _STATIC = Path(__file__).parent / "static"
 
 VIEWS = (
@@ -115,7 +117,8 @@ def _refused(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         text = error.detail if error.detail != "Not Found" else f"There is no page at {request.url.path}."
     elif isinstance(error, OSError):  # without the path, which may be one of this program's own
-        _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        traced = None if error.errno in _FULL else error
+        _LOG.error("%s %s failed: %s", request.method, request.url.path, error, exc_info=traced)
         text = f"A file cannot be written or read: {error.strerror or type(error).__name__}."
     return page(Ask(request), "error.html", status, title=_TITLES.get(status, "This did not work"), text=text,
                 back=_back(request))  # fmt: skip
@@ -134,7 +137,8 @@ def _back(request: Request) -> str:
 def _status(error: Exception) -> int:
     if isinstance(error, HTTPException):
         return error.status_code
-    return 400 if isinstance(error, InputError) else 409 if isinstance(error, LeaseError) else 500
+    known = ((InputError, 400), (LeaseError, 409), (StoreError, 503))  # a store that is full, locked or read-only
+    return next((status for kind, status in known if isinstance(error, kind)), 500)
 
 
 def _failed(request: Request, error: Exception) -> Response:

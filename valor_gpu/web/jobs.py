@@ -6,6 +6,7 @@ there are two settings in the store: ``job`` (the process) and ``cancel`` (that 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -22,11 +23,28 @@ from valor_gpu.store.leases import lives, machine, start_time
 
 JOB, CANCEL = "job", "cancel"
 GONE = KILLED
+BROKE_OFF = "broke off:"
+"""Word of the log before the reason for which a process ended that could not write it into the store."""
+_LAST_BYTES = 16 << 10
+_LONGEST_REASON = 500  # characters
 
 
 def log_path(store: Store, run_id: str) -> Path:
     """The file beside the store where the process of a run says what it does, without secrets."""
     return store.path.with_name(f"{store.path.name}.{run_id}.log")
+
+
+def why_gone(store: Store, run_id: str) -> str:
+    """Says that the process of a run is gone, with the reason where the end of its log has one."""
+    said = f" run {run_id} {BROKE_OFF} "
+    with contextlib.suppress(OSError), log_path(store, run_id).open("rb") as file:
+        file.seek(max(file.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
+        for line in reversed(file.read(_LAST_BYTES).decode("utf-8", "replace").splitlines()):
+            if said in line:
+                return f"{GONE} Its last words: {line.partition(said)[2][:_LONGEST_REASON]}"
+            if line.endswith(f" goes on with run {run_id}"):
+                break
+    return GONE
 
 
 def start(store: Store, run_id: str) -> int:

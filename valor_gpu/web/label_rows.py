@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -102,7 +103,9 @@ def ordered(run: Run, design: LabelQueue, selected: Sequence[int] | None) -> lis
     """Numbers of the rows of a queue in its order; rows without an answer are in none.
 
     The random order goes by a hash of seed and number, so that the place of a row does not depend on which other rows
-    there are: a queue that grows while a run goes on stays a random sample.
+    there are. Rows that come while a run goes on take their places in between. The first n rows are a random sample of
+    all once all of them are labelled: the queue goes on behind a labelled row, and begins with the first one without a
+    label when it is opened anew.
 
     Args:
         run: of the rows.
@@ -118,9 +121,15 @@ def ordered(run: Run, design: LabelQueue, selected: Sequence[int] | None) -> lis
         there = frozenset(answered)
         answered = [number for number in selected if number in there]
     if design.order == RANDOM:
-        seed = str(design.seed).encode()
-        answered.sort(key=lambda number: hashlib.blake2b(b"%d" % number, digest_size=8, key=seed).digest())
+        return list(_at_random(tuple(answered), design.seed))
     return answered
+
+
+@lru_cache(maxsize=4)
+def _at_random(numbers: tuple[int, ...], seed: int | None) -> tuple[int, ...]:
+    """Rows in their random order, kept since each label asks for it twice."""
+    key = str(seed).encode()
+    return tuple(sorted(numbers, key=lambda each: hashlib.blake2b(b"%d" % each, digest_size=8, key=key).digest()))
 
 
 def _selected(ask: Ask, run: Run, infos: Sequence[Mapping[str, Any]]) -> list[int]:

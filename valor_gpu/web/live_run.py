@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -33,7 +34,7 @@ def progress_now(store: Store, run: Run) -> RunProgress | None:
         if job is None or store.owner(run) is not None:
             return None
         return RunProgress(at=begun, total_rows=rows_of(run.config))
-    if found.at < begun:
+    if found.at < begun <= time.time():  # a process that began in the future began before the clock was set back
         found = replace(found, at=begun, phase="starting", in_flight=0, waiting=0, rate=None, eta=None)
     return found
 

@@ -65,18 +65,46 @@ def _copy(reader: int, log: int, secrets: Secrets) -> None:
             signal.signal(number, signal.SIG_IGN)
         for other in (0, 1, 2):  # whoever reads what this process has printed shall see its end
             os.dup2(log, other)
-        line = b""
+        line, kept = b"", Log(log)
         while piece := os.read(reader, _PIECE):
             *lines, line = (line + piece).split(b"\n")
             for each in lines:
-                os.write(log, _masked(each, secrets) + b"\n")
+                kept.write(_masked(each, secrets) + b"\n")
             if len(line) > _PIECE:
                 cut = line.rfind(b" ") + 1 or len(line)  # no secret has a blank
-                os.write(log, _masked(line[:cut], secrets))
+                kept.write(_masked(line[:cut], secrets))
                 line = line[cut:]
-        os.write(log, _masked(line, secrets))
+        kept.write(_masked(line, secrets))
     finally:
         os._exit(0)
+
+
+class Log:
+    """A file of lines that may fail, as on a full disk: lines are left out then, and the file says how many.
+
+    Whoever prints must not see that: a target that prints would fail on each row.
+
+    Args:
+        file: number of the open file.
+    """
+
+    def __init__(self, file: int) -> None:
+        self._file, self._lost, self._cause = file, 0, ""
+
+    def write(self, text: bytes) -> None:
+        """Writes a line, behind a word on those that were left out before."""
+        try:
+            if self._lost:
+                lines = f"{self._lost:,} line{' is' if self._lost == 1 else 's are'}"
+                self._put(f"\n({lines} left out here, since this file could not be written: {self._cause})\n".encode())
+                self._lost = 0
+            self._put(text)
+        except OSError as error:
+            self._lost, self._cause = self._lost + bool(text), error.strerror or type(error).__name__
+
+    def _put(self, text: bytes) -> None:
+        while text:
+            text = text[os.write(self._file, text) :]
 
 
 def _masked(line: bytes, secrets: Secrets) -> bytes:

@@ -177,9 +177,10 @@ def _retried(progress: RunProgress) -> str:
 
 def _silent(progress: RunProgress, now: float) -> str:
     silence = now - progress.at
-    if silence < SILENT:
+    if -SILENT < silence < SILENT:
         return ""
-    return f"The last word of the process came {_ago(silence)}. It may hang; its log may say why."
+    came = _ago(silence) if silence > 0 else "before the clock of this machine was set back"
+    return f"The last word of the process came {came}. It may hang; its log may say why."
 
 
 def _ago(seconds: float) -> str:

@@ -111,11 +111,15 @@ class Sweeper:
         self._thread = threading.Thread(target=self._work, name="purge", daemon=True)
 
     def _work(self) -> None:
+        told = ""
         while True:
             try:
                 purge(self._store, self._uploads)
-            except (ValorError, OSError):  # a full disk, a store that is locked: the next look may have more luck
-                _LOG.warning("deleted runs could not be purged", exc_info=True)
+                told = ""
+            except (ValorError, OSError) as error:  # a full disk, a locked store: the next look may have more luck
+                if str(error) != told:
+                    _LOG.warning("deleted runs stay in the store for now: %s", error)
+                told = str(error)
             if self._ended.wait(self._pause):
                 return
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import contextlib
 import os
 import signal
 import sys
@@ -21,7 +22,7 @@ from valor_gpu.judge.protocol import describe
 from valor_gpu.store import Run, Store
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.tries import note_try
-from valor_gpu.web.jobs import CANCEL, forget_process, note_process
+from valor_gpu.web.jobs import BROKE_OFF, CANCEL, forget_process, note_process
 from valor_gpu.web.masking import masked_output
 from valor_gpu.web.registry import named_texts
 
@@ -34,6 +35,14 @@ def main(store_path: str, run_id: str) -> int:
     """Goes on with a run until it ends or is cancelled; returns the exit status."""
     # A server in the background of a shell hands down that SIGINT is ignored.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return _main(store_path, run_id)
+    except (InputError, StoreError) as error:  # a run that was purged meanwhile, a disk that is full
+        _say(f"run {run_id} {BROKE_OFF} {error}")
+        return 1
+
+
+def _main(store_path: str, run_id: str) -> int:
     with Store(store_path) as store:
         run = store.run(run_id)
         is_ours = note_process(store, run.id, os.getpid())
@@ -49,7 +58,7 @@ def main(store_path: str, run_id: str) -> int:
             return _work(store, store.run(run_id), secrets)
     finally:
         if is_ours:  # when the log is complete
-            with Store(store_path) as store:
+            with contextlib.suppress(StoreError), Store(store_path) as store:  # the number of a process that is gone
                 forget_process(store, run_id, os.getpid())
 
 
@@ -69,9 +78,13 @@ def _work(store: Store, run: Run, secrets: Secrets) -> int:
         return 1
     except BaseException as error:
         over.set()
-        _say(traceback.format_exc())
-        if run.state not in ENDED or isinstance(error, InputError):
-            _end(run, run.state if run.state in ENDED else "failed", secrets.message(describe(error)))
+        reason = secrets.message(describe(error))
+        _say(f"run {run.id} {BROKE_OFF} {reason}")
+        if not isinstance(error, StoreError):  # a full disk has no room for more words
+            _say(traceback.format_exc())
+        with contextlib.suppress(StoreError, LeaseError):  # where the lease could not be given back it is still held
+            if run.state not in ENDED or isinstance(error, InputError):
+                _end(run, run.state if run.state in ENDED else "failed", reason)
         return 1
     _say(f"run {run.id} is {run.state}")
     return 0
@@ -105,7 +118,8 @@ def _end(run: Run, state: str, reason: str) -> None:
 
 
 def _say(text: str) -> None:
-    print(time.strftime("%Y-%m-%d %H:%M:%S"), text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a log that cannot be written must not end the run
+        print(time.strftime("%Y-%m-%d %H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 def _warn(message: Warning | str, category: type[Warning], *_place: object, **_kept: object) -> None:

@@ -19,6 +19,7 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Run
 from valor_gpu.store.label_queues import keep_label, label_queues
 from valor_gpu.store.saved import VISION
+from valor_gpu.web import jobs
 from valor_gpu.web.label_rows import RANDOM, Queue, read_queue
 from valor_gpu.web.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, just_said, keep_opinion
 from valor_gpu.web.render import address, page
@@ -52,6 +53,7 @@ def label(ask: Ask) -> Response:
         run={"id": run.id, "name": short(run.name) or "Evaluation"},
         queue=queue,
         design=queue.design,
+        grows=queue.design.order == RANDOM and jobs.state_of(ask.studio.store, run) == "running",
         words=short(queue.design.evaluator) or WHOLE_ROW,
         evaluators=[*((name, short(name)) for name in names), (WHOLE, WHOLE_ROW)],
         orders=ORDER_WORDS,

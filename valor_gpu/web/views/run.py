@@ -126,7 +126,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
         "n_unanswered": sum(summary["rows"]["failed"].values()),
         "causes": causes[:SHOWN],
         "more_causes": causes[SHOWN:_CAUSES],
-        "stopped": _why_stopped(found, state, summary),
+        "stopped": _why_stopped(ask, found, state, summary),
         "left": _what_is_left(found, state),
         "passed": summary["passed"],
         "failed_link": failed_link(ask, {name: list(each["n_failed"])[:CAUSES] for name, each in facts.items()}),
@@ -142,10 +142,10 @@ def _what_is_left(found: Run, state: str) -> str:
     return f"{done}; Resume goes on with the others." if progress.done_rows < progress.total_rows else ""
 
 
-def _why_stopped(found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
+def _why_stopped(ask: Ask, found: Run, state: str, summary: Mapping[str, Any]) -> str | None:
     """Why a run ended early; what is said of its last end means nothing while it goes on again."""
     if state == "stopped" != found.state:
-        return jobs.GONE
+        return jobs.why_gone(ask.studio.store, found.id)
     return summary["stopped"] if state in ENDED else None
 
 
