@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from valor_gpu.evaluation.report.distributions import Link
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.so_far import families_so_far
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -61,6 +62,7 @@ def live_parts(
     limits: Mapping[str, Threshold],
     data_name: str,
     most: int,
+    link: Link,
 ) -> dict[str, Any]:
     """What the template of a run shows of one that goes on.
 
@@ -71,8 +73,9 @@ def live_parts(
         limits: thresholds of those that have any.
         data_name: what people call its data.
         most: evaluators that have a card.
+        link: address of the rows behind a bar.
     """
-    cards, more = families_so_far(infos, progress, limits, most)
+    cards, more = families_so_far(infos, progress, limits, most, link)
     nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
                "stopped": None}  # fmt: skip
     return {

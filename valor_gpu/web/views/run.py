@@ -23,7 +23,7 @@ from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
 from valor_gpu.web.conditions import TESTS, Wanted
-from valor_gpu.web.figures import drawing_of, facts_of_traces, failed_link, failure_groups
+from valor_gpu.web.figures import bar_link, drawing_of, facts_of_traces, failed_link, failure_groups
 from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
@@ -88,7 +88,7 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
               for name, each in progress.evaluators.items()}  # fmt: skip
     return {
         "about": (facts, limits),
-        **live_parts(found, progress, infos, limits, dataset.name if dataset else "", _EVALUATORS),
+        **live_parts(found, progress, infos, limits, dataset.name if dataset else "", _EVALUATORS, bar_link(ask)),
         "dataset": dataset,
         "level": "",
         "failed": {},
