@@ -10,10 +10,12 @@ from urllib.parse import urlencode
 import jinja2
 from starlette.responses import HTMLResponse
 
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.bytecode import TemplateBytecode
 from valor_gpu.pages.texts import Html, cut, escape, visible
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.typed import carried
 
 _JSON = 20_000
 _FOLDER = Path(__file__).parent / "templates"
@@ -49,6 +51,8 @@ def _environment() -> jinja2.Environment:
     for name in _FILTERS:
         environment.filters[name] = getattr(numbers, name)
     environment.filters["json"] = _json
+    environment.filters["metric"] = short_name
+    environment.filters["carried"] = lambda value: carried(str(value))
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
     return environment
 

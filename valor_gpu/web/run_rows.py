@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -72,7 +72,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
     counts = counts_of(ask.studio, run)
     return {
         "columns": columns,
-        "choices": [(name, short(name)) for name in facts],
+        "choices": [(name, short_name(name)) for name in facts],
         "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
         "people": _people(run, numbers),
         "opened": opened,
@@ -89,7 +89,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "order_chip": _order_chip(ask, wanted),
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
-        "judged": {short(name) for name in judged_names(run)},
+        "judged": {short_name(name) for name in judged_names(run)},
     }
 
 
@@ -107,7 +107,7 @@ def _order_chip(ask: Ask, wanted: Wanted) -> tuple[str, str] | None:
     """The order in words with the address without it; None for that of the rows' numbers."""
     if not wanted.order:
         return None
-    words = f"{short(wanted.order)}, {'highest' if wanted.descending else 'lowest'} first"
+    words = f"{short_name(wanted.order)}, {'highest' if wanted.descending else 'lowest'} first"
     return words, address(ask, sort=None, at=None, open=None)
 
 
@@ -127,7 +127,7 @@ def _order_note(run: Run, found: Selection, wanted: Wanted) -> str:
     if found.n_failed or found.n_unscored:
         parts = ((found.n_failed, "whose score failed"), (found.n_unscored, "without a score"))
         said = " and ".join(f"{count(n)} {what}" for n, what in parts if n)
-        notes.append(f"Rows come by {short(wanted.order)}; {said} stand at the end.")
+        notes.append(f"Rows come by {short_name(wanted.order)}; {said} stand at the end.")
     if run.config.get("repeats") not in (None, 1) and (wanted.order or wanted.conditions):
         notes.append("Order and conditions go by the mean of a row's repeats.")
     return " ".join(notes)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.bounds import short, short_name, words
 from valor_gpu.evaluation.report.distributions import Drawing, distribution
 from valor_gpu.evaluation.results.people import PeopleAgreement, people_agreement
 from valor_gpu.pages import numbers
@@ -121,7 +121,7 @@ def _card(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int, is_
     if left and is_whole:
         failed, left = [*failed, left], ""
     what = known.summary if known else ""
-    return Card(short(name), what, value, unit, between, chart, scored, failed, lines, left, name)
+    return Card(short_name(name), what, value, unit, between, chart, scored, failed, lines, left, name)
 
 
 def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.evaluation.results.chart_edges import BINS, edges_around, even_edges, whole_scores
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import BarLink, Estimate
@@ -70,7 +70,7 @@ def bar_links(
     """
     what, end = ("scores", "; opens rows by the mean of their repeats") if of_scores else ("rows", "")
     return [
-        BarLink(link(name, low, high) if n else "", f"{what} of {short(name)} with {words}: {n:,}{end}")
+        BarLink(link(name, low, high) if n else "", f"{what} of {short_name(name)} with {words}: {n:,}{end}")
         for (low, high), n, words in zip(itertools.pairwise(edges), counts, names)
     ]
 
@@ -104,9 +104,8 @@ def _severities(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: in
     counts = [int(n) for n in facts["levels"].values()]
     threshold = str(facts.get("threshold", "Medium"))
     first = charts.LEVELS.index(threshold) if threshold in charts.LEVELS else _level_of(threshold)
-    label = (
-        f"{short(name)}: {_counts(charts.LEVELS, counts)}; {facts.get('n_defects', 0)} of {facts['n']} rows are defects"
-    )
+    defects = f"{facts.get('n_defects', 0)} of {facts['n']} rows are defects"
+    label = f"{short_name(name)}: {_counts(charts.LEVELS, counts)}; {defects}"
     links = drawing.links(name, LEVEL_ENDS, counts, charts.LEVELS)
     chart = charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
     return charts.without_script(chart, links)
@@ -148,7 +147,7 @@ def _label(name: str, facts: Mapping[str, Any], rest: str) -> str:
     decimals = numbers.decimals_of(facts["low"], facts["high"])
     between = facts.get("interval")
     said = f", 95% interval {numbers.span(between[0], between[1], decimals)}" if between else ""
-    return f"{short(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
+    return f"{short_name(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
 
 
 def _whole(

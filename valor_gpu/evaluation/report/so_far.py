@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.bounds import short_name, words
 from valor_gpu.evaluation.report.cards import Card, in_families
 from valor_gpu.evaluation.report.distributions import LEVEL_ENDS, Link, bar_links, spans_of
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -59,10 +59,10 @@ def _card(
     failed = [f"{count:,} {words(status)}" for status, count in ((sums or {}).get("failed") or {}).items() if count]
     what = known.summary if known else ""
     if not n or sums is None:
-        return Card(short(name), what, numbers.NOTHING, "", "", None, f"0{total} rows", failed, whole_name=name)
+        return Card(short_name(name), what, numbers.NOTHING, "", "", None, f"0{total} rows", failed, whole_name=name)
     value, unit = _value(info, sums, limits.get(name))
     chart = _chart(info, sums, limits.get(name), scale, link)
-    return Card(short(name), what, value, unit, "so far", chart, f"{n:,}{total} rows", failed, whole_name=name)
+    return Card(short_name(name), what, value, unit, "so far", chart, f"{n:,}{total} rows", failed, whole_name=name)
 
 
 def _value(info: Mapping[str, Any], sums: Mapping[str, Any], limit: Threshold | None) -> tuple[str, str]:
@@ -81,7 +81,7 @@ def _chart(
 ) -> Html | None:
     if info["pooled"]:
         return None
-    name, levels, bins = short(str(info["name"])), sums.get("levels"), sums.get("bins")
+    name, levels, bins = short_name(str(info["name"])), sums.get("levels"), sums.get("bins")
     if info["kind"] == "safety":
         counts = [int((levels or {}).get(level, 0)) for level in LEVELS]
         if not any(counts):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -18,7 +18,7 @@ from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.purging import UNDO
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_filters import filtered_runs, metrics_by_use
+from valor_gpu.web.run_filters import filtered_runs, metrics_by_use, names_in_words
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 from valor_gpu.web.tags import shown_tags
@@ -42,6 +42,7 @@ def runs(ask: Ask) -> Response:
     book = ask.studio.book
     everything = book.entries()
     metrics = metrics_by_use(everything)
+    words = names_in_words(everything, metrics)
     found = _sorted(filtered_runs(everything, ask), ask.query.get("sort", ""))
     start = _whole(ask.query.get("from", "0"))
     shown = found[start : start + PAGE]
@@ -49,15 +50,15 @@ def runs(ask: Ask) -> Response:
     return page(
         ask,
         "runs.html",
-        entries=[_row(each) for each in shown],
+        entries=[_row(each, words) for each in shown],
         total=len(found),
         everything=len(everything),
         start=start,
         following=start + PAGE if start + PAGE < len(found) else None,
-        metrics=metrics,
+        metrics=words,
         columns=_columns(ask, metrics),
         fixed=FIXED,
-        choices=[*FIXED.items(), *((name, name) for name in metrics)],
+        choices=[*FIXED.items(), *words.items()],
         datasets=sorted({each.data for each in everything if each.data}),
         states=Counter(each.head.state for each in everything),
         kinds=Counter(each.kind for each in everything),
@@ -102,7 +103,7 @@ def _sort_value(entry: Entry, name: str) -> Any:
     return entry.metrics.get(entry.headline or "" if name == "headline" else name)
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry, words: Mapping[str, str]) -> dict[str, Any]:
     head = entry.head
     have = {name: value for name, value in entry.metrics.items() if value is not None}
     cells = {name: numbers.number(value, entry.decimals(name)) for name, value in have.items()}
@@ -115,7 +116,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "data": entry.data,
         "rows": entry.n_rows,
         "progress": None if entry.progress is None else progress_words(entry.progress),
-        "headline": None if headline is None else (cells[headline], headline.removeprefix("mean_")),
+        "headline": None if headline is None else (cells[headline], words[headline]),
         "cells": cells,
         "failed": entry.n_failed,
         "cost": entry.cost,
