@@ -61,7 +61,6 @@ def live_parts(
     infos: Sequence[Mapping[str, Any]],
     limits: Mapping[str, Threshold],
     data_name: str,
-    most: int,
     link: Link,
 ) -> dict[str, Any]:
     """What the template of a run shows of one that goes on.
@@ -69,18 +68,16 @@ def live_parts(
     Args:
         run: of the store.
         progress: of the run.
-        infos: of its evaluators.
+        infos: of its evaluators that have a card.
         limits: thresholds of those that have any.
         data_name: what people call its data.
-        most: evaluators that have a card.
         link: address of the rows behind a bar.
     """
-    cards, more = families_so_far(infos, progress, limits, most, link)
+    cards, _ = families_so_far(infos, progress, limits, len(infos), link)
     nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
                "stopped": None}  # fmt: skip
     return {
         "progress": progress_words(progress, asked=asked_of(run.config)),
         "facts": [each for each in run_facts(run, nothing, data_name) if each[0] in _FACTS],
         "families": cards,
-        "more": more,
     }

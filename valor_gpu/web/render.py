@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,6 +19,8 @@ from valor_gpu.web.routes import Ask
 from valor_gpu.web.typed import carried
 
 _JSON = 20_000
+_HEAD = 20
+"""Characters of a head of a column, whose width studio.css bounds."""
 _FOLDER = Path(__file__).parent / "templates"
 _FILTERS = (
     "number", "count", "rows", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration",
@@ -34,6 +37,16 @@ def _json(value: Any) -> str:
     """JSON for readers, cut where it is long."""
     shown, left_out = cut(json.dumps(value, indent=2, ensure_ascii=False), _JSON)
     return shown + (f"\n… {left_out:,} more characters" if left_out else "")
+
+
+def _head_width(names: Iterable[str]) -> int:
+    """Characters that heads of columns take side by side: the longest word of each, as far as the style lets it grow.
+
+    Example:
+        >>> _head_width(["mean of f1_score", "x" * 90])
+        28
+    """
+    return sum(min(max(map(len, name.split()), default=0), _HEAD) for name in names)
 
 
 def _environment() -> jinja2.Environment:
@@ -53,6 +66,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["json"] = _json
     environment.filters["metric"] = short_name
     environment.filters["carried"] = lambda value: carried(str(value))
+    environment.filters["head_width"] = _head_width
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
     return environment
 

@@ -19,7 +19,7 @@ from valor_gpu.web.found_rows import PAGE, Selection, counts_of, select
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.row_addresses import COLUMNS, of_selection, without
+from valor_gpu.web.row_addresses import ALL, chosen_columns, of_selection, without
 from valor_gpu.web.traces import judged_names
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -61,8 +61,7 @@ def thresholds_of(ask: Ask, run: Run) -> dict[str, float | str] | None:
 
 def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold], wanted: Wanted) -> dict[str, Any]:
     """What the template of rows needs."""
-    chosen = [name for name in facts if name in ask.many("column")]
-    columns = chosen or list(facts)[:COLUMNS]
+    columns = chosen_columns(ask.many("column"), list(facts))
     found = select(ask.studio, run, wanted, facts, limits)
     opened = whole(ask.query.get("open", ""))
     at = found.start(wanted.at)
@@ -72,6 +71,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
     counts = counts_of(ask.studio, run)
     return {
         "columns": columns,
+        "every_column": "" if len(columns) == len(facts) else address(ask, column=ALL) + "#rows",
         "choices": [(name, short_name(name)) for name in facts],
         "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
         "people": _people(run, numbers),
