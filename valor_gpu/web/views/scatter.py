@@ -15,7 +15,7 @@ from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.pages import numbers, plots
-from valor_gpu.stats.correlation import Correlation
+from valor_gpu.stats.correlations import Correlation
 from valor_gpu.store import Run
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import scatters
