@@ -88,10 +88,10 @@ RUNNING = Progress(
 @pytest.mark.parametrize(
     ("width", "line"),
     [
-        (200, "[##          ] 120/500 rows 24%, 3.1/s, 3 min left, 8 in flight, 2 failed, 1.32 USD, "
+        (200, "[##          ] 120/500 rows 24%, 3.1/s, 2 min left, 8 in flight, 2 failed, 1.32 USD, "
               "3 wait to be asked again (HTTP 500: upstream worker crashed)"),
-        (80, "[##          ] 120/500 rows 24%, 3.1/s, 3 min left, 2 failed, 1.32 USD, 3 wait"),
-        (60, "[##          ] 120/500 rows 24%, 3 min left, 3 wait"),
+        (80, "[##          ] 120/500 rows 24%, 3.1/s, 2 min left, 2 failed, 1.32 USD, 3 wait"),
+        (60, "[##          ] 120/500 rows 24%, 2 min left, 3 wait"),
         (40, "[##          ] 120/500 rows 24%"),
         (10, "[##      "),
     ],
@@ -107,9 +107,9 @@ def test_a_line_on_a_terminal_is_renewed_while_nothing_ends(monkeypatch: pytest.
     monkeypatch.setattr("valor_gpu.judge.progress.time.monotonic", lambda: next(clock))
     out = Terminal()
     show = ProgressBar(out, 80)
-    for seconds in (60, 59.5, 58.5):
+    for seconds in (60, 59.5, 54.5):
         show(replace(RUNNING, eta=seconds, waiting=0))
-    assert [part.split(", ")[2] for part in out.getvalue().split("\r")[1:]] == ["1 min left", "58 s left"]
+    assert [part.split(", ")[2] for part in out.getvalue().split("\r")[1:]] == ["1 min left", "55 s left"]
 
 
 def test_the_rate_is_of_the_last_half_minute() -> None:

@@ -270,7 +270,7 @@ def test_a_report_says_why_and_what_was_tested(tmp_path: Path) -> None:
     assert "new against old" in text and "version: 1.0 and 1.1" in text
     assert f"bat {FEW}" in text
     assert "null hypothesis: both models have the same expected number" in text
-    assert "class old new difference 95% interval" in text
+    assert "Class old new Difference 95% interval" in text
     assert "Clearest: dog -0.040" in text
 
 

@@ -19,7 +19,7 @@ def test_texts_are_escaped_and_markup_stays() -> None:
 
 def test_table_has_headings_and_numbers_to_the_right() -> None:
     found = table([Column("name"), Column("n", True)], [("<a>", "1,200")], "Counts")
-    assert '<th scope="col" class="pin">name</th><th scope="col" class="n">n</th>' in found
+    assert '<th scope="col" class="pin">Name</th><th scope="col" class="n">n</th>' in found
     assert '<th scope="row" class="pin">&lt;a&gt;</th><td class="n">1,200</td>' in found
     assert 'role="region" tabindex="0" aria-label="Counts"' in found
 

@@ -214,7 +214,7 @@ def test_metric_without_boxes_lists_its_worst_images(errors: bool) -> None:
     )
     text = Page(detection_report(metric.result(), score=0.1)).text
     assert "The images are not drawn, for the result keeps no boxes" in text and "Choices" in text
-    assert "image errors correct wrong missed 0 1 1 1 0" in text
+    assert "Image Errors Correct Wrong Missed 0 1 1 1 0" in text
     assert ("errors=True" in text) != errors
 
 

@@ -11,7 +11,7 @@ from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.stats.correlation import METHODS, correlation
+from valor_gpu.stats import Correlation, correlation
 
 NAN = math.nan
 

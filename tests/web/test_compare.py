@@ -53,7 +53,7 @@ def test_two_runs(tmp_path: Path, ids: list[str]) -> None:
     assert re.search(r"f1_score 0\.\d{3} 0\.\d{3} \+0\.\d{3} \+0\.\d{3} to \+0\.\d{3} .*? better 40", words)
     with Store(tmp_path / "s.sqlite") as store:
         metric = compare_runs(store.run(ids[1]), store.run(ids[0])).metrics["f1_score"]
-    assert f"{detectable_difference(metric.standard_error):.3f} better 40" in words and "detectable reading" in words
+    assert f"{detectable_difference(metric.standard_error):.3f} better 40" in words and "Detectable Reading" in words
     assert "1 metric without any difference is hidden" in words and "seed 0 1" in words
     assert "Jailbreak defect rate" not in words and "Is this a test of jailbreaks?" in words
     assert "answer second &lt;i&gt;3" in found.text and "<i>3</i>" not in found.text

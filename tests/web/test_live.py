@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_requests_that_wait_are_said_with_their_cause(browser: TestClient, run: 
 
 def test_a_process_that_says_nothing_is_told(browser: TestClient, run: Run) -> None:
     keep(run, replace(progress(30), at=time.time() - 40))
-    assert re.search(r"The last word of the process came 4\d s ago\.", words(browser, run))
+    assert re.search(r"Last news 4\d s ago: the process may be stuck\.", words(browser, run))
 
 
 def test_numbers_so_far_are_those_of_the_scores(store: Store, run: Run) -> None:
@@ -101,6 +102,29 @@ def test_numbers_so_far_have_no_interval_and_nothing_red(browser: TestClient, ru
     cards = text[text.index('id="cards"') : text.index('id="table"')]
     assert "so-far" in cards and "95% interval" not in cards and "not judged" not in cards
     assert 'class="fail"' not in cards and "2 parse error" in cards
+
+
+def test_bars_so_far_lead_to_the_rows_so_far(browser: TestClient, run: Run) -> None:
+    text = page(browser, run)
+    cards = text[text.index('id="cards"') : text.index('id="table"')]
+    links = re.findall(r'<a href="([^"]+)"[^>]*aria-label="rows of ([^"]+): ([0-9,]+)"', cards)
+    assert {name.split(" with ")[0] for _, name, _ in links} == {"gpt_fluency", "violence", "f1_score"}
+    for address, name, n in links:
+        shown = re.search(
+            r"([0-9,]+) rows|Rows 1 to \d+ of ([0-9,]+)",
+            text_of(browser.get(unescape(address))).split(" Rows Views ")[1],
+        )
+        assert shown is not None and (shown[1] or shown[2]) == n, name
+
+
+def test_a_silent_process_has_a_link_to_its_log(browser: TestClient, run: Run, store: Store) -> None:
+    keep(run, replace(progress(30), at=time.time() - 40))
+    link = f'<a href="/runs/{run.id}/log">Look into its log</a>'
+    assert link not in page(browser, run), "Studio did not start it, so that there is no log"
+    jobs.log_path(store, run.id).write_text("Traceback", encoding="utf-8")
+    assert link in page(browser, run)
+    keep(run, progress(30))
+    assert link not in page(browser, run)
 
 
 def test_nothing_is_counted(browser: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

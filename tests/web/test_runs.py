@@ -64,7 +64,7 @@ def test_filters_and_order(path: Path, query: str, expected: list[str]) -> None:
 
 def test_numbers_and_what_lacks_them(path: Path) -> None:
     shown = text_of(client(path).get("/runs"))
-    assert "0.750 f1_score" in shown and "questions.csv · 4" in shown and "shop:answer" in shown
+    assert "0.750 mean of f1_score" in shown and "questions.csv · 4" in shown and "shop:answer" in shown
     assert "nan" not in shown.lower() and "None" not in shown
 
 
@@ -126,7 +126,7 @@ def test_quality_stands_for_a_run_and_variants_can_be_told_apart(path: Path) -> 
         with run.lease():
             run.finish("finished", {"metrics": {"mean_f1_score": 0.5, "mean_gpt_fluency": 4.0}, "rows": {"n": 1}})
     shown = text_of(client(path).get("/runs"))
-    assert "4.00 gpt_fluency" in shown and "bot, warm" in shown
+    assert "4.00 mean of gpt_fluency" in shown and "bot, warm" in shown
 
 
 def test_facts_of_target_and_cancelling(path: Path) -> None:

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.fuzz import seeds
 from tests.web.pages import client, text_of
-from valor_gpu.stats.correlation import correlation
+from valor_gpu.stats.correlations import correlation
 from valor_gpu.store import Store, StoredRow, StoredScore
 
 INFOS = [

@@ -152,7 +152,7 @@ def test_runs_without_a_number_or_an_interval_are_counted(path: Path) -> None:
         add(store, "turned", 0.4, interval=[0.5, 0.3])
         add(store, "whole", 0.5)
     shown = text_of(client(path).get("/trend?metric=mean_f1_score"))
-    assert "4 of 5 matching runs" in shown and "1 without a number of f1_score" in shown
+    assert "4 of 5 matching runs" in shown and "1 without the mean of f1_score" in shown
     assert "3 have no interval" in shown
 
 
@@ -163,8 +163,8 @@ def test_filters_of_the_list_and_names_of_evaluators(path: Path) -> None:
     browser = client(path)
     assert "1 of 1 matching runs" in text_of(browser.get("/trend?metric=mean_f1_score&data=d2.csv"))
     assert "1 of 1 matching runs" in text_of(browser.get("/trend?metric=f1_score&q=alpha"))
-    assert "Trend of f1_score" in text_of(browser.get("/trend?metric=f1_score"))
-    assert "None of 2 matching runs has a number of nothing" in text_of(browser.get("/trend?metric=nothing"))
+    assert "Mean of f1_score over runs" in text_of(browser.get("/trend?metric=f1_score"))
+    assert "None of 2 matching runs has a value of nothing" in text_of(browser.get("/trend?metric=nothing"))
     assert f'class="open"><th scope="row" class="pin"><a href="/runs/{uid}">' in browser.get(f"/trend?run={uid}").text
 
 

@@ -61,7 +61,7 @@ def test_tests_stand_on_the_page_and_are_kept(tmp_path: Path, ids: list[str], mo
     found = waited(site, address(ids[:2]))
     words = text_of(found)
     assert "B against A map +0.006 (0.001 to 0.011), p 0.021; 1 of 2 classes differ" in words
-    assert "number A B difference 95% interval less · more p permutation p detectable reading" in words
+    assert "Number A B Difference 95% interval Less · more p Permutation p Detectable Reading" in words
     assert "map 0.340 0.346 +0.006 +0.001 to +0.011 0.021 0.030 0.007 higher" in words
     assert "cat 0.340 0.390 +0.050" in words and "<b>dog" not in found.text and "version: 1.0 and 1.1" in words
     assert "Numbers of the whole" not in words and "null hypothesis" in words

@@ -109,20 +109,6 @@ def time_left(total: int | None, done: int, rate: float | None) -> float | None:
     return None if total is None or not rate else max(total - done, 0) / rate
 
 
-def duration(seconds: float) -> str:
-    """Returns a time in its largest unit.
-
-    Example:
-        >>> duration(0.2), duration(75), duration(5400), duration(200_000)
-        ('1 s', '2 min', '1.5 h', '2.3 d')
-    """
-    if seconds < 60:
-        return f"{max(round(seconds), 1)} s"
-    if seconds < 3600:
-        return f"{-(-seconds // 60):.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 86_400 else f"{seconds / 86_400:.1f} d"
-
-
 class ProgressBar:
     """One line that is written over and over.
 
@@ -171,7 +157,7 @@ def line_of(progress: Progress, width: int) -> str:
 
     Example:
         >>> line_of(Progress(120, 500, 2, 0, 150, Usage(), 8, 0, "", 8, 39.0, 3.1, 122.6, unit="rows"), 80)
-        '[##          ] 120/500 rows 24%, 3.1/s, 3 min left, 8 in flight, 2 failed'
+        '[##          ] 120/500 rows 24%, 3.1/s, 2 min left, 8 in flight, 2 failed'
     """
     parts = _parts(progress)
     room = max(width - 1, 1)  # a terminal goes to its next line behind the last character
@@ -200,7 +186,7 @@ def _parts(progress: Progress) -> dict[str, str]:
     if progress.rate is not None:
         parts["rate"] = f"{progress.rate:.3g}/s" if progress.rate < 1000 else f"{progress.rate:,.0f}/s"
     if progress.eta is not None and progress.done != total:
-        parts["eta"] = f"{duration(progress.eta)} left"
+        parts["eta"] = f"{numbers.duration(progress.eta, rough=True)} left"
     if progress.in_flight:
         parts["in_flight"] = f"{progress.in_flight} in flight"
     if progress.failed:

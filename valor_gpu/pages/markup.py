@@ -12,7 +12,7 @@ from valor_gpu.pages.texts import Html, escape, visible
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading, and whether it holds numbers, which stand flush right."""
+    """A column of a table: its heading, which :func:`heading` shows, and whether it holds numbers, flush right."""
 
     name: object
     number: bool = False
@@ -49,6 +49,19 @@ def name_of(text: object) -> Html:
     return tag("bdi", text)
 
 
+def heading(text: object) -> object:
+    """The heading of a column: a word of ours begins with a capital, a symbol and a name of others stay.
+
+    Example:
+        >>> heading("difference"), heading("p, Holm"), heading("mAP"), heading(name_of("model")), heading("")
+        ('Difference', 'p, Holm', 'mAP', '<bdi>model</bdi>', '')
+    """
+    if isinstance(text, Html) or not isinstance(text, str):
+        return text
+    first = text.split(" ")[0].rstrip(",")
+    return text[0].upper() + text[1:] if len(first) > 1 and first.islower() else text
+
+
 def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], label: str, kind: str = "") -> Html:
     """A table that scrolls sideways in its frame; the first cell of each row is its heading.
 
@@ -59,7 +72,7 @@ def table(columns: Sequence[Column], rows: Iterable[Sequence[object]], label: st
         kind: class of the table.
     """
     heads = [
-        tag("th", column.name, scope="col", **_class("pin" if not i else "n" if column.number else ""))
+        tag("th", heading(column.name), scope="col", **_class("pin" if not i else "n" if column.number else ""))
         for i, column in enumerate(columns)
     ]
     lines = [

@@ -140,15 +140,24 @@ def amount(value: float | None) -> str:
     return f"{value:,.0f}"
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float | None, rough: bool = False) -> str:
     """A time in two units at most.
+
+    Args:
+        seconds: of the time.
+        rough: whether it is an estimate: full units of 5 seconds below a minute, of minutes below 90, of 5 minutes
+            below a day, of hours from then on.
 
     Example:
         >>> duration(1180), duration(3.25), duration(7300)
         ('19 min 40 s', '3.2 s', '2 h 1 min')
+        >>> duration(1180, True), duration(3.25, True), duration(7300, True), duration(200_000, True)
+        ('20 min', '5 s', '2 h 0 min', '2 d 8 h')
     """
     if seconds is None or not math.isfinite(seconds):
         return NOTHING
+    if rough:
+        return _rough(seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -157,3 +166,16 @@ def duration(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _rough(seconds: float) -> str:
+    if seconds < 57.5:
+        return f"{max(5 * round(seconds / 5), 5)} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    fives = round(seconds / 300)
+    if fives < 288:
+        return f"{fives // 12} h {5 * (fives % 12)} min"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"

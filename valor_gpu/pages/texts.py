@@ -51,6 +51,20 @@ def visible(text: str) -> str:
     return _INVISIBLE.sub(_name, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+# A name that differs from another one in these alone could not be told from it.
+_WITHOUT_WIDTH = re.compile("[\t\n\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u3164\uffa0]")
+
+
+def visible_name(text: str) -> str:
+    r"""A name with all of its invisible characters named, also joiners, marks of direction, tabs and ends of lines.
+
+    Example:
+        >>> visible_name("f1\u200b_score\u202e\n")
+        'f1[U+200B]_score[U+202E]␊'
+    """
+    return _WITHOUT_WIDTH.sub(_name, visible(text))
+
+
 def _name(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code < 0x20:

@@ -10,6 +10,7 @@ from valor_gpu.stats.comparisons import (
     adjust_holm as adjust_holm,
     adjust_max_t as adjust_max_t,
 )
+from valor_gpu.stats.correlations import Correlation as Correlation, correlation as correlation
 from valor_gpu.stats.intervals import Bootstrap as Bootstrap, Interval as Interval, Intervals as Intervals
 from valor_gpu.stats.mcnemar import compare_accuracy as compare_accuracy
 from valor_gpu.stats.paired import PairedDifference as PairedDifference, compare_paired as compare_paired

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
 from valor_gpu.evaluation.results.compared_runs import Comparison
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
@@ -68,7 +68,7 @@ def runs_table(
                 bases.setdefault(numbers.number(row.first, row.decimals), []).append(letter)
         lines.append(
             {
-                "name": short(name),
+                "name": short_name(name),
                 "base": [(number, ", ".join(of)) for number, of in bases.items()],
                 "base_is_best": best.get(name) == 0,
                 "cells": [
@@ -136,7 +136,7 @@ def grouped_warnings(
         for text in each.warnings[: len(each.warnings) - len(metrics)]:
             whose.setdefault(text, {})[letter] = []
         for metric in metrics:
-            whose.setdefault(metric.warning, {}).setdefault(letter, []).append(short(metric.name))
+            whose.setdefault(metric.warning, {}).setdefault(letter, []).append(short_name(metric.name))
     for letter, text in zip(letters, more):
         if text:
             whose.setdefault(text, {})[letter] = []
@@ -177,4 +177,6 @@ def _is_test(found: Comparison) -> bool:
 
 def _doubtful(found: Comparison) -> list[str]:
     infos = {name: pair.info for name, pair in found._pairs.items()}
-    return [short(name) for name, each in found.metrics.items() if each.warning and infos[name]["kind"] == "safety"]
+    return [
+        short_name(name) for name, each in found.metrics.items() if each.warning and infos[name]["kind"] == "safety"
+    ]

@@ -13,7 +13,7 @@ from starlette.datastructures import QueryParams
 
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.web.typed import typed_number
 
@@ -113,7 +113,7 @@ class Condition:
     @property
     def words(self) -> str:
         """The condition for readers."""
-        name = short(self.metric) or "row"
+        name = short_name(self.metric) or "row"
         if self.test == "between":
             return f"{name} from {_plain(self.low)} to {_plain(self.high)}"
         if self.test == "failed":

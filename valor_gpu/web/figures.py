@@ -23,10 +23,16 @@ def drawing_of(ask: Ask, run: Run) -> Drawing:
         found: Histogram = kept(ask.studio, run, question, lambda: run.histogram(name, edges), _size)
         return found
 
+    return Drawing(counts, bar_link(ask))
+
+
+def bar_link(ask: Ask) -> Callable[[str, float, float], str]:
+    """Makes the address of the rows behind a bar: those whose score of an evaluator lies between two ends."""
+
     def link(name: str, low: float, high: float) -> str:
         return rows_with(ask, Condition(name, "between", low, high))
 
-    return Drawing(counts, link)
+    return link
 
 
 def rows_with(ask: Ask, condition: Condition, **more: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from valor_gpu.evaluation.report.distributions import Link
 from valor_gpu.evaluation.report.facts import run_facts
 from valor_gpu.evaluation.report.so_far import families_so_far
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -61,24 +62,23 @@ def live_parts(
     infos: Sequence[Mapping[str, Any]],
     limits: Mapping[str, Threshold],
     data_name: str,
-    most: int,
+    link: Link,
 ) -> dict[str, Any]:
     """What the template of a run shows of one that goes on.
 
     Args:
         run: of the store.
         progress: of the run.
-        infos: of its evaluators.
+        infos: of its evaluators that have a card.
         limits: thresholds of those that have any.
         data_name: what people call its data.
-        most: evaluators that have a card.
+        link: address of the rows behind a bar.
     """
-    cards, more = families_so_far(infos, progress, limits, most)
+    cards, _ = families_so_far(infos, progress, limits, len(infos), link)
     nothing = {"rows": {"n": progress.done_rows, "failed": {}}, "usage": {}, "cost": None, "seconds": None,
                "stopped": None}  # fmt: skip
     return {
         "progress": progress_words(progress, asked=asked_of(run.config)),
         "facts": [each for each in run_facts(run, nothing, data_name) if each[0] in _FACTS],
         "families": cards,
-        "more": more,
     }

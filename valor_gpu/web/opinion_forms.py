@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.pages import numbers
 from valor_gpu.store import Feedback, Run
@@ -56,7 +56,7 @@ def form_of(infos: Iterable[Mapping[str, Any]], name: str, said: Iterable[Feedba
     bounds = "" if low is None or high is None else f"from {low:g} to {high:g}"
     return {
         "evaluator": name,
-        "words": short(name) or WHOLE_ROW,
+        "words": short_name(name) or WHOLE_ROW,
         "steps": steps_of(low, high),
         "bounds": bounds,
         "mine": mine,
@@ -73,7 +73,7 @@ def opinion_parts(ask: Ask, infos: Sequence[Mapping[str, Any]]) -> dict[str, Any
     chosen = asked if asked in names else "" if asked == WHOLE else next(iter(names), "")
     return {
         "of": chosen,
-        "of_choices": [*((name, short(name)) for name in names), ("", WHOLE_ROW)],
+        "of_choices": [*((name, short_name(name)) for name in names), ("", WHOLE_ROW)],
         "opinion_form": lambda said: form_of(infos, chosen, said),
         "just_said": lambda number: just_said(ask, number),
         "author": author(),

@@ -93,20 +93,7 @@ def _left(progress: RunProgress) -> str:
         return ""
     if progress.eta is None or not math.isfinite(progress.eta):
         return "time left not known"
-    return f"about {_about(progress.eta)} left"
-
-
-def _about(seconds: float) -> str:
-    """A time as rough as an estimate is.
-
-    Example:
-        >>> _about(4), _about(47), _about(130), _about(7300)
-        ('5 s', '45 s', '2 min', '2 h 0 min')
-    """
-    if seconds < 55:
-        return f"{max(5 * round(seconds / 5), 5)} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {5 * (minutes % 60 // 5)} min"
+    return f"about {numbers.duration(progress.eta, rough=True)} left"
 
 
 def _facts(progress: RunProgress) -> dict[str, str]:
@@ -180,7 +167,7 @@ def _silent(progress: RunProgress, now: float) -> str:
     if -SILENT < silence < SILENT:
         return ""
     came = _ago(silence) if silence > 0 else "before the clock of this machine was set back"
-    return f"The last word of the process came {came}. It may hang; its log may say why."
+    return f"Last news {came}: the process may be stuck."
 
 
 def _ago(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -10,12 +11,16 @@ from urllib.parse import urlencode
 import jinja2
 from starlette.responses import HTMLResponse
 
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.bytecode import TemplateBytecode
 from valor_gpu.pages.texts import Html, cut, escape, visible
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.typed import carried
 
 _JSON = 20_000
+_HEAD = 20
+"""Characters of a head of a column, whose width studio.css bounds."""
 _FOLDER = Path(__file__).parent / "templates"
 _FILTERS = (
     "number", "count", "rows", "span", "percent", "percent_span", "difference", "p_value", "amount", "duration",
@@ -34,6 +39,16 @@ def _json(value: Any) -> str:
     return shown + (f"\n… {left_out:,} more characters" if left_out else "")
 
 
+def _head_width(names: Iterable[str]) -> int:
+    """Characters that heads of columns take side by side: the longest word of each, as far as the style lets it grow.
+
+    Example:
+        >>> _head_width(["mean of f1_score", "x" * 90])
+        28
+    """
+    return sum(min(max(map(len, name.split()), default=0), _HEAD) for name in names)
+
+
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER),
@@ -49,6 +64,9 @@ def _environment() -> jinja2.Environment:
     for name in _FILTERS:
         environment.filters[name] = getattr(numbers, name)
     environment.filters["json"] = _json
+    environment.filters["metric"] = short_name
+    environment.filters["carried"] = lambda value: carried(str(value))
+    environment.filters["head_width"] = _head_width
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
     return environment
 

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import IntegerConvertor, register_url_convertor
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import FormData, QueryParams, UploadFile
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,6 +16,7 @@ from starlette.routing import Route
 
 from valor_gpu.web.security import Message, Receive
 from valor_gpu.web.studio import Studio
+from valor_gpu.web.typed import read_carried
 
 FORM_BYTES = 4 << 20
 UPLOAD_BYTES = 1 << 30
@@ -44,7 +45,8 @@ class Ask:
         self.request, self.form = request, form
         self.studio: Studio = request.app.state.studio
         self.path: dict[str, Any] = request.path_params
-        self.query = request.query_params
+        pairs = request.query_params.multi_items()
+        self.query = QueryParams([(name, read_carried(text)) for name, text in pairs])
 
     def many(self, name: str) -> list[str]:
         """All texts of a name behind the question mark."""
@@ -53,12 +55,12 @@ class Ask:
     def field(self, name: str, default: str = "") -> str:
         """The text of a form's field, without blanks at its ends."""
         found = None if self.form is None else self.form.get(name)
-        return found.strip() if isinstance(found, str) else default
+        return read_carried(found.strip()) if isinstance(found, str) else default
 
     def fields(self, name: str) -> list[str]:
         """All texts of a form's field."""
         found = [] if self.form is None else self.form.getlist(name)
-        return [text for text in found if isinstance(text, str)]
+        return [read_carried(text) for text in found if isinstance(text, str)]
 
     def upload(self, name: str) -> UploadFile | None:
         """The file of a form's field, if one was chosen."""

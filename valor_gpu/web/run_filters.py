@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.store.edits import MOST_TAGS
 from valor_gpu.web.book import Entry
 from valor_gpu.web.routes import Ask
@@ -19,6 +20,49 @@ def metrics_by_use(entries: Sequence[Entry]) -> list[str]:
     for each in entries:
         places.update(each.places)
     return sorted(used, key=lambda name: (-used[name], places.get(name, len(places))))
+
+
+def names_in_words(entries: Sequence[Entry], metrics: Sequence[str]) -> dict[str, str]:
+    """Returns metrics of runs as readers know them: ``mean_f1_score`` is the mean of f1_score.
+
+    Args:
+        entries: all runs.
+        metrics: names as of :func:`metrics_by_use`.
+    """
+    known = {str(each["name"]) for entry in entries for each in entry.config.get("evaluators") or ()}
+    return {name: metric_words(name, known) for name in metrics}
+
+
+def metric_words(metric: str, evaluators: Container[str]) -> str:
+    """Returns the name of a run's number in words.
+
+    Args:
+        metric: as summaries have it.
+        evaluators: names; what is no number of theirs, such as those of saved results, stays as it is.
+
+    Example:
+        >>> known = {"f1_score", "violence", "mine"}
+        >>> [metric_words(f"mean_{name}", known) for name in ("f1_score", "mine.words", "iou")]
+        ['mean of f1_score', 'mean of mine.words', 'mean_iou']
+        >>> metric_words("violence_defect_rate", known), metric_words("pass_rate", known)
+        ('defect rate of violence', 'pass rate')
+    """
+    if metric in ("pass_rate", "jailbreak_defect_rate"):
+        return metric.replace("_", " ")
+    for words, name in (
+        ("mean", metric.removeprefix("mean_")),
+        ("pass rate", metric.removesuffix("_pass_rate")),
+        ("defect rate", metric.removesuffix("_defect_rate")),
+    ):
+        if name != metric and (any(each in evaluators for each in _with_parents(name))):
+            return f"{words} of {short_name(name)}"
+    return short_name(metric)
+
+
+def _with_parents(name: str) -> list[str]:
+    """A name, and the evaluators that it may be a part of."""
+    parts = name.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]
 
 
 def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:

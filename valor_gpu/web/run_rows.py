@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold
@@ -19,7 +19,7 @@ from valor_gpu.web.found_rows import PAGE, Selection, counts_of, select
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.row_addresses import COLUMNS, of_selection, without
+from valor_gpu.web.row_addresses import ALL, chosen_columns, of_selection, without
 from valor_gpu.web.traces import judged_names
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -61,8 +61,7 @@ def thresholds_of(ask: Ask, run: Run) -> dict[str, float | str] | None:
 
 def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold], wanted: Wanted) -> dict[str, Any]:
     """What the template of rows needs."""
-    chosen = [name for name in facts if name in ask.many("column")]
-    columns = chosen or list(facts)[:COLUMNS]
+    columns = chosen_columns(ask.many("column"), list(facts))
     found = select(ask.studio, run, wanted, facts, limits)
     opened = whole(ask.query.get("open", ""))
     at = found.start(wanted.at)
@@ -72,7 +71,8 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
     counts = counts_of(ask.studio, run)
     return {
         "columns": columns,
-        "choices": [(name, short(name)) for name in facts],
+        "every_column": "" if len(columns) == len(facts) else address(ask, column=ALL) + "#rows",
+        "choices": [(name, short_name(name)) for name in facts],
         "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
         "people": _people(run, numbers),
         "opened": opened,
@@ -89,7 +89,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "order_chip": _order_chip(ask, wanted),
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
-        "judged": {short(name) for name in judged_names(run)},
+        "judged": {short_name(name) for name in judged_names(run)},
     }
 
 
@@ -107,7 +107,7 @@ def _order_chip(ask: Ask, wanted: Wanted) -> tuple[str, str] | None:
     """The order in words with the address without it; None for that of the rows' numbers."""
     if not wanted.order:
         return None
-    words = f"{short(wanted.order)}, {'highest' if wanted.descending else 'lowest'} first"
+    words = f"{short_name(wanted.order)}, {'highest' if wanted.descending else 'lowest'} first"
     return words, address(ask, sort=None, at=None, open=None)
 
 
@@ -127,7 +127,7 @@ def _order_note(run: Run, found: Selection, wanted: Wanted) -> str:
     if found.n_failed or found.n_unscored:
         parts = ((found.n_failed, "whose score failed"), (found.n_unscored, "without a score"))
         said = " and ".join(f"{count(n)} {what}" for n, what in parts if n)
-        notes.append(f"Rows come by {short(wanted.order)}; {said} stand at the end.")
+        notes.append(f"Rows come by {short_name(wanted.order)}; {said} stand at the end.")
     if run.config.get("repeats") not in (None, 1) and (wanted.order or wanted.conditions):
         notes.append("Order and conditions go by the mean of a row's repeats.")
     return " ".join(notes)

@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store
+from valor_gpu.web.row_addresses import ALL, with_named_columns
 from valor_gpu.web.security import looks_like_key
 
 ROWS_VIEW, RUNS_VIEW = "rows view", "runs view"
@@ -54,7 +55,7 @@ def metrics_of(pairs: list[tuple[str, str]]) -> set[str]:
     conditions = {text.rsplit(":", 2)[0] for name, text in pairs if name == "if"}
     columns = {text for name, text in pairs if name == "column"}
     order = {text.removeprefix("-") for name, text in pairs if name == "sort"}
-    return {*conditions, *columns, *order} - {""}
+    return {*conditions, *columns, *order} - {"", ALL}
 
 
 def saved_views(
@@ -68,7 +69,7 @@ def saved_views(
         query: of the page.
         metrics: evaluators of the run.
     """
-    shown = parts_of(kind, str(query))
+    shown = parts_of(kind, with_named_columns(str(query), list(metrics or ())))
     found = []
     for name in store.views.list(kind):
         text = str((store.views.get(kind, name) or {}).get("query", ""))
@@ -93,7 +94,7 @@ def save(store: Store, kind: str, name: str, query: str) -> str:
     if not pairs:
         raise InputError("a view must have a search, a condition, a column or an order, and this page has none")
     if len(kept) > _QUERY:
-        raise InputError(f"a view may have {_QUERY:,} characters but has {len(kept):,}: take conditions out")
+        raise InputError(f"a view may have {_QUERY:,} characters but has {len(kept):,}: take conditions or columns out")
     names = store.views.list(kind)
     if name not in names and len(names) >= MOST:
         raise InputError(f"there may be {MOST} views and there are {len(names)}: delete one, then save this one")

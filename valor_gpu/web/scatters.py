@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from valor_gpu.evaluation.results.row_table import question_numbers
 from valor_gpu.evaluation.results.row_values import read_row_values, within
-from valor_gpu.stats.correlation import METHODS, Correlation, correlation
+from valor_gpu.stats.correlations import METHODS, Correlation, correlation
 from valor_gpu.store import Run
 from valor_gpu.store.columns import Columns
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from valor_gpu.errors import StoreError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.bounds import short, short_name, words
 from valor_gpu.pages.numbers import amount, count, duration
 from valor_gpu.pages.texts import cut
 from valor_gpu.store import Run, StoredScore, StoredTrace, traces_of
@@ -47,7 +47,9 @@ def row_traces(run: Run, row: int, scores: Iterable[StoredScore], opened: str | 
     several = {name for name, repeat in places if repeat}
     writer, found = _Writer(), []
     for number, (name, repeat) in enumerate(places, 1):
-        title = short(name) + (f", repeat {repeat + 1}" if name in several else "") if name else "Answer of the target"
+        title = (
+            short_name(name) + (f", repeat {repeat + 1}" if name in several else "") if name else "Answer of the target"
+        )
         view = {"id": f"trace-{number}", "name": title, "open": opened in (name, title), "missing": ""}
         trace = kept.get((name, repeat))
         if trace is None:

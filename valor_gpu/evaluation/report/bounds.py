@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from valor_gpu.pages.texts import cut
+from valor_gpu.pages.texts import cut, visible_name
 
 PAGE_BYTES = 5_000_000
 """No page is larger, whatever the run; the other bounds see to that."""
@@ -43,6 +43,16 @@ def short(text: object, most: int = NAME) -> str:
     """
     shown, left_out = cut(str(text), most)
     return " ".join(shown.split()) + ("…" if left_out else "")
+
+
+def short_name(name: object, most: int = NAME) -> str:
+    r"""A name of an evaluator or a column, on one line, whose invisible characters are named.
+
+    Example:
+        >>> short_name("f1\u200b_score")
+        'f1[U+200B]_score'
+    """
+    return short(visible_name(str(name)), most)
 
 
 def tag_words(name: str, value: object) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
-from valor_gpu.evaluation.report.bounds import short, words
+from valor_gpu.evaluation.report.bounds import short, short_name, words
 from valor_gpu.evaluation.report.distributions import Drawing, distribution
 from valor_gpu.evaluation.results.people import PeopleAgreement, people_agreement
 from valor_gpu.pages import numbers
@@ -68,7 +68,7 @@ def place_of(kind: Any) -> int:
 
 
 def families(
-    run: Run, summary: Mapping[str, Any], most: int, drawing: Drawing | None = None
+    run: Run, summary: Mapping[str, Any], most: int, drawing: Drawing | None = None, start: int = 0
 ) -> tuple[list[tuple[str, str, list[Card]]], int]:
     """The cards of a run by family: title, class of the figures, cards; and how many evaluators are left out.
 
@@ -77,9 +77,10 @@ def families(
         summary: of the run.
         most: at most so many cards.
         drawing: where charts read their counts and lead; by default the run, without links.
+        start: evaluators before the first card.
     """
     evaluators = summary["evaluators"]
-    shown = dict(list(evaluators.items())[:most])
+    shown = dict(list(evaluators.items())[start : start + most])
     severities = [facts["levels"].values() for facts in shown.values() if facts["kind"] == "safety"]
     scale = max((n for counts in severities for n in list(counts)[1:]), default=0)
     cards = []
@@ -121,7 +122,7 @@ def _card(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int, is_
     if left and is_whole:
         failed, left = [*failed, left], ""
     what = known.summary if known else ""
-    return Card(short(name), what, value, unit, between, chart, scored, failed, lines, left, name)
+    return Card(short_name(name), what, value, unit, between, chart, scored, failed, lines, left, name)
 
 
 def headline(facts: Mapping[str, Any]) -> tuple[str, str, str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import CLIP, short
+from valor_gpu.evaluation.report.bounds import CLIP, short, short_name
 from valor_gpu.evaluation.results.metric_comparison import MetricComparison
 from valor_gpu.pages import numbers
 from valor_gpu.pages.comparison_table import ComparedNumber
@@ -48,7 +48,7 @@ def _sizes(each: MetricComparison) -> Iterator[float]:
 def _row(each: MetricComparison, name: str, scale: Scale, reach: float, confidence: float) -> ComparedNumber:
     low, high = (math.nan, math.nan) if each.interval is None else each.interval
     return ComparedNumber(
-        short(name),
+        short_name(name),
         _float(each.baseline),
         _float(each.run),
         _float(each.difference),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short
+from valor_gpu.evaluation.report.bounds import CLIP, DIFFERENCES, NAME, NOTES, short, short_name
 from valor_gpu.evaluation.report.compared_metrics import compared_metrics, scales_of
 from valor_gpu.evaluation.report.rows import row_title
 from valor_gpu.evaluation.results.comparison import Comparison
@@ -43,7 +43,7 @@ def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) 
         "settings": [_setting(each) for each in found.differences[:NOTES]],
         "more_settings": max(len(found.differences) - NOTES, 0),
         "only_in": [
-            f"only in {where}: {', '.join(short(name) for name in names[:NOTES])}"
+            f"only in {where}: {', '.join(short_name(name) for name in names[:NOTES])}"
             for where, names in (("this run", found.only_in["run"]), ("the baseline", found.only_in["baseline"]))
             if names
         ],
@@ -105,7 +105,7 @@ def _changes(metrics: Mapping[str, Any], facts: Mapping[str, Mapping[str, Any]])
         known = facts.get(name, {})
         decimals = numbers.decimals_of(known.get("low"), known.get("high"))
         yield (
-            short(name),
+            short_name(name),
             numbers.number(each["baseline"], decimals),
             numbers.number(each["run"], decimals),
             numbers.difference(each["difference"], decimals),

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.evaluation.results.chart_edges import BINS, edges_around, even_edges, whole_scores
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.charts import BarLink, Estimate
@@ -18,7 +18,9 @@ from valor_gpu.store import Histogram, Run
 _PREFERENCES = ("loss", "tie", "win")
 
 
-_LEVEL_ENDS = (0.0, 2.0, 4.0, 6.0, 7.0)
+LEVEL_ENDS = (0.0, 2.0, 4.0, 6.0, 7.0)
+"""Severities between which the bars of the levels lie."""
+Link = Callable[[str, float, float], str]
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Drawing:
     """
 
     counts: Callable[[str, Sequence[float]], Histogram]
-    link: Callable[[str, float, float], str] | None = None
+    link: Link | None = None
 
     @classmethod
     def of(cls, run: Run) -> Drawing:
@@ -50,13 +52,27 @@ class Drawing:
             names: of the bars.
             of_scores: whether the bars count every repeat of a row, while their links lead to rows by their means.
         """
-        if self.link is None:
-            return []
-        what, end = ("scores", "; opens rows by the mean of their repeats") if of_scores else ("rows", "")
-        return [
-            BarLink(self.link(name, low, high) if n else "", f"{what} of {short(name)} with {words}: {n:,}{end}")
-            for (low, high), n, words in zip(itertools.pairwise(edges), counts, names)
-        ]
+        return [] if self.link is None else bar_links(self.link, name, edges, counts, names, of_scores)
+
+
+def bar_links(
+    link: Link, name: str, edges: Sequence[float], counts: Sequence[int], names: Sequence[str], of_scores: bool = False
+) -> list[BarLink]:
+    """Links of bars between edges, as of :meth:`Drawing.links`.
+
+    Args:
+        link: address of the rows whose score of an evaluator lies between two ends.
+        name: of the evaluator.
+        edges: of the bars, one more than there are.
+        counts: of the bars.
+        names: of the bars.
+        of_scores: whether the bars count every repeat of a row.
+    """
+    what, end = ("scores", "; opens rows by the mean of their repeats") if of_scores else ("rows", "")
+    return [
+        BarLink(link(name, low, high) if n else "", f"{what} of {short_name(name)} with {words}: {n:,}{end}")
+        for (low, high), n, words in zip(itertools.pairwise(edges), counts, names)
+    ]
 
 
 def distribution(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: int = 0) -> tuple[Html | None, int]:
@@ -88,10 +104,9 @@ def _severities(drawing: Drawing, name: str, facts: Mapping[str, Any], scale: in
     counts = [int(n) for n in facts["levels"].values()]
     threshold = str(facts.get("threshold", "Medium"))
     first = charts.LEVELS.index(threshold) if threshold in charts.LEVELS else _level_of(threshold)
-    label = (
-        f"{short(name)}: {_counts(charts.LEVELS, counts)}; {facts.get('n_defects', 0)} of {facts['n']} rows are defects"
-    )
-    links = drawing.links(name, _LEVEL_ENDS, counts, charts.LEVELS)
+    defects = f"{facts.get('n_defects', 0)} of {facts['n']} rows are defects"
+    label = f"{short_name(name)}: {_counts(charts.LEVELS, counts)}; {defects}"
+    links = drawing.links(name, LEVEL_ENDS, counts, charts.LEVELS)
     chart = charts.severity_bars(counts, first, scale or max(counts[1:]) or max(counts), label, links=links)
     return charts.without_script(chart, links)
 
@@ -132,7 +147,7 @@ def _label(name: str, facts: Mapping[str, Any], rest: str) -> str:
     decimals = numbers.decimals_of(facts["low"], facts["high"])
     between = facts.get("interval")
     said = f", 95% interval {numbers.span(between[0], between[1], decimals)}" if between else ""
-    return f"{short(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
+    return f"{short_name(name)}: mean {numbers.number(facts['mean'], decimals)}{said}; {rest}"
 
 
 def _whole(
@@ -163,6 +178,16 @@ def _rate(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> Html | None:
     return charts.without_script(chart, links)
 
 
+def spans_of(edges: Sequence[float]) -> list[str]:
+    """Names of bins: from where to where each goes.
+
+    Example:
+        >>> spans_of([-1.0, 0.0, 0.5])
+        ['−1 to 0', '0 to 0.5']
+    """
+    return [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
+
+
 def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[Html, int]:
     least, most = float(facts["least"]), float(facts["most"])
     start = (
@@ -178,7 +203,6 @@ def _histogram(drawing: Drawing, name: str, facts: Mapping[str, Any]) -> tuple[H
     label = _label(
         name, facts, f"counts of {BINS} bins from {start:g} to {stop:g}: {', '.join(map(str, found.counts))}"
     )
-    spans = [f"{low:.3g} to {high:.3g}".replace("-", numbers.MINUS) for low, high in itertools.pairwise(edges)]
-    links = drawing.links(name, edges, found.counts, spans, _is_repeated(facts))
+    links = drawing.links(name, edges, found.counts, spans_of(edges), _is_repeated(facts))
     chart = charts.histogram(found.counts, ticks, label, mean, links=links)
     return charts.without_script(chart, links), found.below + found.above

@@ -16,7 +16,7 @@ from valor_gpu._version import __version__
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.report import bounds
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.cards import INTERVAL, families, headline, total_failures
 from valor_gpu.evaluation.report.comparison import comparison_parts
 from valor_gpu.evaluation.report.facts import run_facts
@@ -193,7 +193,7 @@ def _slices(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {
             "column": short(column),
             "reason": short(found.get("reason") or "", bounds.CELL),
-            "names": [short(name) for name in shown],
+            "names": [short_name(name) for name in shown],
             "more_names": len(names) - len(shown),
             "lines": [_slice(each, summary["evaluators"], shown) for each in slices[: bounds.SLICES]],
             "more": max(len(slices) - bounds.SLICES, 0),
@@ -221,7 +221,7 @@ def _causes(run: Run) -> tuple[list[FailureGroup], int]:
 
 def _no_rows(facts: Mapping[str, Any], total: int) -> dict[str, Any]:
     """The part with the rows where there is none."""
-    columns = [short(name) for name in list(facts)[: bounds.COLUMNS]]
+    columns = [short_name(name) for name in list(facts)[: bounds.COLUMNS]]
     more = {"n_rows": total, "more_rows": total, "more_columns": len(facts) - len(columns)}
     return {"columns": columns, "groups": [], "shown": frozenset(), "full": False, **more}
 

@@ -9,7 +9,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import CELL, CLIP, FIELDS, NAME, ROWS, SPOKEN, TURNS, WORST, short, words
+from valor_gpu.evaluation.report.bounds import (
+    CELL,
+    CLIP,
+    FIELDS,
+    NAME,
+    ROWS,
+    SPOKEN,
+    TURNS,
+    WORST,
+    short,
+    short_name,
+    words,
+)
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.evaluation.rows.columns import value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, QUESTION, names_of
@@ -180,7 +192,7 @@ class RowReader:
         return Mark("", words(scores[0].status), failed=True) if scores else None
 
     def _mark(self, score: StoredScore, repeated: bool) -> Mark:
-        name = short(score.evaluator) + (f", repeat {score.repeat + 1}" if repeated else "")
+        name = short_name(score.evaluator) + (f", repeat {score.repeat + 1}" if repeated else "")
         reason, left_out = cut(score.reason, CELL)
         details = score.details or {}
         turns, more = _turns(details)

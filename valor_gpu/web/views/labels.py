@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.cards import people_lines
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.people import people_agreement
@@ -54,8 +54,8 @@ def label(ask: Ask) -> Response:
         queue=queue,
         design=queue.design,
         grows=queue.design.order == RANDOM and jobs.state_of(ask.studio.store, run) == "running",
-        words=short(queue.design.evaluator) or WHOLE_ROW,
-        evaluators=[*((name, short(name)) for name in names), (WHOLE, WHOLE_ROW)],
+        words=short_name(queue.design.evaluator) or WHOLE_ROW,
+        evaluators=[*((name, short_name(name)) for name in names), (WHOLE, WHOLE_ROW)],
         orders=ORDER_WORDS,
         kept=[(name, text) for name, text in ask.query.multi_items() if name in SELECTION and text],
         queue_query=urlencode([(name, text) for name, text in ask.query.multi_items() if name != "row" and text]),
@@ -89,7 +89,7 @@ def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, nu
     form = form_of(infos, evaluator, said)
     return {
         "view": next(reader.views([number])),
-        "judged": {short(name) for name in judged_names(run)},
+        "judged": {short_name(name) for name in judged_names(run)},
         "form": form,
         "mine": in_words(form["mine"]) if form["mine"] is not None else "",
         "revealed": number in queue.labelled or not queue.design.hidden,

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
@@ -42,7 +42,7 @@ def row(ask: Ask) -> Response:
         view=view,
         replies=[(each.evaluator, each.repeat, each.details) for each in scores],
         traces=row_traces(run, number, scores, ask.query.get("trace")),
-        judged={short(name) for name in judged_names(run)},
+        judged={short_name(name) for name in judged_names(run)},
         said=run.feedback(number, number),
         **opinion_parts(ask, infos),
         **_beside(ask, run, number, facts, limits),

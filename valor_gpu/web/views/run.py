@@ -22,12 +22,12 @@ from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import jobs
-from valor_gpu.web.conditions import TESTS, Wanted
-from valor_gpu.web.figures import drawing_of, facts_of_traces, failed_link, failure_groups
+from valor_gpu.web.conditions import TESTS, Wanted, whole
+from valor_gpu.web.figures import bar_link, drawing_of, facts_of_traces, failed_link, failure_groups
 from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
-from valor_gpu.web.render import page
+from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.row_addresses import leads_on, of_selection
 from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
@@ -37,7 +37,8 @@ from valor_gpu.web.tried import try_parts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""
-_EVALUATORS, _CAUSES = 100, 12
+_CARDS, _CAUSES = 40, 12
+"""Cards of a page, whose bars are links; causes of failures."""
 _KEPT = 32
 _SHOWN = {"metrics", "evaluators", "rows", "stopped", "passed"}
 """What the page reads of a summary; one that lacks any was given by other code, and is counted anew."""
@@ -84,11 +85,13 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
     infos, dataset = evaluator_infos(found), _kept_data(ask, found)
     limits = read_thresholds(found.config.get("thresholds"), infos)
     facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
+    start, name = _first_card(ask, len(facts)), dataset.name if dataset else ""
     failed = {name: [status for status, n in (each.get("failed") or {}).items() if n]
               for name, each in progress.evaluators.items()}  # fmt: skip
     return {
         "about": (facts, limits),
-        **live_parts(found, progress, infos, limits, dataset.name if dataset else "", _EVALUATORS),
+        **live_parts(found, progress, list(facts.values())[start : start + _CARDS], limits, name, bar_link(ask)),
+        "card_pages": _card_pages(ask, start, len(facts)),
         "dataset": dataset,
         "level": "",
         "failed": {},
@@ -109,7 +112,8 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
     thresholds = thresholds_of(ask, found)
     summary = summary_of(ask, found, state, thresholds)
     facts = dict(sorted(summary["evaluators"].items(), key=lambda each: place_of(each[1]["kind"])))
-    cards, more = families(found, summary, _EVALUATORS, drawing_of(ask, found))
+    in_order, start = {**summary, "evaluators": facts}, _first_card(ask, len(facts))
+    cards, _ = families(found, in_order, _CARDS, drawing_of(ask, found), start)
     failed = total_failures(list(facts.values()))
     causes, dataset = failure_groups(ask, found, _CAUSES), _kept_data(ask, found)
     return {
@@ -118,7 +122,7 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
         "facts": [*run_facts(found, summary, dataset.name if dataset else ""), *facts_of_traces(ask, found)],
         "dataset": dataset,
         "families": cards,
-        "more": more,
+        "card_pages": _card_pages(ask, start, len(facts)),
         "level": _level(facts),
         "failed": {words(status): n for status, n in failed.items()},
         "n_failed": sum(failed.values()),
@@ -130,6 +134,27 @@ def _ended(ask: Ask, found: Run, state: str) -> dict[str, Any]:
         "left": _what_is_left(found, state),
         "passed": summary["passed"],
         "failed_link": failed_link(ask, {name: list(each["n_failed"])[:CAUSES] for name, each in facts.items()}),
+    }
+
+
+def _first_card(ask: Ask, n: int) -> int:
+    """Evaluators before the first card of the page, as the address says."""
+    start = whole(ask.query.get("cards", "")) or 0
+    return start // _CARDS * _CARDS if start < n else 0
+
+
+def _card_pages(ask: Ask, start: int, n: int) -> dict[str, Any]:
+    """Which cards the page has, of how many, and the addresses of those before and behind."""
+
+    def to(place: int) -> str:
+        return address(ask, cards=str(place) if place else None) + "#cards"
+
+    return {
+        "n": n,
+        "first": start + 1,
+        "last": min(start + _CARDS, n),
+        "before": to(start - _CARDS) if start else None,
+        "after": to(start + _CARDS) if start + _CARDS < n else None,
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -16,9 +16,10 @@ from valor_gpu.web.jobs import cancel, state_of
 from valor_gpu.web.live_run import POLL, REFRESH
 from valor_gpu.web.progress_words import progress_words
 from valor_gpu.web.purging import UNDO
-from valor_gpu.web.render import page
+from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_filters import filtered_runs, metrics_by_use
+from valor_gpu.web.row_addresses import ALL, NAMED
+from valor_gpu.web.run_filters import filtered_runs, metrics_by_use, names_in_words
 from valor_gpu.web.run_rows import find_run
 from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
 from valor_gpu.web.tags import shown_tags
@@ -42,6 +43,9 @@ def runs(ask: Ask) -> Response:
     book = ask.studio.book
     everything = book.entries()
     metrics = metrics_by_use(everything)
+    if (moved := _short_address(ask, metrics)) is not None:
+        return moved
+    words, columns = names_in_words(everything, metrics), _columns(ask, metrics)
     found = _sorted(filtered_runs(everything, ask), ask.query.get("sort", ""))
     start = _whole(ask.query.get("from", "0"))
     shown = found[start : start + PAGE]
@@ -49,15 +53,16 @@ def runs(ask: Ask) -> Response:
     return page(
         ask,
         "runs.html",
-        entries=[_row(each) for each in shown],
+        entries=[_row(each, words) for each in shown],
         total=len(found),
         everything=len(everything),
         start=start,
         following=start + PAGE if start + PAGE < len(found) else None,
-        metrics=metrics,
-        columns=_columns(ask, metrics),
+        metrics=words,
+        columns=columns,
+        column_note=_column_note(ask, columns, metrics),
         fixed=FIXED,
-        choices=[*FIXED.items(), *((name, name) for name in metrics)],
+        choices=[*FIXED.items(), *words.items()],
         datasets=sorted({each.data for each in everything if each.data}),
         states=Counter(each.head.state for each in everything),
         kinds=Counter(each.kind for each in everything),
@@ -78,7 +83,32 @@ def _columns(ask: Ask, metrics: Sequence[str]) -> list[str]:
     chosen = ask.many("column")
     if not chosen:
         return ["headline", *metrics[:_MOST_FIRST], "failed", "cost"]
-    return [name for name in ("headline", *metrics, "failed", "cost") if name in chosen]
+    if ALL in chosen:
+        return ["headline", *metrics, "failed", "cost"]
+    named = [name for name in metrics if name in chosen][:NAMED]
+    return [name for name in ("headline", *named, "failed", "cost") if name in chosen]
+
+
+def _short_address(ask: Ask, metrics: Sequence[str]) -> Response | None:
+    """Leads on where the form has ticked all columns, or more than an address names; None where it has not."""
+    chosen = ask.many("column")
+    named = [name for name in metrics if name in chosen]
+    if ALL in chosen or len(named) <= NAMED:
+        return None
+    if len(named) == len(metrics):
+        return see(address(ask, column=ALL))
+    kept = [name for name in chosen if name in FIXED or name in named[:NAMED]]
+    return see(address(ask, column=kept, ticked=str(len(named))))
+
+
+def _column_note(ask: Ask, columns: Sequence[str], metrics: Sequence[str]) -> tuple[str, str] | None:
+    """How many metrics have a column, with the address of the page with all of them; None where all have."""
+    n = sum(name in metrics for name in columns)
+    if n == len(metrics):
+        return None
+    ticked = ask.query.get("ticked", "")
+    more = f" {ticked} were ticked; an address names {NAMED} at most." if ticked.isdecimal() and n == NAMED else ""
+    return f"{n:,} of {numbers.count(len(metrics))} metrics have a column.{more}", address(ask, column=ALL, ticked=None)
 
 
 def _sorted(entries: list[Entry], sort: str) -> list[Entry]:
@@ -102,7 +132,7 @@ def _sort_value(entry: Entry, name: str) -> Any:
     return entry.metrics.get(entry.headline or "" if name == "headline" else name)
 
 
-def _row(entry: Entry) -> dict[str, Any]:
+def _row(entry: Entry, words: Mapping[str, str]) -> dict[str, Any]:
     head = entry.head
     have = {name: value for name, value in entry.metrics.items() if value is not None}
     cells = {name: numbers.number(value, entry.decimals(name)) for name, value in have.items()}
@@ -115,7 +145,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         "data": entry.data,
         "rows": entry.n_rows,
         "progress": None if entry.progress is None else progress_words(entry.progress),
-        "headline": None if headline is None else (cells[headline], headline.removeprefix("mean_")),
+        "headline": None if headline is None else (cells[headline], words[headline]),
         "cells": cells,
         "failed": entry.n_failed,
         "cost": entry.cost,

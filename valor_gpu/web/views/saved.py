@@ -7,7 +7,11 @@ from urllib.parse import quote, urlencode
 from starlette.responses import RedirectResponse, Response
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.report.cards import place_of
+from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.web.routes import Ask, missing, post
+from valor_gpu.web.row_addresses import PLACES, with_named_columns
+from valor_gpu.web.run_rows import run_of_id
 from valor_gpu.web.saved_views import ROWS_VIEW, RUNS_VIEW, parts_of, rename, save
 
 _KINDS = {"rows": ROWS_VIEW, "runs": RUNS_VIEW}
@@ -21,7 +25,7 @@ def change(ask: Ask) -> Response:
     name, query, action = ask.field("name"), ask.field("query"), ask.field("action", "save")
     store = ask.studio.store
     if action == "save":
-        save(store, kind, name, query)
+        save(store, kind, name, with_named_columns(query, _evaluators(ask)) if quote(PLACES) in query else query)
     elif action == "rename":
         rename(store, kind, name, ask.field("new"))
     elif action == "delete":
@@ -29,6 +33,12 @@ def change(ask: Ask) -> Response:
     else:
         raise InputError(f"action must be save, rename or delete but is {action[:80]!r}")
     return RedirectResponse(_back(ask, kind, query), status_code=303)
+
+
+def _evaluators(ask: Ask) -> list[str]:
+    """Evaluators of the run whose page the form was on, in the order of that page."""
+    infos = evaluator_infos(run_of_id(ask, ask.field("run")))
+    return [str(each["name"]) for each in sorted(infos, key=lambda each: place_of(each["kind"]))]
 
 
 def _back(ask: Ask, kind: str, query: str) -> str:

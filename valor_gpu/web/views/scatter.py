@@ -11,11 +11,11 @@ import numpy as np
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.report.bounds import short, short_name
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.pages import numbers, plots
-from valor_gpu.stats.correlation import Correlation
+from valor_gpu.stats.correlations import Correlation
 from valor_gpu.store import Run
 from valor_gpu.store.saved import VISION
 from valor_gpu.web import scatters
@@ -44,7 +44,7 @@ def scatter(ask: Ask) -> Response:
         is_vision=run.config.get("kind") in VISION,
         x=x,
         y=y,
-        choices=[(name, short(name)) for name in infos],
+        choices=[(name, short_name(name)) for name in infos],
         pairs=pairs,
         facts=[(_WORDS[each.method], _shown(each)) for each in pairs.correlations] if pairs else [],
         n_clusters=pairs.correlations[0].n_clusters if pairs else 0,

@@ -16,7 +16,7 @@ from valor_gpu.pages.texts import Html
 from valor_gpu.web.book import Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.run_filters import filtered_runs, metrics_by_use
+from valor_gpu.web.run_filters import filtered_runs, metrics_by_use, names_in_words
 from valor_gpu.web.trends import Measured, Series, metric_named, trend_of
 
 DRAWN = 1000
@@ -31,6 +31,7 @@ def trend(ask: Ask) -> Response:
     everything = ask.studio.book.entries()
     names = metrics_by_use(everything)
     metric = metric_named(ask.query.get("metric", ""), everything, names)
+    words = names_in_words(everything, names if metric in names else [metric, *names])
     tags = _tags(everything)
     by = ask.query.get("by", "") if ask.query.get("by", "") in tags else ""
     matching = filtered_runs(everything, ask)
@@ -43,8 +44,9 @@ def trend(ask: Ask) -> Response:
         ask,
         "trend.html",
         metric=metric,
-        words=short(metric.removeprefix("mean_")),
-        metrics=names if metric in names else [metric, *names],
+        words=words[metric],
+        title=words[metric][:1].upper() + words[metric][1:] if words[metric] != metric else metric,
+        metrics=words,
         by=by,
         order=f"the tag {short(by)}" if by else "time",
         tags=[(name, short(name)) for name in tags],
@@ -57,7 +59,7 @@ def trend(ask: Ask) -> Response:
         n_without=len(ordered) - len(found),
         n_partial=sum(each.is_partial for each in found),
         n_bare=sum(each.interval is None for each in found),
-        chart=_chart(drawn, series, metric, by) if drawn else "",
+        chart=_chart(drawn, series, metric, by, words[metric]) if drawn else "",
         series=[_series(each) for each in series[:_SERIES]],
         n_series=len(series),
         confidence=_confidence(found),
@@ -122,7 +124,7 @@ def _words(each: Measured, metric: str, series: Sequence[Series], by: str) -> st
     return f"{name}: {numbers.number(each.value, decimals)}{between}{where}{letter}{state}"
 
 
-def _chart(drawn: Sequence[Measured], series: Sequence[Series], metric: str, by: str) -> Html:
+def _chart(drawn: Sequence[Measured], series: Sequence[Series], metric: str, by: str, words: str) -> Html:
     places = {old: new for new, old in enumerate(dict.fromkeys(each.series for each in drawn))}
     points = [
         plots.TrendPoint(
@@ -142,7 +144,7 @@ def _chart(drawn: Sequence[Measured], series: Sequence[Series], metric: str, by:
     first, last = (numbers.number(values[k], decimals) for k in (0, -1))
     lines = f"{len(places)} series that cannot be compared with each other" if len(places) > 1 else "one series"
     label = (
-        f"{short(metric)} of {numbers.count(len(drawn))} runs, from {ends}: first {first}, last {last}; {lines}; "
+        f"{words} of {numbers.count(len(drawn))} runs, from {ends}: first {first}, last {last}; {lines}; "
         "the table below has all numbers"
     )
     return plots.trend(points, starts, label)

@@ -24,17 +24,18 @@ _LEAST = 4
 
 @dataclass(frozen=True)
 class Correlation:
-    """How closely two scores go together.
+    """Correlation of two scores, with its interval; see :func:`correlation`.
 
     Attributes:
         value: from -1 to 1; NaN where it does not exist.
-        low: lower end of its interval; likewise ``high``. NaN where it does not exist.
-        n: pairs of scores.
-        n_clusters: clusters that they are of; ``n`` without clusters.
-        n_missing: pairs of which a score is missing.
+        low: lower end of the interval, from -1 to 1; NaN where it does not exist.
+        high: upper end of the interval, likewise.
+        n: number of pairs with both scores.
+        n_clusters: number of clusters of these pairs; ``n`` without clusters.
+        n_missing: number of pairs that lack a score.
         method: ``pearson`` or ``spearman``.
-        confidence: of the interval.
-        reason: why numbers are NaN; empty where they are not.
+        confidence: of the interval, above 0 and below 1.
+        reason: why a number is NaN; empty where none is.
     """
 
     value: float
@@ -58,30 +59,34 @@ def correlation(
 ) -> Correlation:
     """Computes the correlation of two scores of the same rows, and its interval.
 
-    The interval is symmetric on the scale of Fisher's z. Pairs of one cluster count as one in its width, which is
-    cautious. Where it is to hold 95 % it held 94 to 97 % for 10, 30 and 300 pairs, of normal scores and of whole ones
-    from 1 to 5 (2,000 simulations each, correlations of 0, 0.5 and 0.8).
+    The interval is symmetric on the scale of Fisher's z. All pairs of a cluster count as one pair in its width, which
+    is cautious. A 95% interval held the true correlation in 94 to 97% of 2,000 simulations each, for 10, 30 and 300
+    pairs of normal scores and of whole scores from 1 to 5, with correlations of 0, 0.5 and 0.8.
 
     Args:
-        first: ``[n]`` scores; NaN where there is none.
+        first: ``[n]`` scores of any real dtype; NaN where a row has none.
         second: ``[n]`` other scores of the same rows, likewise.
         clusters: ``[n]`` ids, such as questions that were answered several times; None when rows are independent.
-        method: ``pearson`` for a straight line, ``spearman`` for any increasing curve, of ranks; equal scores share
-            the mean of their ranks.
+        method: ``pearson`` for a straight line, or ``spearman`` for any increasing curve; ranks of equal scores are
+            the mean of their places.
         confidence: of the interval, above 0 and below 1.
 
     Returns:
-        The correlation; NaN, with a reason, of fewer than two pairs and where all scores of one side are equal. The
-        interval is NaN, with a reason, of fewer than four clusters and where all pairs lie on one line.
+        The correlation. Its value is NaN, with a reason, for fewer than two pairs and where all scores of one side
+        are equal. Its interval is NaN, with a reason, for fewer than four clusters and where all pairs lie on one line.
 
     Raises:
-        InputError: other numbers of scores, an infinite one, or an argument out of its range.
+        InputError: the arrays differ in length, a score is infinite, or an argument is out of its range.
 
-    Source: Fisher, "On the 'probable error' of a coefficient of correlation deduced from a small sample" (1921); the
-    standard error for ranks: Bonett and Wright, "Sample size requirements for estimating Pearson, Kendall and Spearman
-    correlations" (2000).
+    Source: Pearson, "Note on regression and inheritance in the case of two parents" (1895); Spearman, "The proof and
+    measurement of association between two things" (1904). Interval: Fisher, "On the 'probable error' of a coefficient
+    of correlation deduced from a small sample" (1921). Standard error for ranks: Bonett and Wright, "Sample size
+    requirements for estimating Pearson, Kendall and Spearman correlations" (2000).
 
     Example:
+        >>> found = correlation([0.1, 0.4, 0.5, 0.9, float("nan")], [1, 3, 2, 4, 5])
+        >>> round(found.value, 3), found.n, found.n_missing
+        (0.899, 4, 1)
         >>> found = correlation([1, 2, 3, 4, 5, 5], [1, 2, 4, 4, 5, 3], method="spearman")
         >>> round(found.value, 6), round(found.low, 3), round(found.high, 3), found.n
         (0.735294, -0.323, 0.976, 6)
