@@ -14,7 +14,7 @@ import pytest
 from valor_gpu.store import Store, StoredRow, search, selection, text_copies
 
 PIECES = (
-    "日本語", "日本", "東京タワー", "灯塔", "\uff0c", "。", "〈注〉", "한국어는", unicodedata.normalize("NFD", "한국어"),
+    "日本語", "日本", "東京タワー", "灯塔", "\uff0c", "。", "注", "한국어는", unicodedata.normalize("NFD", "한국어"),
     "สวัสดีครับ", "ក្រុម", "मराठी", "iPhone", "iPhone手机", "foo", "bar", "、", "\u3000", "é", "e\u0301", "が", "か\u3099",
     "\uf900", "\u8c48", "ｶﾞ", "Straße", "STRASSE", "İ", "ΑΣ", "ας", "😀", "👩\u200d👩\u200d👧", "→", "☃\ufe0f", "“q”",
     "\u0301", "\U00020000", "\ud800", "\0", "\\", '"', "\n", "1.5", "\uff21\uff22", "\ue000", "%", "*", "'",

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.evaluation.results.row_values import RowValues, read_row_values, within
+from valor_gpu.evaluation.results.row_values import Mask, RowValues, read_row_values, within
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Run, selection
 from valor_gpu.store.columns import Columns
@@ -63,6 +63,12 @@ class Selection:
     def taken(self) -> str:
         """The time of day at which they were selected; empty of a run that has ended."""
         return datetime.fromtimestamp(float(self.as_of)).strftime("%H:%M:%S") if self.as_of else ""
+
+    def kept_where(self, holds: Mask) -> Selection:
+        """The rows for which a condition holds."""
+        end = len(self.numbers) - self.n_unscored
+        n_failed, n_unscored = int(holds[end - self.n_failed : end].sum()), int(holds[end:].sum())
+        return replace(self, numbers=self.numbers[holds], n_failed=n_failed, n_unscored=n_unscored)
 
     def newer(self, now: Selection) -> int:
         """How many rows another selection has that this one has not."""
@@ -190,8 +196,7 @@ def select(studio: Studio, run: Run, wanted: Wanted, facts: Facts, limits: Mappi
     )
     for condition in people:
         labelled = within(_wide(found), _ints(selection.rows_labelled(run, condition.metric)))
-        found = replace(found, numbers=found.numbers[labelled if condition.test == "labelled" else ~labelled])
-    found = _counted(run, wanted.order, found) if people and wanted.order else found
+        found = found.kept_where(labelled if condition.test == "labelled" else ~labelled)
     if people and found.as_of:
         found = replace(found, as_of=_pinned(studio).stamp())
     if found.as_of:
@@ -221,8 +226,14 @@ def _matching(studio: Studio, run: Run, wanted: Wanted, bounds: Bounds) -> Selec
         rows = selection.rows_unanswered(run, "" if wanted.status == OK else wanted.status)
         numbers = numbers[within(numbers, _sorted(rows)) != (wanted.status == OK)]
     repeated = {name: _repeated(run, name) for name in {wanted.order, *(each.metric for each in bounds)} if name}
+    together: dict[str, list[tuple[str, float]]] = {}  # one reading of an evaluator for all of its bounds
     for condition, tests in bounds.items():
-        numbers = _tested(run, numbers, condition, tests, repeated[condition.metric])
+        if condition.test in ("failed", "unscored"):
+            numbers = _without_value(run, numbers, condition)
+        else:
+            together.setdefault(condition.metric, []).extend(tests)
+    for name, all_tests in together.items():
+        numbers = _tested(run, numbers, name, all_tests, repeated[name])
     if not wanted.order:
         return Selection(numbers, how)
     return _ordered(run, numbers, how, wanted, repeated[wanted.order])
@@ -246,15 +257,15 @@ def _repeated(run: Run, name: str) -> RowValues | None:
     return read_row_values(Columns(run), name) if selection.is_repeated(run, name) else None
 
 
-def _tested(
-    run: Run, numbers: Ints, condition: Condition, tests: Sequence[tuple[str, float]], means: RowValues | None
-) -> Ints:
+def _without_value(run: Run, numbers: Ints, condition: Condition) -> Ints:
     name = condition.metric
     if condition.test == "failed":
         return _among(numbers, selection.rows_failed(run, name, condition.status))
-    if condition.test == "unscored":
-        scored = _sorted(selection.rows_between(run, name, [])), _sorted(selection.rows_failed(run, name))
-        return numbers[~within(numbers, scored[0]) & ~within(numbers, scored[1])]
+    scored = _sorted(selection.rows_between(run, name, [])), _sorted(selection.rows_failed(run, name))
+    return numbers[~within(numbers, scored[0]) & ~within(numbers, scored[1])]
+
+
+def _tested(run: Run, numbers: Ints, name: str, tests: Sequence[tuple[str, float]], means: RowValues | None) -> Ints:
     if means is None:
         return _among(numbers, selection.rows_between(run, name, tests))
     holds = np.ones(len(means.rows), bool)
@@ -274,13 +285,6 @@ def _ordered(run: Run, matching: Ints, how: str, wanted: Wanted, means: RowValue
     failed = within(rest, _sorted(selection.rows_failed(run, wanted.order)))
     numbers = np.concatenate([first, rest[failed], rest[~failed]])
     return Selection(numbers, how, int(failed.sum()), len(rest) - int(failed.sum()))
-
-
-def _counted(run: Run, order: str, found: Selection) -> Selection:
-    """An ordered selection of which rows were taken out, with the counts of those that are left."""
-    scored = within(_wide(found), _sorted(selection.rows_between(run, order, [])))
-    failed = within(_wide(found), _sorted(selection.rows_failed(run, order))) & ~scored
-    return replace(found, n_failed=int(failed.sum()), n_unscored=int((~scored & ~failed).sum()))
 
 
 def _among(numbers: Ints, rows: array[int]) -> Ints:
