@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import random
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from valor_gpu.store import Feedback, Run, Store, StoredRow, StoredScore, selection
+from valor_gpu.store.columns import Columns
 
 NAMES = ("f1", "a'b: \ud800", "none")
 HOLDS: dict[str, Any] = {
@@ -97,3 +99,32 @@ def test_repeats_are_seen(run: Run) -> None:
 def test_what_is_no_comparison_is_refused(run: Run) -> None:
     with pytest.raises(ValueError, match="comparison must be one of"):
         selection.rows_between(run, "f1", [("; DROP", 1.0)])
+
+
+@pytest.mark.parametrize("repeats", [1, 3])
+@pytest.mark.parametrize("choices", [[0.0, -0.0, 0.25, 1 / 3, 3.0, -7.0, 1e300, 5e-324], [None]])
+def test_values_are_those_of_a_plain_loop_in_ascending_order(tmp_path: Path, repeats: int, choices: list[Any]) -> None:
+    draw = random.Random(8)
+    with Store(tmp_path / "s.sqlite") as store:
+        runs = [store.create_run(str(k), {}) for k in range(2)]
+        for run in runs:
+            numbers = draw.sample(range(1, 2000), 400)
+            run.add_rows([StoredRow(n, f"k{n}", {}) for n in numbers])
+            run.add_scores(
+                StoredScore(n, name, k, value, "ok" if value is not None else "no")
+                for n in numbers
+                for name in ("f1", "f2")
+                for k in range(repeats)
+                for value in [draw.choice((draw.choice(choices), draw.random(), None))]
+            )
+        found = Columns(runs[0]).values("f1")
+        expected = sorted(
+            (each.value, each.row, each.repeat) for each in runs[0].scores("f1") if each.value is not None
+        )
+        assert sorted(zip(found.values, found.rows, found.repeats)) == expected
+        assert list(found.values) == sorted(found.values) and {type(value) for value in found.values} == {float}
+        assert [math.copysign(1, value) for value in found.values] == [math.copysign(1, each[0]) for each in expected]
+        keys = [pair for numbers, names in Columns(runs[0]).row_keys() for pair in zip(numbers, names)]
+        assert keys == [(row.number, row.key) for row in runs[0].stream_rows()]
+        empty = Columns(runs[0]).values("nobody")
+        assert [len(column) for column in empty] == [0, 0, 0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from array import array
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -79,17 +81,30 @@ class Columns:
 
     def values(self, evaluator: str) -> Values:
         """The values of one evaluator: 24 bytes for each."""
+        # SQLite joins the rows of equal values in a fifth of the time in which it hands out one tuple for each score.
+        sql = """SELECT value, count(*), group_concat(row), max(repeat) FROM scores INDEXED BY scores_value
+            WHERE run = ? AND evaluator = ? AND value IS NOT NULL GROUP BY value"""
+        rows, values = [], array("d")
+        with self._database.read() as connection:
+            for value, n, joined, last in connection.execute(sql, (self._run, packed(evaluator))):
+                if last:
+                    return self._repeated_values(connection, evaluator)
+                rows.append(joined)
+                values.extend([value] * n)
+        numbers = array("q", json.loads(f"[{','.join(rows)}]"))
+        return Values(numbers, array("q", bytes(8 * len(numbers))), values)
+
+    def _repeated_values(self, connection: sqlite3.Connection, evaluator: str) -> Values:
         found = Values(array("q"), array("q"), array("d"))
         # This index holds all three columns, by value; by row the values would be looked up one at a time.
         sql = """SELECT row, repeat, value FROM scores INDEXED BY scores_value
             WHERE run = ? AND evaluator = ? AND value IS NOT NULL"""
-        with self._database.read() as connection:
-            cursor = connection.execute(sql, (self._run, packed(evaluator)))
-            while page := cursor.fetchmany(PAGE):
-                rows, repeats, values = zip(*page)
-                found.rows.extend(rows)
-                found.repeats.extend(repeats)
-                found.values.extend(values)
+        cursor = connection.execute(sql, (self._run, packed(evaluator)))
+        while page := cursor.fetchmany(PAGE):
+            numbers, repeats, values = zip(*page)
+            found.rows.extend(numbers)
+            found.repeats.extend(repeats)
+            found.values.extend(values)
         return found
 
     def failures(self, evaluator: str) -> tuple[array[int], list[str]]:
@@ -161,6 +176,14 @@ class Columns:
             for number, key, status, *kept in page:
                 given, answered = ({} if each is None else unpacked_json(each) for each in kept)
                 yield RowFacts(number, unpacked(key), OK if status == OK else unpacked(status), given, answered)
+
+    def row_keys(self) -> Iterator[tuple[list[int], list[str]]]:
+        """Yields numbers and keys of portions of the rows, in the order of their numbers."""
+        sql = "SELECT number, key FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"
+        for first, last in self._ranges():
+            with self._database.read() as connection:
+                page = connection.execute(sql, (self._run, first, last)).fetchall()
+            yield [number for number, _ in page], [unpacked(key) for _, key in page]
 
     def statuses(self) -> Iterator[tuple[list[int], list[str]]]:
         """Yields numbers and statuses of portions of the rows, in the order of their numbers."""

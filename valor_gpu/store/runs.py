@@ -32,9 +32,11 @@ from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
 RUN_STATES = ("draft", "running", "finished", "stopped", "failed")
 ENDED = ("finished", "stopped", "failed")
 
+# A replaced row gets a new id, so that rows which came or changed since an id was the last are those behind it.
 _INSERT_ROW = f"""INSERT INTO rows (run, {ROW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run, number) DO UPDATE SET inputs = excluded.inputs, outputs = excluded.outputs,
-    status = excluded.status, error = excluded.error WHERE rows.status <> '{OK}' AND rows.key = excluded.key"""
+    ON CONFLICT (run, number) DO UPDATE SET id = (SELECT max(id) + 1 FROM rows), inputs = excluded.inputs,
+    outputs = excluded.outputs, status = excluded.status, error = excluded.error
+    WHERE rows.status <> '{OK}' AND rows.key = excluded.key"""
 _INSERT_SCORE = f"""INSERT INTO scores (run, {SCORE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET value = excluded.value, status = excluded.status,
     reason = excluded.reason, level = excluded.level, details = excluded.details, usage = excluded.usage,

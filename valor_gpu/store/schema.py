@@ -68,7 +68,8 @@ CREATE TABLE states (run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, 
 
 # What people say of a run, how far one that goes on is, and what was asked and answered for each score. A trace belongs
 # to its row like a score; that of the row's answer has the evaluator "". What a failure cost stays paid when another
-# try replaces it: ``replaced`` keeps its usage in the transaction of the replacement.
+# try replaces it: ``replaced`` keeps its usage in the transaction of the replacement. ``row_texts`` are copies that a
+# search reads.
 _LIVE = """
 ALTER TABLE runs ADD COLUMN note TEXT NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN edited REAL;
@@ -78,6 +79,10 @@ CREATE TABLE traces (
     id INTEGER PRIMARY KEY, run INTEGER NOT NULL, row INTEGER NOT NULL, evaluator TEXT NOT NULL,
     repeat INTEGER NOT NULL, content BLOB NOT NULL, UNIQUE (run, row, evaluator, repeat),
     FOREIGN KEY (run, row) REFERENCES rows (run, number) ON DELETE CASCADE);
+CREATE TABLE row_texts (
+    id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE, numbers TEXT NOT NULL,
+    texts BLOB NOT NULL);
+CREATE INDEX row_texts_run ON row_texts (run);
 CREATE TRIGGER traces_replaced AFTER UPDATE OF outputs ON rows BEGIN
     DELETE FROM traces WHERE run = NEW.run AND row = NEW.number; END;
 CREATE TABLE replaced (

@@ -1,4 +1,4 @@
-"""Words in the rows of a run: by an index that is built when the run ends, before that by reading the rows."""
+"""Words in the rows of a run: by an index and copies of texts from the end of the run on, before by reading rows."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ import json
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.store.pages import chosen_rows
 from valor_gpu.store.records import ROW_COLUMNS, StoredRow
+from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
 from valor_gpu.store.values import packed, unpacked
 
 LONGEST = 1000  # characters of a text that is looked for
-# Thai to Myanmar, Khmer, Chinese, Japanese, Korean: words have no spaces between them, or endings that nobody types.
-_UNSPACED = re.compile(
-    "[\u0e00-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff]"
-)
+WORDS, SUBSTRING = "words", "substring"
+_UNSPACED = re.compile(f"[{UNSPACED}]+")
+_GAP = "\ue000"  # stands in the index for a text without spaces: a word, so that the words beside it are no neighbours
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
 _MERGED = 500  # pages of the index that one transaction writes anew
-_WORDS = "SELECT id, 'run' || run, row_words_of(key, inputs, outputs) FROM rows WHERE run = ?"
+_WORDS_ALONE, _WITH_COPIES = 1, 2  # of runs.indexed: the first by versions that had no copies of texts
+_FUNCTIONS = {_WORDS_ALONE: "row_words_of", _WITH_COPIES: "spaced_words_of"}
 
 
 @dataclass(frozen=True)
@@ -32,9 +35,10 @@ class FoundRows:
     Args:
         rows: in the order of their numbers.
         how: ``"words"`` where the index of an ended run was asked: the words of the text in their order, letters and
-            digits alone, in any case and without accents. ``"substring"`` where the rows were read (the run goes on,
-            this SQLite has no FTS5, or the text has no word, or is of a script without spaces between words, such as
-            Chinese): the text as it is, in any case.
+            digits alone, in any case and without accents. ``"substring"`` where the run goes on, this SQLite has no
+            FTS5, or the text has no word, or is of a script without spaces between words, such as Chinese: the text as
+            it is, in any case. Rows are read for it, unless the run has ended and the text has a letter of such a
+            script, an arrow, a sign or an emoji.
     """
 
     rows: list[StoredRow]
@@ -67,42 +71,73 @@ def _add_leaves(value: Any, texts: list[str]) -> None:
 
 def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:
     """Whether a row holds a folded text: an SQL function."""
-    return text in _folded(row_words(key, inputs, outputs))
+    return text in folded(row_words(key, inputs, outputs))
 
 
-def _folded(text: str) -> str:
-    """A text without the difference of cases, and with accents in one form: ``é`` can be one character or two."""
+def _spaced_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
+    """The words of a row for the index: an SQL function."""
+    return _spaced(row_words(key, inputs, outputs))
+
+
+def _spaced(text: str) -> str:
+    """A text without the scripts that have no words for the index; signs between words stay signs."""
+    if text.isascii():
+        return text
+    return _UNSPACED.sub(lambda found: f" {_GAP} " if any(map(str.isalnum, found[0])) else " ", text)
+
+
+def folded(text: str) -> str:
+    """Returns a text without the difference of cases, and with accents in one form: ``é`` can be one character or two.
+
+    Example:
+        >>> folded("CAF\u00c9") == folded("cafe\u0301")
+        True
+    """
     return text.lower() if text.isascii() else unicodedata.normalize("NFC", text.casefold())
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
     connection.create_function("row_words_of", 3, row_words, deterministic=True)
+    connection.create_function("spaced_words_of", 3, _spaced_words, deterministic=True)
     connection.create_function("row_holds", 4, _holds, deterministic=True)
 
 
 def build(connection: sqlite3.Connection, run: int) -> bool:
-    """Builds the index of a run's words; False where this SQLite has no FTS5."""
+    """Builds the index of a run's words, and copies the texts that have none; False where this SQLite has no FTS5."""
     if _indexed(connection, run):
         return True
-    _prepare(connection)
     try:
         connection.execute(_TABLE)
     except sqlite3.OperationalError as error:
         if "fts5" in str(error):
             return False
         raise
-    connection.execute(f"INSERT INTO row_words (rowid, run, words) {_WORDS}", (run,))
-    connection.execute("UPDATE runs SET indexed = 1 WHERE id = ?", (run,))
+    copies = TextCopies(connection, run)
+    words = _copying(connection, run, copies)
+    connection.executemany("INSERT INTO row_words (rowid, run, words) VALUES (?, ?, ?)", words)
+    copies.write()
+    connection.execute("UPDATE runs SET indexed = ? WHERE id = ?", (_WITH_COPIES, run))
     return True
+
+
+def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> Iterator[tuple[int, str, str]]:
+    """Records of the index, each of a row whose texts are copied meanwhile."""
+    sql = "SELECT id, number, key, inputs, outputs FROM rows WHERE run = ?"
+    for row, number, *kept in connection.execute(sql, (run,)):
+        words = row_words(*kept)
+        copies.add(number, folded(words))
+        yield row, f"run{run}", _spaced(words)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
     """Takes a run out of the index, before its rows change or go."""
-    if not _indexed(connection, run):
+    indexed = _indexed(connection, run)
+    if not indexed:
         return
     _prepare(connection)
-    kept = _WORDS.replace("SELECT", "SELECT 'delete',")
-    connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {kept}", (run,))
+    words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(key, inputs, outputs) FROM rows WHERE run = ?"
+    connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {words}", (run,))
+    connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))
     connection.execute("UPDATE runs SET indexed = 0 WHERE id = ?", (run,))
 
 
@@ -113,7 +148,7 @@ def compact(connection: sqlite3.Connection) -> bool:
     """
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'row_words'").fetchone() is None:
         return False
-    if connection.execute("SELECT 1 FROM runs WHERE indexed = 1").fetchone() is None:
+    if connection.execute("SELECT 1 FROM runs WHERE indexed").fetchone() is None:
         connection.execute("INSERT INTO row_words (row_words) VALUES ('delete-all')")
         return False
     before = connection.total_changes
@@ -121,33 +156,92 @@ def compact(connection: sqlite3.Connection) -> bool:
     return connection.total_changes - before > 1  # SQLite's sign that the merge has not ended
 
 
-def _indexed(connection: sqlite3.Connection, run: int) -> bool:
+def _indexed(connection: sqlite3.Connection, run: int) -> int:
     row = connection.execute("SELECT indexed FROM runs WHERE id = ?", (run,)).fetchone()
-    return row is not None and bool(row[0])
+    return 0 if row is None else int(row[0])
 
 
 def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> FoundRows:
     """Finds a page of rows; ``page`` is run, number behind which it begins, and limit."""
     run, after, limit = page
-    where, values, how = condition(connection, run, text)
+    copied = _copied(connection, run, text)
+    if copied is not None:
+        numbers = sorted(number for number in copied if number > after)[:limit]
+        return FoundRows(chosen_rows(connection, run, "number", numbers), SUBSTRING)
+    where, values, how = _condition(connection, run, text)
     sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
     return FoundRows([StoredRow.kept(row) for row in connection.execute(sql, (run, *values, after, limit))], how)
 
 
-def condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str, tuple[Any, ...], str]:
-    """Returns SQL that holds for the rows of a run with a text, its values, and how it is looked for."""
+def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[int], str]:
+    """Returns the numbers of the rows of a run with a text, in no order, and how it is looked for."""
+    copied = _copied(connection, run, text)
+    if copied is not None:
+        return copied, SUBSTRING
+    where, values, how = _condition(connection, run, text)
+    return joined_numbers(connection, f"SELECT number FROM rows WHERE run = ? AND {where}", (run, *values)), how
+
+
+def joined_numbers(connection: sqlite3.Connection, sql: str, values: Sequence[Any]) -> array[int]:
+    """Returns the integers that a statement selects, in no order."""
+    (found,) = connection.execute(f"WITH found (n) AS ({sql}) SELECT group_concat(n) FROM found", values).fetchone()
+    return array("q", json.loads(f"[{found}]")) if found else array("q")  # four times as fast as int by int
+
+
+def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> list[tuple[int, int, int]] | None:
+    """Reads the rows that came behind a position: id, number, and whether the row holds a text, by id.
+
+    A row that is replaced comes anew, with another id.
+
+    Args:
+        connection: of the store.
+        run: number of the run.
+        text: as of :meth:`valor_gpu.store.Run.search`.
+        after: id of the last row that was read; 0 for all rows.
+
+    Returns:
+        None where an index has the rows.
+    """
+    _check(text)
+    if _indexed(connection, run):
+        return None
+    _prepare(connection)
+    # SQLite would go through all rows of the run by the index of their numbers; those that are new stand at the end.
+    which = "+run = ? AND id > ?" if after else "run = ? AND id > ?"
+    sql = f"SELECT id, number, row_holds(key, inputs, outputs, ?) FROM rows WHERE {which}"
+    return sorted(connection.execute(sql, (packed(folded(_plain(text))), run, after)))
+
+
+def _check(text: str) -> None:
     if not text.strip() or len(text) > LONGEST:
         raise InputError(f"text must have 1 to {LONGEST} characters but has {len(text.strip())}")
+
+
+def _copied(connection: sqlite3.Connection, run: int, text: str) -> array[int] | None:
+    """Numbers of the rows with a text by the copies of texts; None where these do not answer."""
+    _check(text)
+    sought = folded(_plain(text))
+    if _indexed(connection, run) != _WITH_COPIES or _quoted(text) or not is_copied(sought):
+        return None
+    return copied_rows(connection, run, sought)
+
+
+def _condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str, tuple[Any, ...], str]:
+    """SQL that holds for the rows of a run with a text, its values, and how it is looked for."""
     if _indexed(connection, run) and (words := _quoted(text)):
         where = "id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)"
-        return where, (f"run : run{run} AND words : {words}",), "words"
+        return where, (f"run : run{run} AND words : {words}",), WORDS
     _prepare(connection)
-    sought = text.encode(errors="replace").decode().replace("\0", " ")
-    return "row_holds(key, inputs, outputs, ?)", (packed(_folded(sought)),), "substring"
+    return "row_holds(key, inputs, outputs, ?)", (packed(folded(_plain(text))),), SUBSTRING
+
+
+def _plain(text: str) -> str:
+    """A text as :func:`row_words` would have it."""
+    return text.encode(errors="replace").decode().replace("\0", " ")
 
 
 def _quoted(text: str) -> str:
     """A text as one phrase of FTS5; empty where the index has no words like it."""
-    if not any(sign.isalnum() for sign in text) or _UNSPACED.search(text):
+    if not any(sign.isalnum() for sign in text) or _UNSPACED.search(folded(text)):
         return ""
-    return '"' + text.encode(errors="replace").decode().replace("\0", " ").replace('"', '""') + '"'
+    return '"' + _plain(text).replace('"', '""') + '"'

@@ -38,6 +38,7 @@ MOST = 20
 LONGEST = 200
 """Characters of the value of a condition: a longer one holds no numbers, and would take time by their square."""
 _BETWEEN = re.compile(r"\s*(\S+?)\s*(?:\.\.|\bto\b)\s*(\S+)\s*")
+_TIME = re.compile(r"[0-9]{1,11}\.[0-9]{3}")
 _OPPOSITE = {">=": "<", "<=": ">", "<": ">="}
 
 Facts = Mapping[str, Mapping[str, Any]]
@@ -173,6 +174,7 @@ class Wanted:
         descending: the highest score first; otherwise the lowest.
         status: only rows of this status.
         at: position of the first row of the page, from 0.
+        as_of: time of the list that the page is a part of, of a run that goes on; empty for now.
     """
 
     text: str = ""
@@ -181,6 +183,7 @@ class Wanted:
     descending: bool = False
     status: str = ""
     at: int = 0
+    as_of: str = ""
 
     @classmethod
     def read(cls, query: QueryParams, metrics: Mapping[str, object]) -> Wanted:
@@ -201,6 +204,7 @@ class Wanted:
             bool(order) and order != sort,
             query.get("status", ""),
             whole(query.get("at", "")) or 0,
+            as_of if _TIME.fullmatch(as_of := query.get("as_of", "")) else "",
         )
 
     @property

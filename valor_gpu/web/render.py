@@ -97,7 +97,12 @@ def page(ask: Ask, template: str, status: int = 200, **context: Any) -> HTMLResp
 
 
 def address(ask: Ask, **changes: str | list[str] | None) -> str:
-    """The address of this page with parts of its query changed; None takes a part away."""
+    """The address of this page with parts of its query changed; None takes a part away.
+
+    Rows that are shown from the first one are those of now, unless ``as_of`` is given.
+    """
+    if "at" in changes and changes["at"] is None:
+        changes = {"as_of": None, **changes}
     kept = [(name, text) for name, text in ask.query.multi_items() if name not in changes and text]
     for name, value in changes.items():
         texts = [] if value is None else [value] if isinstance(value, str) else value

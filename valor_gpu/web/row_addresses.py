@@ -51,6 +51,8 @@ def leads_on(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold]) 
     pairs = [pair for pair in query.multi_items() if pair[1] and pair[0] not in taken]
     pairs += [] if is_short else [("column", text) for text in columns]
     added = [*_conditions(query, facts, _FORM, True), *_conditions(query, facts, _OLD, False)]
+    if added:  # other rows than those of the list
+        pairs = [pair for pair in pairs if pair[0] != "as_of"]
     pairs += [("if", each.text) for each in added]
     if old and not query.get("sort") and not query.get("q"):  # old links of a bound came in the order of its metric
         pairs += [("sort", each.metric) for each in added[-1:] if each.test in NEEDS_VALUE]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short, short_name
@@ -82,14 +85,36 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "n_found": len(found.numbers),
         "at": at,
         "page_rows": PAGE,
+        **_time_parts(ask, found, wanted, lambda: select(ask.studio, run, replace(wanted, as_of=""), facts, limits)),
         "chips": _chips(ask, wanted),
         "all_rows": address(ask, **{"q": None, "if": None, "status": None, "at": None, "open": None}),
         "not_found": _not_found(ask, found),
         "so_far": ask.studio.store.finished_at(run) is None,
         "order_chip": _order_chip(ask, wanted),
         "order_note": _order_note(run, found, wanted),
-        "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}"),
+        "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}", as_of=found.as_of),
         "judged": {short_name(name) for name in judged_names(run)},
+    }
+
+
+def _time_parts(ask: Ask, found: Selection, wanted: Wanted, now: Callable[[], Selection]) -> dict[str, Any]:
+    """What the template says of a list of a run that goes on: of when it is, and what has changed since."""
+    parts: dict[str, Any] = {"as_of": found.as_of or None, "taken": "", "n_newer": 0, "newest": "", "is_lost": False}
+    if not wanted.as_of:
+        return parts
+    if found.as_of != wanted.as_of:
+        return {**parts, "is_lost": True}
+    newest = now()
+    if np.array_equal(newest.numbers, found.numbers):
+        return parts
+    first = next(iter(found.page(found.start(wanted.at))), None)
+    place = None if first is None else newest.place(first)
+    at = str(place // PAGE * PAGE) if place is not None and place >= PAGE else None
+    return {
+        **parts,
+        "taken": found.taken,
+        "n_newer": found.newer(newest),
+        "newest": address(ask, at=at, as_of=None, open=None),
     }
 
 

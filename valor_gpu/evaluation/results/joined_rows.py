@@ -145,19 +145,20 @@ def _named(run: Run) -> str:
 def _questions(run: Run) -> tuple[Marks, Ints]:
     """A hash of the key of every data row, 8 bytes each, and its number."""
     epochs = int(run.config.get("epochs") or 1)
-    marks: list[int] = []
+    marks: list[bytes] = []
     numbers: list[int] = []
-    for row in Columns(run).rows():
-        question = (row.number - 1) // epochs + 1
-        if not numbers or numbers[-1] != question:
-            epoch = (row.number - 1) % epochs + 1
-            marks.append(_mark(row.key if epoch == 1 else row.key.removesuffix(f"@{epoch}")))
-            numbers.append(question)
-    return np.array(marks, np.uint64), np.array(numbers, np.int64)
+    for rows, keys in Columns(run).row_keys():
+        for row, key in zip(rows, keys):
+            question = (row - 1) // epochs + 1
+            if not numbers or numbers[-1] != question:
+                epoch = (row - 1) % epochs + 1
+                marks.append(_mark(key if epoch == 1 else key.removesuffix(f"@{epoch}")))
+                numbers.append(question)
+    return np.frombuffer(b"".join(marks), np.uint64), np.array(numbers, np.int64)
 
 
-def _mark(key: str) -> int:
-    return int.from_bytes(hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest(), "big")
+def _mark(key: str) -> bytes:
+    return hashlib.blake2b(key.encode(errors="surrogatepass"), digest_size=8).digest()
 
 
 def _example(run: Run) -> str:

@@ -57,7 +57,7 @@ def _beside(
     place = found.place(number)
     beside = [None, None] if place is None else [place - 1, place + 1]
     before, following = (
-        of_selection(ask, f"/runs/{run.id}/rows/{found.numbers[at]}")
+        of_selection(ask, f"/runs/{run.id}/rows/{found.numbers[at]}", as_of=found.as_of)
         if at is not None and 0 <= at < len(found.numbers)
         else None
         for at in beside
@@ -67,7 +67,7 @@ def _beside(
         "following": following,
         "place": place,
         "n_found": len(found.numbers),
-        "rows_path": of_selection(ask, f"/runs/{run.id}", open=str(number)) + f"#r{number}",
+        "rows_path": of_selection(ask, f"/runs/{run.id}", as_of=found.as_of, open=str(number)) + f"#r{number}",
     }
 
 
