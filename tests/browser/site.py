@@ -23,6 +23,8 @@ _EVERYTHING = {
     "rules": {"target-size": {"enabled": True}, "p-as-heading": {"enabled": False}},
 }
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+PATIENCE = 120_000
+"""Milliseconds until a test gives up: no test passes sooner by a shorter one, and some machines are busy."""
 
 
 @dataclass
@@ -76,7 +78,7 @@ class Site:
         context = self.browser.new_context(
             java_script_enabled=script, **{"viewport": WIDE, "reduced_motion": "reduce", **settings}
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE)
         context.add_cookies(self.cookies)  # type: ignore[arg-type]
         try:
             found = watched(context, self.root)
@@ -123,7 +125,7 @@ def serve(
         yield Site(tab.root, browser, cookies)
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE / 1000)
 
 
 @cache
@@ -146,6 +148,13 @@ def axe(page: Page, *rules: str) -> list[str]:
         f"{each['id']}: {each['help']}: " + re.sub(r"\s+", " ", " | ".join(node["html"] for node in each["nodes"]))
         for each in found
     ]
+
+
+def read_again(page: Page) -> None:
+    """Waits until a page that follows a run has read itself again, and has taken the answer."""
+    for _ in range(3):  # the first may come of a reading under way; the last follows an answer that was taken
+        with page.expect_request(lambda request: request.resource_type == "fetch"):
+            pass
 
 
 def mark(page: Page) -> None:
