@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page
+
+from valor_gpu.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 _EVERYTHING = {
@@ -126,6 +129,13 @@ def serve(
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE / 1000)
+
+
+def copy_of(store: Path, folder: Path) -> Path:
+    """Copies a store that no process writes; returns the file."""
+    with Store(store) as opened:
+        opened._database.checkpoint()
+    return Path(shutil.copy(store, folder / store.name))
 
 
 @cache

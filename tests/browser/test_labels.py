@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser, Page, Route, expect
@@ -168,17 +169,18 @@ def edit(page: Page, note: str) -> None:
     page.locator("#about").get_by_role("button", name="Save").click()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_pages_are_accessible(run: Run, place: Site, scheme: str, width: int) -> None:
-    with place.tab(color_scheme=scheme, viewport={"width": width, "height": 900}) as tab:
-        for path in (
-            f"/runs/{run.id}?open=2&of=violence",
-            f"/runs/{run.id}/rows/2",
-            f"/runs/{run.id}/label?seed=1",
-            "/runs",
-        ):
-            page = tab.open(path)
-            for summary in page.locator("#about > details > summary, main > details > summary").all():
-                summary.click()
-            assert axe(page) == [] and sideways(page) == 0, path
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PAGES = ("/runs/{}?open=2&of=violence", "/runs/{}/rows/2", "/runs/{}/label?seed=1", "/runs")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_accessible(run: Run, place: Site, path: str) -> None:
+    with place.tab() as tab:
+        page = tab.open(path.format(run.id))
+        for summary in page.locator("#about > details > summary, main > details > summary").all():
+            summary.click()
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                assert axe(page) == [] and sideways(page) == 0, (width, scheme)
