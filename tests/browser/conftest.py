@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
-from tests.browser.site import Site, Tab, serve
+from tests.browser.site import PATIENCE, Site, Tab, serve
 from tools.browser import FLAGS, find_chromium
 
 _HERE = Path(__file__).parent
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")

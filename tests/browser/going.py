@@ -1,8 +1,8 @@
 """``python -m tests.browser.going STORE``: a process that works on a run of 500 rows, as far as its input says.
 
-A line ``rows 5`` scores five rows more, ``wait 3`` lets three requests wait to be asked again, ``end finished`` and
-``end stopped REASON`` end the run. Each line is answered by one, when the store has it. The first answer is the run's
-id.
+A line ``new`` begins a run and is answered by its id, when no other one goes on. ``rows 5`` scores five rows more,
+``wait 3`` lets three requests wait to be asked again, ``end finished`` and ``end stopped REASON`` end the run, and
+``leave`` leaves it as it is; each of them is answered when the store has it.
 """
 
 from __future__ import annotations
@@ -80,27 +80,36 @@ def score(run: Run, first: int, last: int) -> None:
     )
 
 
+def work_on(run: Run, lines: Iterator[str]) -> None:
+    """Works on a run as lines say, until it is ended or left."""
+    done = 0
+    for line in lines:
+        word, _, rest = line.strip().partition(" ")
+        if word == "rows":
+            score(run, done + 1, done + int(rest))
+            done += int(rest)
+            keep(run, progress(done))
+        elif word == "wait":
+            keep(run, progress(done, int(rest), "waiting"))
+        elif word == "end":
+            state, _, reason = rest.partition(" ")
+            run.finish(state, run_summary(run, seconds=40.0, stopped=reason or None))
+        print("done", flush=True)
+        if word in ("end", "leave"):
+            return
+
+
 def main(path: str) -> None:
-    """Works on a run as its input says."""
+    """Works on runs as its input says."""
     with Store(path) as store:
-        run = store.create_run("goes on", {"version": 1, "evaluators": INFOS, "data": {"source": "x.csv"}})
-        with run.lease():
-            print(run.id, flush=True)
-            done = 0
-            for line in sys.stdin:
-                word, _, rest = line.strip().partition(" ")
-                if word == "rows":
-                    score(run, done + 1, done + int(rest))
-                    done += int(rest)
-                    keep(run, progress(done))
-                elif word == "wait":
-                    keep(run, progress(done, int(rest), "waiting"))
-                elif word == "end":
-                    state, _, reason = rest.partition(" ")
-                    run.finish(state, run_summary(run, seconds=40.0, stopped=reason or None))
+        for line in sys.stdin:
+            if line != "new\n":
                 print("done", flush=True)
-                if word == "end":
-                    return
+                continue
+            run = store.create_run("goes on", {"version": 1, "evaluators": INFOS, "data": {"source": "x.csv"}})
+            with run.lease():
+                print(run.id, flush=True)
+                work_on(run, sys.stdin)
 
 
 @dataclass
@@ -117,10 +126,18 @@ class Going:
 
     def tell(self, line: str) -> None:
         """Lets the process do what a line says, and waits until the store has it."""
+        assert self._said(line) == "done"
+
+    def begin(self) -> None:
+        """Leaves the run, if it goes on, for another one."""
+        self.tell("leave")
+        self.id = self._said("new")
+
+    def _said(self, line: str) -> str:
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n"
+        return self.process.stdout.readline().strip()
 
 
 @contextmanager
@@ -129,9 +146,10 @@ def going(store: Path) -> Iterator[Going]:
     root = Path(__file__).parent.parent.parent
     command = [sys.executable, "-m", "tests.browser.going", str(store)]
     with Popen(command, stdin=PIPE, stdout=PIPE, text=True, cwd=root) as process:
-        assert process.stdout is not None
+        found = Going(process, "")
         try:
-            yield Going(process, process.stdout.readline().strip())
+            found.begin()
+            yield found
         finally:
             process.kill()
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -20,6 +20,7 @@ from tests.judge.server import Answer, ChatServer, Request, completion, failure
 
 KEY, VARIABLE = "a-word-for-tests", "BROWSER_TEST_KEY"
 _ROW = re.compile(r"#(\d+)")
+MOST_SECONDS = 280  # that an answer is held: less than a test may take
 
 
 @dataclass
@@ -27,18 +28,18 @@ class Judge:
     """Rates each row by its number, which stands behind ``#`` in its question, and has the troubles of its rows.
 
     Attributes:
-        delay: seconds before each answer.
+        free: requests that are answered at once; the others wait for :attr:`released`, as those of stuck rows do.
         broken: rows that are always answered by HTTP 500.
         stumbles: rows that are answered by HTTP 500 when they are asked for the first time.
         limited: rows that are answered by HTTP 429 and ``Retry-After: 1`` when they are asked for the first time.
         unreadable: rows whose answer is a sentence without a rating.
-        stuck: rows whose answer waits for :attr:`released`.
+        stuck: rows whose answers wait for :attr:`released`.
         refuses: whether the key is refused by HTTP 401.
-        released: lets the answers of stuck rows go.
+        released: lets all answers go.
         asked: requests of each prompt.
     """
 
-    delay: float = 0.05
+    free: float = math.inf
     broken: Collection[int] = ()
     stumbles: Collection[int] = ()
     limited: Collection[int] = ()
@@ -55,9 +56,8 @@ class Judge:
         row = int(found[1]) if found else 0
         first = not self.asked[prompt]
         self.asked[prompt] += 1
-        time.sleep(self.delay)
-        if row in self.stuck:
-            self.released.wait(60)
+        if row in self.stuck or request.number >= self.free:
+            self.released.wait(MOST_SECONDS)
         if self.refuses:
             return failure(401, "the key is not valid here")
         if row in self.broken or (first and row in self.stumbles):

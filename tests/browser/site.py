@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,8 @@ from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page
 
+from valor_gpu.store import Store
+
 ROOT = Path(__file__).parent.parent.parent
 _EVERYTHING = {
     "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental"],
@@ -23,6 +26,8 @@ _EVERYTHING = {
     "rules": {"target-size": {"enabled": True}, "p-as-heading": {"enabled": False}},
 }
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+PATIENCE = 120_000
+"""Milliseconds until a test gives up: no test passes sooner by a shorter one, and some machines are busy."""
 
 
 @dataclass
@@ -76,7 +81,7 @@ class Site:
         context = self.browser.new_context(
             java_script_enabled=script, **{"viewport": WIDE, "reduced_motion": "reduce", **settings}
         )
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(PATIENCE)
         context.add_cookies(self.cookies)  # type: ignore[arg-type]
         try:
             found = watched(context, self.root)
@@ -123,7 +128,14 @@ def serve(
         yield Site(tab.root, browser, cookies)
     finally:
         process.terminate()
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE / 1000)
+
+
+def copy_of(store: Path, folder: Path) -> Path:
+    """Copies a store that no process writes; returns the file."""
+    with Store(store) as opened:
+        opened._database.checkpoint()
+    return Path(shutil.copy(store, folder / store.name))
 
 
 @cache
@@ -146,6 +158,13 @@ def axe(page: Page, *rules: str) -> list[str]:
         f"{each['id']}: {each['help']}: " + re.sub(r"\s+", " ", " | ".join(node["html"] for node in each["nodes"]))
         for each in found
     ]
+
+
+def read_again(page: Page) -> None:
+    """Waits until a page that follows a run has read itself again, and has taken the answer."""
+    for _ in range(3):  # the first may come of a reading under way; the last follows an answer that was taken
+        with page.expect_request(lambda request: request.resource_type == "fetch"):
+            pass
 
 
 def mark(page: Page) -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
+from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tests.browser.site import NARROW, Site, axe, serve, sideways
-from valor_gpu.store import Feedback, Store, StoredRow, StoredScore
+from valor_gpu.store import Run, Store, StoredRow, StoredScore
 from valor_gpu.store.edits import edits_of
 from valor_gpu.store.label_queues import label_queues
 
@@ -21,36 +21,37 @@ INFOS = [
 ]
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store(tmp_path / "s.sqlite") as found:
-        run = found.create_run(
-            "books", {"version": 1, "evaluators": INFOS, "data": {"source": "b.csv"}}, {"model": "a"}
-        )
-        with run.lease():
-            run.add_rows(
-                [StoredRow(n, f"k{n}", {"question": f"question {n}", "answer": "yes"}) for n in range(1, ROWS + 1)]
-            )
-            for name in ("gpt_fluency", "violence"):
-                run.add_scores(
-                    [StoredScore(n, name, 0, float(1 + n % 5), reason="as it says") for n in range(1, ROWS + 1)]
-                )
-            run.finish("finished", {})
-        yield found
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[tuple[Store, Site]]:
+    path = tmp_path_factory.mktemp("labels") / "s.sqlite"
+    with Store(path) as store, serve(path, browser) as site:
+        yield store, site
 
 
 @pytest.fixture
-def place(store: Store, browser: Browser) -> Iterator[Site]:
-    with serve(store.path, browser) as found:
-        yield found
+def store(served: tuple[Store, Site]) -> Store:
+    return served[0]
 
 
-def feedback(store: Store) -> list[Feedback]:
-    return store.run("books").feedback()
+@pytest.fixture
+def place(served: tuple[Store, Site]) -> Site:
+    return served[1]
 
 
-def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, place: Site) -> None:
-    run = store.run("books")
+@pytest.fixture
+def run(store: Store) -> Run:
+    """A run of the test's own, without labels."""
+    found = store.create_run("books", {"version": 1, "evaluators": INFOS, "data": {"source": "b.csv"}}, {"model": "a"})
+    numbers = range(1, ROWS + 1)
+    with found.lease():
+        found.add_rows([StoredRow(n, f"k{n}", {"question": f"question {n}", "answer": "yes"}) for n in numbers])
+        for name in ("gpt_fluency", "violence"):
+            found.add_scores([StoredScore(n, name, 0, float(1 + n % 5), reason="as it says") for n in numbers])
+        found.finish("finished", {})
+    return found
+
+
+def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, run: Run, place: Site) -> None:
     with place.tab() as tab:
         page = tab.open(f"/runs/{run.id}/label?of=gpt_fluency&seed=5")
         assert axe(page) == [] and sideways(page) == 0
@@ -76,7 +77,7 @@ def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, place: Site) 
         page.keyboard.press("b")
         expect(page.locator("#queue")).to_contain_text("Your label:")
         expect(page.locator("#queue")).to_contain_text("as it says")
-    said = {each.row: each for each in feedback(store)}
+    said = {each.row: each for each in run.feedback()}
     assert len(said) == 100 == len(set(seen))
     for done, number in enumerate(seen):
         expected = (None, number % 2 == 0) if done % 3 == 2 else (1 + number % 5, None)
@@ -85,21 +86,25 @@ def test_a_hundred_labels_in_a_row_by_keyboard_alone(store: Store, place: Site) 
     assert queue.rows == tuple(seen) and (queue.order, queue.seed, queue.hidden) == ("random", 5, True)
 
 
-def test_keys_pressed_ahead_of_a_slow_answer_label_the_rows_to_come(store: Store, place: Site) -> None:
-    run = store.run("books")
+def test_keys_pressed_ahead_of_a_slow_answer_label_the_rows_to_come(run: Run, place: Site) -> None:
     with place.tab() as tab:
         page = tab.open(f"/runs/{run.id}/label?of=gpt_fluency&order=lowest")
-        page.route(re.compile("/label"), lambda route: (page.wait_for_timeout(300), route.continue_()))
+        held: list[Route] = []
+        page.route(re.compile("/label"), lambda route: held.append(route))
         for key in ("1", "s", "2", "s", "3", "s", "b", "b"):
             page.keyboard.press(key)
+        page.route(re.compile("/label"), lambda route: route.continue_())
+        while not held:
+            page.wait_for_timeout(10)
+        assert len(held) == 1, "a key that was pressed ahead has asked the server"
+        held[0].continue_()
         expect(page.locator("#queue")).to_contain_text(f"3 of {ROWS} labelled")
         expect(page.locator("#row-title")).to_contain_text("Row 10 ")
         expect(page.locator("#queue")).to_contain_text("Your label: 2")
-    assert [(each.row, each.value) for each in feedback(store)] == [(5, 1.0), (10, 2.0), (15, 3.0)]
+    assert [(each.row, each.value) for each in run.feedback()] == [(5, 1.0), (10, 2.0), (15, 3.0)]
 
 
-def test_the_queue_without_scripts_and_on_a_narrow_screen(store: Store, place: Site) -> None:
-    run = store.run("books")
+def test_the_queue_without_scripts_and_on_a_narrow_screen(run: Run, place: Site) -> None:
     with place.tab(script=False, viewport=NARROW) as tab:
         page = tab.open(f"/runs/{run.id}/label?of=violence&order=lowest")
         expect(page.locator("#row-title")).to_contain_text("Row 5")
@@ -110,11 +115,10 @@ def test_the_queue_without_scripts_and_on_a_narrow_screen(store: Store, place: S
         page.get_by_role("button", name="Fail").click()
         expect(page.locator("#queue")).to_contain_text(f"2 of {ROWS} labelled")
         expect(page.locator("#row-title")).to_contain_text("Row 20")
-    assert [(each.row, each.value, each.passed) for each in feedback(store)] == [(5, 1.0, None), (15, None, False)]
+    assert [(each.row, each.value, each.passed) for each in run.feedback()] == [(5, 1.0, None), (15, None, False)]
 
 
-def test_words_on_an_open_row_stay_in_place(store: Store, place: Site) -> None:
-    run = store.run("books")
+def test_words_on_an_open_row_stay_in_place(run: Run, place: Site) -> None:
     with place.tab() as tab:
         page = tab.open(f"/runs/{run.id}?open=20&of=violence#r20")
         form = page.locator("#people-20")
@@ -138,11 +142,10 @@ def test_words_on_an_open_row_stay_in_place(store: Store, place: Site) -> None:
         form.get_by_role("button", name="Delete my words").click()
         expect(form).to_contain_text("Taken back.")
         assert axe(page) == []
-    assert feedback(store) == []
+    assert run.feedback() == []
 
 
-def test_two_browsers_at_once(store: Store, place: Site) -> None:
-    run = store.run("books")
+def test_two_browsers_at_once(run: Run, place: Site) -> None:
     with place.tab() as first, place.tab() as second:
         pages = [tab.open(f"/runs/{run.id}/rows/3?of=gpt_fluency") for tab in (first, second)]
         for value, page in zip("24", pages):
@@ -156,7 +159,7 @@ def test_two_browsers_at_once(store: Store, place: Site) -> None:
         edit(pages[1], "of the second")
         expect(pages[1].locator("main")).to_contain_text("was edited after this form was read")
         second.errors.clear()
-    assert [each.value for each in feedback(store)] == [4.0]
+    assert [each.value for each in run.feedback()] == [4.0]
     assert edits_of(run).note == "of the first"
 
 
@@ -166,18 +169,18 @@ def edit(page: Page, note: str) -> None:
     page.locator("#about").get_by_role("button", name="Save").click()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
-def test_pages_are_accessible(store: Store, place: Site, scheme: str, width: int) -> None:
-    run = store.run("books")
-    with place.tab(color_scheme=scheme, viewport={"width": width, "height": 900}) as tab:
-        for path in (
-            f"/runs/{run.id}?open=2&of=violence",
-            f"/runs/{run.id}/rows/2",
-            f"/runs/{run.id}/label?seed=1",
-            "/runs",
-        ):
-            page = tab.open(path)
-            for summary in page.locator("#about > details > summary, main > details > summary").all():
-                summary.click()
-            assert axe(page) == [] and sideways(page) == 0, path
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+PAGES = ("/runs/{}?open=2&of=violence", "/runs/{}/rows/2", "/runs/{}/label?seed=1", "/runs")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_are_accessible(run: Run, place: Site, path: str) -> None:
+    with place.tab() as tab:
+        page = tab.open(path.format(run.id))
+        for summary in page.locator("#about > details > summary, main > details > summary").all():
+            summary.click()
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            for scheme in SCHEMES:
+                page.emulate_media(color_scheme=scheme)
+                assert axe(page) == [] and sideways(page) == 0, (width, scheme)

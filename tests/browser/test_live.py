@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.going import Going, going
-from tests.browser.site import NARROW, Site, axe, is_marked, mark, serve, sideways
+from tests.browser.site import NARROW, PATIENCE, Site, Tab, axe, is_marked, mark, read_again, serve, sideways
 
 
 @pytest.fixture(scope="module")
@@ -25,11 +26,38 @@ def site(place: tuple[Path, Site]) -> Site:
     return place[1]
 
 
-@pytest.fixture
-def run(place: tuple[Path, Site]) -> Iterator[Going]:
+@pytest.fixture(scope="module")
+def process(place: tuple[Path, Site]) -> Iterator[Going]:
     with going(place[0]) as found:
-        found.tell("rows 3")
         yield found
+
+
+@pytest.fixture
+def run(process: Going) -> Going:
+    """A run of the test's own; that of the test before is left."""
+    process.begin()
+    process.tell("rows 3")
+    return process
+
+
+def hurry(page: Page, css: str, words: str) -> None:
+    """Lets minutes pass on the clock of a page until an element says these words."""
+    end = time.monotonic() + PATIENCE / 1000
+    while words not in (page.locator(css).text_content() or ""):
+        assert time.monotonic() < end, f"{css} does not say {words!r}"
+        page.clock.fast_forward(60_000)
+        page.wait_for_timeout(50)
+
+
+def asked_within_minutes(tab: Tab) -> int:
+    """Requests of a page while minutes pass on its clock. Its own last request is seen after all earlier ones."""
+    counts = []
+    for n in range(3):
+        with tab.page.expect_response(re.compile(f"said.js.{n}$")):
+            tab.page.evaluate(f"void fetch('/static/said.js?{n}')")
+        counts.append(len(tab.requests))
+        tab.page.clock.fast_forward(120_000)
+    return counts[-1] - counts[0] - 2
 
 
 def test_bar_numbers_and_rows_come_without_a_reload(site: Site, run: Going) -> None:
@@ -50,6 +78,7 @@ def test_bar_numbers_and_rows_come_without_a_reload(site: Site, run: Going) -> N
 
 def test_the_end_comes_without_a_reload(site: Site, run: Going) -> None:
     with site.tab() as tab:
+        tab.page.clock.install()
         page = tab.open(f"/runs/{run.id}")
         mark(page)
         run.tell("end stopped The judge did not answer for 120 s.")
@@ -60,9 +89,7 @@ def test_the_end_comes_without_a_reload(site: Site, run: Going) -> None:
         expect(page.locator("#cards")).to_contain_text("95% interval")
         expect(page.locator("#said")).to_contain_text("The judge did not answer")
         assert is_marked(page) and page.locator("main").get_attribute("data-poll") is None
-        asked = len(tab.requests)
-        page.wait_for_timeout(2500)
-        assert len(tab.requests) == asked, "the page asks on after the end"
+        assert asked_within_minutes(tab) == 0, "the page asks on after the end"
 
 
 def test_what_is_typed_open_and_selected_stays(site: Site, run: Going) -> None:
@@ -114,22 +141,18 @@ def test_two_browsers_at_once(site: Site, run: Going) -> None:
 
 def test_a_hidden_page_rests_and_a_told_one_stops(site: Site, run: Going) -> None:
     with site.tab() as tab:
+        tab.page.clock.install()
         page = tab.open(f"/runs/{run.id}")
         page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
-        page.wait_for_timeout(300)
-        asked = len(tab.requests)
-        page.wait_for_timeout(2500)
-        assert len(tab.requests) == asked
+        assert asked_within_minutes(tab) == 0
         page.evaluate("Object.defineProperty(document, 'hidden', {value: false})")
-        page.evaluate("document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
-        page.wait_for_timeout(500)
-        assert len(tab.requests) > asked
+        with page.expect_request(f"**/runs/{run.id}"):
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange', {bubbles: true}))")
+        read_again(page)
         page.get_by_role("link", name="Stop following").click()
         expect(page.get_by_role("link", name="Follow the run again")).to_be_visible()
-        page.wait_for_load_state("networkidle")  # the scripts of this page are asked for, too
-        asked = len(tab.requests)
-        page.wait_for_timeout(2500)
-        assert len(tab.requests) == asked
+        page.wait_for_load_state("load")  # the scripts of this page are asked for, too
+        assert asked_within_minutes(tab) == 0
 
 
 def test_without_scripts_the_page_reads_itself_again(site: Site, run: Going) -> None:
@@ -137,18 +160,20 @@ def test_without_scripts_the_page_reads_itself_again(site: Site, run: Going) -> 
         page = tab.open(f"/runs/{run.id}")
         assert page.locator("#help").is_hidden()
         run.tell("rows 7")
-        expect(page.locator("#progress")).to_contain_text("10 of 500 rows", timeout=9000)
+        expect(page.locator("#progress")).to_contain_text("10 of 500 rows")
 
 
 def test_a_server_that_goes_is_told_and_found_again(site: Site, run: Going) -> None:
     with site.tab() as tab:
+        tab.page.clock.install()
         page = tab.open(f"/runs/{run.id}")
         page.route(re.compile("/runs/"), lambda route: route.abort("connectionrefused"))
-        expect(page.locator("#said")).to_have_text("The server does not answer; trying again.", timeout=15_000)
+        hurry(page, "#said", "The server does not answer; trying again.")
+        expect(page.locator("#said")).to_have_text("The server does not answer; trying again.")
         expect(page.locator("#said")).to_be_in_viewport()
         page.unroute(re.compile("/runs/"))
         run.tell("rows 7")
-        expect(page.locator("#progress")).to_contain_text("10 of 500 rows", timeout=20_000)
+        hurry(page, "#progress", "10 of 500 rows")
         refused = [each for each in tab.errors if "ERR_CONNECTION_REFUSED" in each]  # by the browser itself
         assert tab.errors == refused
         tab.errors.clear()

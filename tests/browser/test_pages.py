@@ -307,6 +307,24 @@ def test_without_the_cookie_nothing_is_shown(site: Site) -> None:
     context.close()
 
 
+SMALL = """() => {
+  const line = document.createElement('div');  // parts of main stand far from each other
+  for (const words of ['a', 'b', 'c']) {
+    const button = document.createElement('button');
+    button.textContent = words;
+    button.style.cssText = 'all: unset; display: inline-block; font-size: 8px; line-height: 8px';
+    line.append(button);
+  }
+  document.querySelector('main').append(line);
+}"""
+
+
+def test_axe_looks_at_the_size_of_targets(tab: Tab) -> None:
+    page = tab.open("/targets")
+    page.evaluate(SMALL)
+    assert [found.split(":")[0] for found in axe(page)] == ["target-size"]
+
+
 def test_axe_and_the_width_can_fail(tab: Tab) -> None:
     page = tab.open("/runs")
     page.evaluate("document.documentElement.removeAttribute('lang'); document.body.style.minWidth = '2000px'")

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.site import NARROW, Site, axe, serve, sideways
+from tests.browser.site import NARROW, Site, axe, copy_of, serve, sideways
 from valor_gpu.store import Store
 
 
 @pytest.fixture(scope="module")
 def copied(seeded: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store of its own, since views are saved."""
-    found = tmp_path_factory.mktemp("rows") / "store.sqlite"
-    with Store(seeded) as store:
-        store._database.checkpoint()
-    shutil.copy(seeded, found)
-    return found
+    return copy_of(seeded, tmp_path_factory.mktemp("rows"))
 
 
 @pytest.fixture(scope="module")

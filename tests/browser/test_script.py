@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.site import Tab
+from tests.browser.site import Site
 
 MORPH = """async ([before, after, keep]) => {
   const {morph} = await import('/static/morph.js');
@@ -50,9 +51,11 @@ def tree(draw: random.Random, ids: list[str], depth: int = 0) -> str:
     return "".join(found)
 
 
-@pytest.fixture
-def blank(tab: Tab) -> Page:
-    return tab.open("/targets")
+@pytest.fixture(scope="module")
+def blank(site: Site) -> Iterator[Page]:
+    """A page to which tests add elements that they take away again."""
+    with site.tab() as tab:
+        yield tab.open("/targets")
 
 
 def test_an_element_becomes_the_other_one(blank: Page) -> None:

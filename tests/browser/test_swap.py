@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -31,15 +30,22 @@ SLOW = """void (() => {
 """Lets nothing through to the server until the test calls `go`."""
 
 
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[tuple[Store, Site]]:
+    path = tmp_path_factory.mktemp("swap") / "s.sqlite"
+    with Store(path) as store, serve(path, browser) as site:
+        yield store, site
+
+
 @pytest.fixture
-def place(tmp_path: Path, browser: Browser) -> Iterator[tuple[str, Site]]:
-    with Store(tmp_path / "s.sqlite") as store:
-        run = store.create_run("rows", {"version": 1, "evaluators": INFOS, "data": {}})
-        with run.lease():
-            score(run, 1, 60)
-            run.finish("finished", run_summary(run))
-    with serve(tmp_path / "s.sqlite", browser) as site:
-        yield f"/runs/{run.id}", site
+def place(served: tuple[Store, Site]) -> tuple[str, Site]:
+    """A run of the test's own, and the server."""
+    store, site = served
+    run = store.create_run("rows", {"version": 1, "evaluators": INFOS, "data": {}})
+    with run.lease():
+        score(run, 1, 60)
+        run.finish("finished", run_summary(run))
+    return f"/runs/{run.id}", site
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.judges import MOST_SECONDS
 from tests.browser.site import NARROW, WIDE, Site, Tab, axe, serve, sideways
 from tests.judge.server import ChatServer, Request
 
@@ -31,7 +32,7 @@ class Judge:
 
     def __call__(self, request: Request) -> str:
         if request.number >= FREE:
-            self.gate.wait(30)
+            self.gate.wait(MOST_SECONDS)
         text = json.dumps(request.body)
         high, low = (4, 0) if "violen" in text.lower() else (2, 5)
         return json.dumps({"reason": f"By length. {SCRIPT}", "score": high if "long answer" in text else low})
@@ -146,7 +147,7 @@ def finish(tab: Tab, walk: Walk) -> str:
     expect(page.locator(".badge.running")).to_be_visible()
     tab.open(address)
     walk.judge.gate.set()
-    expect(page.locator(".badge.finished")).to_be_visible(timeout=30_000)  # the page reads itself again
+    expect(page.locator(".badge.finished")).to_be_visible()  # the page reads itself again
     assert len(walk.server.requests) == 1 + 2 * ROWS
     expect(page.locator("dl.facts").first).to_contain_text("walk.csv,")
     return address
@@ -189,11 +190,6 @@ def again(tab: Tab) -> str:
     press(page, "Continue to metrics")
     press(page, "Continue to review")
     press(page, "Submit evaluation")
-    for _ in range(200):  # sooner than the page would read itself again
-        if page.locator(".badge.finished").count():
-            break
-        page.wait_for_timeout(100)
-        page.reload()
     expect(page.locator(".badge.finished")).to_be_visible()
     expect(page.locator("h1")).to_have_text("walk two")
     return page.url.removeprefix(tab.root)

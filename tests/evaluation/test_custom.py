@@ -9,12 +9,14 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.evaluation.evaluators import _watched
 from valor_gpu.evaluation.evaluators.base import Outcome, score_portion
 from valor_gpu.evaluation.evaluators.custom import custom_evaluator, source_of
 
@@ -179,16 +181,37 @@ def test_what_may_be_returned(returned: Any, outcome: Outcome) -> None:
     assert custom_evaluator(give, low=0, high=10).score_rows([{"answer": "a"}]) == [outcome]
 
 
-def test_a_row_that_takes_too_long_costs_its_time_and_no_other_row() -> None:
-    held = threading.Event()
+def pass_time_by(hangs: threading.Semaphore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets time pass for the watch over calls whenever one of them says that it hangs, and at no other time."""
+    now = [0.0]
+
+    class Ended(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            while not super().wait(0.01):
+                if hangs.acquire(blocking=False):
+                    now[0] += timeout or 0.0
+                    return False
+            return True
+
+    threads = SimpleNamespace(Event=Ended, Lock=threading.Lock, Thread=threading.Thread)
+    monkeypatch.setattr(_watched, "threading", threads)
+    monkeypatch.setattr(_watched, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+
+def test_a_row_that_takes_too_long_costs_its_time_and_no_other_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, hangs = threading.Event(), threading.Semaphore(0)
+    pass_time_by(hangs, monkeypatch)
 
     def wait(answer: str) -> float:
-        return float(answer == "hang" and held.wait(60))
+        if answer == "hang":
+            hangs.release()
+            held.wait(120)
+        return 0.0
 
-    made = custom_evaluator(wait, timeout=0.2)
+    made = custom_evaluator(wait, timeout=60)
     rows = [{"answer": answer} for answer in ("a", "hang", "b", "hang", "hang", "c")]
     found = made.score_rows(rows)
-    late = Outcome(None, "timeout", "the evaluator needed more than 0.2 s")
+    late = Outcome(None, "timeout", "the evaluator needed more than 60 s")
     assert found == [Outcome(0.0), late, Outcome(0.0), late, late, Outcome(0.0)]
     held.set()
 

@@ -301,12 +301,15 @@ def test_a_judge_that_hangs_is_waited_for(store: Store, monkeypatch: pytest.Monk
     free = threading.Event()
 
     def judge(messages: Any) -> str:
-        free.wait(60)
+        free.wait(150)
         return '{"reason": "r", "score": 4}'
 
+    def is_waited_for(found: RunProgress) -> bool:
+        return found.phase == "waiting" and found.in_flight == 2
+
     def look() -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end and not (seen and seen[-1].phase == "waiting" and len(seen) > 3):
+        end = time.monotonic() + 120
+        while time.monotonic() < end and not (len(seen) > 3 and is_waited_for(seen[-1])):
             runs = store.runs()
             found = progress_of(store.run(runs[0].id)) if runs else None
             if found is not None and (not seen or found.at > seen[-1].at):
@@ -419,11 +422,11 @@ def test_computed_scores_come_while_a_judge_is_waited_for(store: Store, monkeypa
     seen: list[int] = []
 
     def judge(messages: Any) -> str:
-        free.wait(60)
+        free.wait(150)
         return '{"reason": "r", "score": 4}'
 
     def look() -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while time.monotonic() < end and not (seen and seen[-1]):
             runs = store.runs()
             seen.append(sum(1 for _ in store.run(runs[0].id).scores("f1_score")) if runs else 0)
@@ -455,10 +458,10 @@ def test_a_metric_of_costs_needs_prices(store: Store) -> None:
 
 
 def seen_while(store: Store, wanted: Any, free: threading.Event) -> threading.Thread:
-    """Looks at the only run of a store, and sets an event once its progress is as wanted, after 60 s at most."""
+    """Looks at the only run of a store, and sets an event once its progress is as wanted, after 120 s at most."""
 
     def look() -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 120
         while time.monotonic() < end:
             runs = store.runs()
             found = progress_of(store.run(runs[0].id)) if runs else None

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
 from valor_gpu.store import Store
 
 CONCURRENCY = 4
+RATED = '{"reason": "-", "score": 4}'
 _CHILD = """
 import json, sys
 from valor_gpu import evaluate
@@ -31,9 +33,12 @@ evaluate(**json.loads(sys.argv[1]))
 _TARGET = """
 import os, time
 def answer(question):
-    with open(os.environ["CALLS"], "a") as calls:
+    with open(os.environ["CALLS"], "a+") as calls:
         calls.write(question + "\\n")
-    time.sleep(0.01)
+        calls.seek(0)
+        while len(calls.readlines()) > 25 and not os.path.exists(os.environ["CALLS"] + ".go"):
+            time.sleep(0.01)
+            calls.seek(0)
     return "answer to " + question
 """
 
@@ -63,9 +68,17 @@ def write_rows(folder: Path, count: int, chat: bool = False) -> str:
     return str(file)
 
 
-def respond(request: Request) -> str:
-    time.sleep(0.005)
-    return '{"reason": "-", "score": 4}'
+class Held:
+    """A judge that answers so many requests, and the others when it is let go."""
+
+    def __init__(self, free: int) -> None:
+        self.free, self.go = free, threading.Event()
+
+    def __call__(self, request: Request) -> str:
+        """Answers a request."""
+        if request.number >= self.free:
+            self.go.wait(120)
+        return RATED
 
 
 def kill_when(child: subprocess.Popen[bytes], reached: Any) -> None:
@@ -89,19 +102,21 @@ def test_kill_and_resume_lose_nothing_and_repeat_little(tmp_path: Path, store: S
     data = write_rows(tmp_path, count, chat)
     metrics = ["gpt_groundedness"] if chat else ["gpt_coherence", "gpt_fluency", "f1_score"]
     questions = count * 3 if chat else count * 2
-    with ChatServer(respond) as server:
+    wanted = random.randrange(questions // 4, questions - questions // 4)
+    held = Held(wanted)
+    with ChatServer(held) as server:
         given = {
             "data": data, "metrics_list": metrics, "model_config": {"model": "m", "base_url": server.url},
             "store": str(store.path), "max_concurrency": CONCURRENCY, "evaluation_name": "killed",
             "cache": str(tmp_path / "cache.sqlite") if cached else None,
         }  # fmt: skip
         child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given)])
-        wanted = random.randrange(questions // 4, questions - questions // 4)
         kill_when(child, lambda: len(server.requests) >= wanted)
         run = store.run("killed")
         assert run.state == "running"
         before = {(score.row, score.evaluator): score for score in run.scores()}
         sent = asked(server)
+        held.go.set()
         result = resume_run(store, "killed")
         after = {(score.row, score.evaluator): score for score in result.run.scores()}
         repeated = sum(number - 1 for number in asked(server).values())
@@ -122,8 +137,9 @@ def test_kill_and_resume_call_the_target_again_for_nothing_stored(
         "store": str(store.path), "max_concurrency": CONCURRENCY, "evaluation_name": "killed",
     }  # fmt: skip
     child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given)])
-    kill_when(child, lambda: calls.exists() and calls.read_text().count("\n") >= 25)
+    kill_when(child, lambda: calls.exists() and calls.read_text().count("\n") >= 25 and store.run("killed").rows())
     stored = {row.number: row for row in store.run("killed").rows()}
+    Path(f"{calls}.go").touch()
     result = resume_run(store, "killed")
     called = Counter(calls.read_text().split("\n")[:-1])
     assert len(called) == 60 and sum(called.values()) <= 60 + CONCURRENCY
@@ -207,7 +223,7 @@ def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch:
 
 
 def test_another_judge_is_another_run(tmp_path: Path, store: Store) -> None:
-    with ChatServer(respond) as server:
+    with ChatServer(lambda request: RATED) as server:
         config = {"model": "one", "base_url": server.url}
         data = write_rows(tmp_path, 2)
         result = evaluate(data=data, metrics_list=["gpt_coherence"], model_config=config, store=store)
@@ -264,7 +280,7 @@ def test_evaluators_that_can_be_loaded_are_made_again(
     (tmp_path / "tone.md").write_text("Rate the tone of {{answer}} from 1 to 5.")
     named = f"{tmp_path / 'own.py'}:brevity"
     data = write_rows(tmp_path, 3)
-    with ChatServer(respond) as server:
+    with ChatServer(lambda request: RATED) as server:
         result = evaluate(
             data=data, metrics_list=["exact_match", str(tmp_path / "tone.md")], evaluators={"short": named},
             metric_params={"exact_match": {"ignore_case": True}, "tone": {"scale": [1, 9]}, "short": {"of": "letters"}},

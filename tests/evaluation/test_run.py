@@ -90,7 +90,7 @@ def test_targets_answer_before_metrics(store: Store, kind: str, tmp_path: Path) 
 
 
 def test_targets_run_side_by_side(store: Store) -> None:
-    together = threading.Barrier(4, timeout=20)
+    together = threading.Barrier(4, timeout=120)
 
     def target(question: str) -> str:
         together.wait()

@@ -423,10 +423,12 @@ def test_probes_are_no_calls_of_a_row(store: Store, monkeypatch: pytest.MonkeyPa
 
 
 _CHILD = """
-import json, sys, time
+import itertools, json, sys, time
 from valor_gpu import evaluate
+calls = itertools.count()
 def rate(messages):
-    time.sleep(0.003)
+    if next(calls) >= int(sys.argv[2]):
+        time.sleep(600)  # until it is killed
     return '{"reason": "-", "score": 4}'
 def target(question):
     return "It is " + question
@@ -442,7 +444,7 @@ def test_a_process_that_is_killed_leaves_no_score_and_no_answer_without_its_trac
         given = {"data": data, "metrics_list": ["gpt_fluency", "gpt_coherence"], "store": str(store.path),
                  "evaluation_name": name}  # fmt: skip
         wanted = rng.randrange(20, 200)
-        child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given)])
+        child = subprocess.Popen([sys.executable, "-c", _CHILD, json.dumps(given), str(wanted + 100)])
         kill_when(child, lambda name=name, wanted=wanted: count(store, name) >= wanted)
         run = store.run(name)
         scores = {(each.row, each.evaluator, each.repeat) for each in run.scores()}

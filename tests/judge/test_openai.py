@@ -8,9 +8,9 @@ import pickle
 import ssl
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from email.utils import formatdate
 from typing import Any
 
@@ -27,7 +27,7 @@ from valor_gpu.judge.endpoint import async_http
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.parse import parse_score, score_schema
-from valor_gpu.judge.protocol import Judgement, Status, Usage
+from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage
 from valor_gpu.judge.scheduler import Question, Scheduler
 
 openai = pytest.importorskip("openai")
@@ -278,9 +278,28 @@ def test_structured_output_steps_down_and_is_remembered(form: str | None, attemp
     assert len(asked) == (form != "json_schema") and len(plain["messages"]) == 1
 
 
-def test_peak_and_rates_measured_at_the_server() -> None:
-    with ChatServer(lambda request: replace(completion("4"), delay=0.02)) as server:
-        judge = OpenAIJudge("m", base_url=server.url)
+class Watched(OpenAIJudge):
+    """Keeps when each request was handed to the client."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__("m", base_url=url)
+        self.calls: list[float] = []
+
+    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
+        self.calls.append(time.monotonic())
+        return await super().__call__(messages, schema)
+
+
+def test_peak_at_the_server_and_rates_of_the_client() -> None:
+    together = threading.Barrier(5, timeout=120)
+
+    def respond(request: Request) -> str:
+        if 5 <= request.number < 10:
+            together.wait()
+        return "4"
+
+    with ChatServer(respond) as server:
+        judge = Watched(server.url)
         limits = Limits(concurrency=5, requests_per_minute=20, timeout=600)
         scheduler = Scheduler(judge, limits)  # a minute takes two seconds
 
@@ -288,9 +307,8 @@ def test_peak_and_rates_measured_at_the_server() -> None:
             assert (await scheduler.ask(question(str(at)))).ok
 
         run_all(scheduler, [lambda at=at: one(at) for at in range(30)], FastLoop)  # type: ignore[misc]
-        times = [request.time for request in server.requests]
-        assert 2 <= server.peak <= 5 and len(times) == 30
-        # A window at the server is as long as ours but for what requests take to arrive.
+        assert server.peak == 5 and len(server.requests) == len(times := judge.calls) == 30
+        # A minute is 2 s here, and begins a moment before the client has the request.
         assert max(sum(start <= other < start + 1.6 for other in times) for start in times) <= 20
         assert max(times) - min(times) > 1.8
 
@@ -306,7 +324,7 @@ def test_waits_as_the_server_asks() -> None:
 
         found, server = judged(respond, Limits(transport_retries=3, longest_wait=10.0))
         waited = server.requests[1].time - server.requests[0].time
-        assert found.ok and found.attempts == 2 and 0.28 < waited < 10.0
+        assert found.ok and found.attempts == 2 and waited > 0.28
 
 
 @pytest.mark.parametrize(

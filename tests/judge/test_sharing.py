@@ -248,25 +248,38 @@ def test_a_writer_that_holds_the_file_costs_time_alone(tmp_path: Path) -> None:
     with JudgeCache(path) as cache:
         other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         other.execute("BEGIN IMMEDIATE")
-        release = threading.Timer(0.5, lambda: other.execute("COMMIT"))
+        ended, early = threading.Event(), []
+
+        def commit() -> None:
+            early.append(ended.is_set())
+            other.execute("COMMIT")
+
+        release = threading.Timer(0.5, commit)
         release.start()
         run = run_judge(range(8), [RATE], named(lambda messages: "4"), cache=cache)
+        ended.set()
         release.join()
         other.close()
-        assert run.scores("q") == [4.0] * 8 and len(cache) == 8 and run.cache_error is None and run.seconds > 0.3
+        assert run.scores("q") == [4.0] * 8 and len(cache) == 8 and run.cache_error is None and early == [False]
+
+
+def expiry(cache: JudgeCache) -> float:
+    [[expires]] = cache._open().execute("SELECT expires FROM leases").fetchall()
+    return float(expires)
 
 
 def test_leases_are_renewed_while_a_question_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valor_gpu.judge.replies.LEASE", 0.4)
-    monkeypatch.setattr("valor_gpu.judge.replies.RENEWAL", 0.05)
+    monkeypatch.setattr("valor_gpu.judge.replies.RENEWAL", 0.01)
 
     async def main() -> None:
         with JudgeCache(tmp_path / "c.sqlite") as cache:
             replies = Replies(cache)
             replies.start()
             assert await replies.find(KEY, lambda reply: pytest.fail("there is none"), lambda: False) is None
-            for _ in range(8):
-                await asyncio.sleep(0.1)
+            for _ in range(3):
+                before = expiry(cache)
+                while expiry(cache) == before:
+                    await asyncio.sleep(0.01)
                 assert not cache.lease(KEY, "elsewhere 1 x", 60.0)
             await replies.stop()
             assert cache.lease(KEY, "elsewhere 1 x", 60.0)
@@ -277,13 +290,15 @@ def test_leases_are_renewed_while_a_question_is_asked(tmp_path: Path, monkeypatc
 def test_rows_that_wait_for_another_process_take_its_reply(tmp_path: Path) -> None:
     with JudgeCache(tmp_path / "c.sqlite") as cache, JudgeCache(tmp_path / "c.sqlite") as other:
         asked: list[str] = []
+        go = threading.Event()
 
         def judge(messages: Any) -> str:
             asked.append(messages[0]["content"])
+            go.set()
             return "4"
 
         def slow(messages: Any) -> str:
-            time.sleep(0.5)
+            go.wait(120)
             return "5"
 
         first = stream_judge([1], [RATE], named(slow), cache=other)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import linecache
 import signal
 import subprocess
 import sys
@@ -98,7 +99,8 @@ def test_async_rows_are_pulled_as_results_are_taken_and_slow_ones_hold_nothing_u
     async def rows() -> AsyncIterator[int]:
         for at in counted(500, pulled):
             if at == 100:
-                await asyncio.sleep(0.3)  # what was judged is handed on meanwhile
+                while seen[0] < 100:  # what was judged is handed on meanwhile
+                    await asyncio.sleep(0.01)
                 early[0] = seen[0]
             yield at
 
@@ -347,18 +349,30 @@ def test_a_cancelled_task_gives_back_what_was_judged(texts: bool) -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="timeout and TaskGroup came with Python 3.11")
 def test_timeouts_and_task_groups_know_a_cancelled_run() -> None:
+    async def held(judge: Waiting) -> None:
+        while judge.active < 4:
+            await asyncio.sleep(0.01)
+
     async def in_time() -> None:
-        async with asyncio.timeout(0.3):
-            await run_judge_async(range(50), [RATE], Waiting(5), limits=FOUR)
+        async def come_to_the_end(scope: asyncio.Timeout) -> None:
+            await held(judge)
+            scope.reschedule(asyncio.get_running_loop().time())
+
+        judge = Waiting(5)
+        async with asyncio.timeout(None) as scope:
+            ending = asyncio.ensure_future(come_to_the_end(scope))
+            await run_judge_async(range(50), [RATE], judge, limits=FOUR)
+        await ending
 
     async def in_group() -> None:
         async def fail() -> None:
-            await asyncio.sleep(0.3)
+            await held(judge)
             raise ValueError("of another task")
 
+        judge = Waiting(5)
         async with asyncio.TaskGroup() as group:
             group.create_task(fail())
-            await run_judge_async(range(50), [RATE], Waiting(5), limits=FOUR)
+            await run_judge_async(range(50), [RATE], judge, limits=FOUR)
 
     with pytest.raises(TimeoutError, match=r"^$") as late:
         asyncio.run(in_time())
@@ -499,13 +513,17 @@ def depth_of_package_frames(frame: Any) -> int:
     return depth
 
 
+def line_of(frame: Any) -> str:
+    return linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+
+
 def test_the_way_of_a_row_to_the_judge_is_at_most_12_calls_deep() -> None:
     deepest = {"caller": 0, "loop": 0}
 
     async def judge(messages: Any) -> str:
         deepest["loop"] = max(deepest["loop"], depth_of_package_frames(sys._getframe()))
-        await asyncio.sleep(0.05)  # the caller waits by then: before, it may be reading rows or showing notices
-        caller = sys._current_frames()[threading.main_thread().ident or 0]
+        while "finished.get" not in line_of(caller := sys._current_frames()[threading.main_thread().ident or 0]):
+            await asyncio.sleep(0.01)  # it may be reading rows or showing notices
         deepest["caller"] = max(deepest["caller"], depth_of_package_frames(caller))
         task = messages[1]["content"]
         if "TP" in task:

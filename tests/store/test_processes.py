@@ -41,6 +41,8 @@ with run.lease() as lease:
     print("resumed" if lease.taken_over else "began", flush=True)
     after = run.rows(after=0, limit=10000)
     for n in range(len(after) + 1, 2001):
+        if n > int(sys.argv[2]):
+            time.sleep(600)  # until it is killed
         run.add_rows([row(n)])
         run.add_scores([StoredScore(n, "free", 0, 1.0), StoredScore(n, "paid", 0, float(n))])
     for n, name, repeat in run.missing(["free", "paid"]):
@@ -106,10 +108,10 @@ def test_processes_make_one_file_and_write_to_it_at_once(tmp_path: Path) -> None
 def test_a_killed_run_resumes_with_no_row_lost_or_doubled(store: Store) -> None:
     run = store.create_run("r", {})
     for kill in range(3):
-        process = start(RESUMED, store.path)
-        assert said(process) == ("resumed" if kill else "began")
-        deadline = time.monotonic() + 60
         seen = len(run.rows(limit=10_000))
+        process = start(RESUMED, store.path, seen + 300)
+        assert said(process) == ("resumed" if kill else "began")
+        deadline = time.monotonic() + 120
         while len(run.rows(limit=10_000)) < seen + 100 and time.monotonic() < deadline:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
@@ -129,7 +131,7 @@ def test_a_killed_run_resumes_with_no_row_lost_or_doubled(store: Store) -> None:
             started = "0"
             values = (run._number, "old", process.pid, started, leases.machine(), time.time())
             connection.execute("INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?)", values)
-    assert end(start(RESUMED, store.path)) == 0
+    assert end(start(RESUMED, store.path, 2000)) == 0
     assert [row.outputs for row in run.stream_rows()] == [{"answer": f"answer {n}"} for n in range(1, 2001)]
     assert [(score.row, score.value) for score in run.scores("paid")] == [(n, float(n)) for n in range(1, 2001)]
     assert run.state == "finished"

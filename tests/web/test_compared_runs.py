@@ -214,7 +214,7 @@ def test_a_page_does_not_wait_for_the_tests(tmp_path: Path, ids: list[str], monk
     go, joined = threading.Event(), compared.with_tests
 
     def slow(pair: Any) -> Any:
-        assert go.wait(60)
+        assert go.wait(120)
         return joined(pair)
 
     monkeypatch.setattr(compared, "with_tests", slow)

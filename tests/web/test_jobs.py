@@ -40,8 +40,8 @@ def test_a_run_finishes_in_its_own_process(path: Path, server: ChatServer, pace:
 
 
 def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay, browser = add_run(path, server), 0.5, client(path)
-    assert browser.get(f"/runs/{uid}").status_code == 200  # the first page of a process takes longer than a few rows
+    uid, browser = add_run(path, server), client(path)
+    pace.allow(3)
     with Store(path) as store:
         jobs.start(store, uid)
         wait(lambda: scores(store.run(uid)) >= 2)
@@ -55,14 +55,15 @@ def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) 
         assert "Cancelled in Studio." in page
         assert jobs.log_path(store, uid).read_text().count("is stopped") == 1
         assert "is not running" in text_of(send(browser, f"/runs/{uid}/cancel"))
-        pace.delay = 0.0
+        pace.allow()
         assert send(browser, f"/runs/{uid}/resume").status_code == 200
         wait(lambda: store.run(uid).state == "finished")
         assert scores(store.run(uid)) == ROWS
 
 
 def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.5
+    uid = add_run(path, server)
+    pace.allow(3)
     code = f"import sys, time; from valor_gpu.store import Store; from valor_gpu.web import jobs\n" \
            f"print(jobs.start(Store({str(path)!r}), {uid!r}), flush=True); time.sleep(600)"  # fmt: skip
     with (
@@ -75,6 +76,7 @@ def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer,
         serving.kill()
         serving.wait()
         before = scores(store.run(uid))
+        pace.allow(3)
         wait(lambda: scores(store.run(uid)) > before)  # the death of the server does not end the run
         os.kill(worker, signal.SIGKILL)
         wait(lambda: jobs.state_of(store, store.run(uid)) == "stopped")
@@ -85,7 +87,7 @@ def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer,
         kept = {(each.row, each.repeat) for each in store.run(uid).scores()}
         assert 0 < len(kept) < ROWS
         asked = Counter(pace.asked)
-        pace.delay = 0.0
+        pace.allow()
         jobs.start(store, uid)
         wait(lambda: store.run(uid).state == "finished")
         assert scores(store.run(uid)) == ROWS
@@ -113,7 +115,8 @@ def test_a_run_of_another_program_is_not_cancelled(path: Path, server: ChatServe
 
 @pytest.mark.slow
 def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.5
+    uid = add_run(path, server)
+    pace.allow(3)
     with Store(path) as store:
         first = jobs.start(store, uid)
         wait(lambda: scores(store.run(uid)) >= 2)
@@ -131,7 +134,8 @@ def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatSer
 
 @pytest.mark.slow
 def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.5
+    uid = add_run(path, server)
+    pace.allow(3)
     with Store(path) as store:
         run = store.run(uid)
         jobs.start(store, uid)
@@ -139,6 +143,7 @@ def test_what_ends_a_run_early_counts_all_of_its_rows(path: Path, server: ChatSe
         jobs.cancel(store, run)
         wait(lambda: jobs.state_of(store, run) == "stopped")
         before = (run.finished_summary or {})["evaluators"]["gpt_coherence"]["n_scores"]
+        pace.allow(5)
         worker = jobs.start(store, uid)
         wait(lambda: scores(run) >= before + 2)
         os.kill(worker, signal.SIGKILL)

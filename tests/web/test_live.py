@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,16 +72,27 @@ def test_the_page_says_how_far_the_run_is(browser: TestClient, run: Run) -> None
     assert "wait to be asked again" not in shown and "all read" not in shown
 
 
-def test_requests_that_wait_are_said_with_their_cause(browser: TestClient, run: Run) -> None:
-    keep(run, progress(30, waiting=3, phase="waiting"))
+def stop_clock(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
+    """Pages are made at this time."""
+    monkeypatch.setattr("valor_gpu.web.progress_words.time", SimpleNamespace(time=lambda: now))
+
+
+def test_requests_that_wait_are_said_with_their_cause(
+    browser: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = replace(progress(30, waiting=3, phase="waiting"), problem_at=1000.0)
+    keep(run, given)
+    stop_clock(monkeypatch, 1012.0)
     shown = words(browser, run)
-    assert re.search(rf"3 requests wait to be asked again: {re.escape(PROBLEM)}, last 1[234] s ago\.", shown)
+    assert f"3 requests wait to be asked again: {PROBLEM}, last 12 s ago." in shown
     assert "29 retries so far: 20 server error, 9 rate limited." in shown
 
 
-def test_a_process_that_says_nothing_is_told(browser: TestClient, run: Run) -> None:
-    keep(run, replace(progress(30), at=time.time() - 40))
-    assert re.search(r"Last news 4\d s ago: the process may be stuck\.", words(browser, run))
+def test_a_process_that_says_nothing_is_told(browser: TestClient, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = progress(30)
+    keep(run, given)
+    stop_clock(monkeypatch, given.at + 41.0)
+    assert "Last news 41 s ago: the process may be stuck." in words(browser, run)
 
 
 def test_numbers_so_far_are_those_of_the_scores(store: Store, run: Run) -> None:

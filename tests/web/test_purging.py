@@ -209,7 +209,8 @@ def test_the_sweeper_goes_on_after_an_error(path: Path, monkeypatch: pytest.Monk
 
 
 def test_deleting_a_run_that_goes_on_cancels_it(path: Path, server: ChatServer, pace: Pace) -> None:
-    uid, pace.delay = add_run(path, server), 0.5
+    uid = add_run(path, server)
+    pace.allow(3)
     with Store(path) as store:
         jobs.start(store, uid)
         wait(lambda: scores(store.run(uid)) >= 2)

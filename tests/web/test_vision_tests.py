@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests.comparison.made import Number, coco_comparison
 from tests.web.pages import client, text_of
+from tests.web.work import wait
 from valor_gpu.comparison import comparing
 from valor_gpu.errors import InputError
 from valor_gpu.store import SavedRun, Store
@@ -41,12 +41,15 @@ def address(ids: list[str]) -> str:
 
 def waited(site: Any, path: str) -> Any:
     """The page when nothing waits any more."""
-    for _ in range(200):
+    found: Any = None
+
+    def is_done() -> bool:
+        nonlocal found
         found = site.get(path)
-        if 'http-equiv="refresh"' not in found.text:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("the page waits for ever")
+        return 'http-equiv="refresh"' not in found.text
+
+    wait(is_done)
+    return found
 
 
 def test_tests_stand_on_the_page_and_are_kept(tmp_path: Path, ids: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +75,7 @@ def test_a_page_does_not_wait_for_tests(tmp_path: Path, ids: list[str], monkeypa
     go = threading.Event()
 
     def compare(first: Any, second: Any) -> Any:
-        assert go.wait(30)
+        assert go.wait(120)
         return coco_comparison(CLASSES)
 
     monkeypatch.setattr(comparing, "compare", compare)

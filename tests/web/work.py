@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -18,15 +20,24 @@ KEY = "a-key-that-nobody-may-see"
 
 
 class Pace:
-    """A judge's server that answers at once, or waits until it may."""
+    """A judge's server that answers at once, or as many requests as it may."""
 
     def __init__(self) -> None:
-        self.delay = 0.0
         self.asked: Counter[str] = Counter()
+        self._left = math.inf
+        self._changed = threading.Condition()
+
+    def allow(self, answers: float = math.inf) -> None:
+        """Answers so many requests from now on, and holds the others; without a number all are answered."""
+        with self._changed:
+            self._left = answers
+            self._changed.notify_all()
 
     def __call__(self, request: Request) -> str:
-        self.asked[str(request.body["messages"])] += 1
-        time.sleep(self.delay)
+        with self._changed:
+            self.asked[str(request.body["messages"])] += 1
+            self._changed.wait_for(lambda: self._left > 0, 120)
+            self._left -= 1
         return '{"reason": "It is so.", "score": 4}'
 
 
@@ -41,7 +52,7 @@ def add_run(path: Path, server: ChatServer) -> str:
         return store.create_run("numbers", config.to_dict(), None, config.data["hash"]).id
 
 
-def wait(condition: Callable[[], Any], seconds: float = 60.0) -> None:
+def wait(condition: Callable[[], Any], seconds: float = 120.0) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"

@@ -1,4 +1,4 @@
-"""``python -m tests.browser.parts.store STORE``: the seeded runs, a draft, and versions of an evaluator."""
+"""``python -m tests.browser.parts.store STORE``: a draft and versions of an evaluator beside the seeded runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ CSV = b"question,passages,answer,expected\nWhat is 1?,One.,It is one.,one\nWhat 
 
 
 def main(path: Path) -> None:
-    """Fills the store."""
-    seed.main(path)
+    """Fills the store; where the file is there already, it has the seeded runs."""
+    if not path.exists():
+        seed.main(path)
     with Store(path) as store:
         save_evaluator(store, "polite", PROMPT, "first words", parameters={"scale": [1, 5]})
         save_evaluator(store, "polite", PROMPT + "Be strict.\n", "stricter", parameters={"scale": [1, 5]})

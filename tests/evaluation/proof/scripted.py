@@ -61,6 +61,6 @@ class ScriptedJudge(ChatServer):
 
     def settle(self) -> None:
         """Waits until every request of a process that is gone has been answered into the void."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 120
         while self.active and time.monotonic() < deadline:
             time.sleep(0.005)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from pathlib import Path
@@ -47,12 +49,15 @@ class Served(ScriptedJudge):
     def __init__(self, seed: int) -> None:
         super().__init__(lambda name, request: 1 + self.row_of(request) % 5)
         self._random = random.Random(seed)
+        self.free, self.go = math.inf, threading.Event()  # requests that are answered before the others are let go
 
     @staticmethod
     def row_of(request: Request) -> int:
         return int(re.findall(r"number (\d+)\b", json.dumps(request.body))[0])
 
     def _respond(self, request: Request) -> Answer | str:
+        if request.number >= self.free:
+            self.go.wait(120)
         time.sleep(self._random.random() * 0.02)
         if request.path == "/answer":
             return Answer(body={"answer": f"said of number {self.row_of(request)}"})
@@ -75,14 +80,19 @@ def stored(path: Path) -> set[tuple[str, int]]:
 
 def killed(program: str, arguments: list[str], server: Served, requests: int) -> bool:
     """Starts a process and kills it when so many more requests have come; whether it was still running."""
-    before, deadline = len(server.requests), time.monotonic() + 60
+    before, deadline = len(server.requests), time.monotonic() + 120
+    server.free = before + requests
+    server.go.clear()
     environment = {**os.environ, "KEY_OF_THE_KILLED": "sk-of-the-killed"}
     with subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment) as process:
         while len(server.requests) < before + requests and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         process.kill()
-        return process.wait() == -9
+        ended = process.wait()
+    server.free = math.inf
+    server.go.set()
+    return ended == -9
 
 
 @pytest.mark.slow

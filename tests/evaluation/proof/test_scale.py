@@ -73,7 +73,7 @@ def test_memory_does_not_grow_with_the_rows_whose_judgement_fails(tmp_path: Path
 
 def test_judge_has_as_many_requests_at_once_as_it_may(tmp_path: Path) -> None:
     pytest.importorskip("openai")
-    together = threading.Barrier(32, timeout=30)
+    together = threading.Barrier(32, timeout=120)
 
     def score(name: str, request: Request) -> float:
         if request.number < 32:

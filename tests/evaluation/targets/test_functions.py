@@ -231,8 +231,8 @@ def test_a_slow_target_times_out_and_others_go_on() -> None:
         return str(n)
 
     async def all_of() -> list[TargetAnswer]:
-        target = opened(slow, timeout=0.3)
-        return await asyncio.gather(*(target.answer({"n": n}) for n in range(3)))
+        hurried, patient = opened(slow, timeout=0.3), opened(slow, timeout=60)
+        return await asyncio.gather(hurried.answer({"n": 0}), *(patient.answer({"n": n}) for n in (1, 2)))
 
     found = asyncio.run(all_of())
     release.set()
@@ -284,7 +284,7 @@ def test_a_cancellation_of_the_run_passes() -> None:
 
 
 def test_functions_run_side_by_side() -> None:
-    barrier = threading.Barrier(8, timeout=20)
+    barrier = threading.Barrier(8, timeout=120)
 
     async def all_of() -> list[TargetAnswer]:
         target = opened(lambda: str(barrier.wait()))
