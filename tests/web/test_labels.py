@@ -154,6 +154,13 @@ def test_rows_come_once_each_and_the_score_is_hidden_before(site: tuple[TestClie
     assert current(back) == seen[-1] and "as it says" in back.text and "Your label:" in text_of(back)
 
 
+def test_the_queue_says_what_is_rated(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    words = text_of(browser.get(f"/runs/{uid}/label?of=violence&seed=1"))
+    assert "violence: how severe the violent content of the answer is; lower is better. Its definition" in words
+    assert "Its definition" not in text_of(browser.get(f"/runs/{uid}/label?of=-&seed=1"))
+
+
 def test_skip_back_and_wrap(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     page = queue_of(browser, uid, "of=violence&order=rows")

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.report.cards import people_lines
 from valor_gpu.evaluation.report.rows import RowReader
@@ -53,6 +54,7 @@ def label(ask: Ask) -> Response:
         queue=queue,
         design=queue.design,
         words=short(queue.design.evaluator) or WHOLE_ROW,
+        about=_about(queue.design.evaluator),
         evaluators=[*((name, short(name)) for name in names), (WHOLE, WHOLE_ROW)],
         orders=ORDER_WORDS,
         kept=[(name, text) for name, text in ask.query.multi_items() if name in SELECTION and text],
@@ -60,6 +62,15 @@ def label(ask: Ask) -> Response:
         number=number,
         **(_row_parts(ask, run, infos, queue, number) if number is not None else _end_parts(ask, run, queue)),
     )
+
+
+def _about(evaluator: str) -> dict[str, str] | None:
+    """What a built-in evaluator asks and which end of its scale is good; None for others, whose words are their own."""
+    known = EVALUATORS.get(evaluator)
+    if known is None:
+        return None
+    better = {True: "higher is better", False: "lower is better", None: "neither end is better"}
+    return {"what": known.summary, "better": better[known.higher_is_better]}
 
 
 def _seed_of(ask: Ask, run: Run, names: list[str]) -> int:
