@@ -281,7 +281,7 @@ def _clip(value: Any) -> str:
 
 def _texts(row: StoredRow) -> Iterator[Text]:
     outputs = {name: value for name, value in row.outputs.items() if not name.startswith("_")}
-    for kind, columns in (("", row.inputs), ("answered: ", outputs)):
+    for kind, columns in (("target's ", outputs), ("", row.inputs)):
         for name, value in columns.items():
             yield _text(kind + short(name), value)
 

@@ -173,7 +173,10 @@ def _settings(ask: Ask, runs: Sequence[Run], absent: Collection[str], everything
         everything: whether equal ones are shown, too.
     """
     names = {each.hash: each.name for each in ask.studio.store.datasets.list()}
-    leaves = [dict(config_leaves(_with_names(run.config, names))) | {f"tag {key}": text for key, text in run.tags.items()} for run in runs]
+    leaves = [
+        dict(config_leaves(_with_names(run.config, names))) | {f"tag {key}": text for key, text in run.tags.items()}
+        for run in runs
+    ]
     lines, equal = [], 0
     for name in sorted({name for each in leaves for name in each}):
         values = [each.get(name) for each in leaves]

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.evaluation.report.cards import people_lines
+from valor_gpu.evaluation.report.cards import people_lines, place_of
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.people import people_agreement
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
@@ -91,7 +91,7 @@ def _row(ask: Ask, queue: Queue) -> int | None:
 
 
 def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, number: int) -> dict[str, Any]:
-    facts = {each["name"]: each for each in infos}
+    facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     evaluator = queue.design.evaluator
     reader = RowReader(run, facts, list(facts), read_thresholds(run.config.get("thresholds"), infos))
     said = run.feedback(number, number)
