@@ -165,7 +165,7 @@ def test_a_run_that_stopped_says_how_many_rows_it_has_of_all(
     assert "Next" not in shown, "a list of one page has no other pages"
 
 
-@pytest.mark.parametrize(("cost", "words"), [(0.318, "0.32 CHF"), (0.001, "less than 0.01 CHF"), (None, "·")])
+@pytest.mark.parametrize(("cost", "words"), [(0.318, "0.32 CHF"), (0.001, "&lt; 0.01 CHF"), (None, "·")])
 def test_a_cost_has_its_currency(tmp_path: Path, cost: float | None, words: str) -> None:
     with Store(tmp_path / "s.sqlite") as store:
         run = store.create_run(
