@@ -25,7 +25,7 @@ from valor_gpu.web.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, jus
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import SELECTION
-from valor_gpu.web.run_rows import author, find_run
+from valor_gpu.web.run_rows import WHOLE_TEXT, author, find_run
 from valor_gpu.web.traces import judged_names
 
 ORDER_WORDS = {
@@ -93,7 +93,8 @@ def _row(ask: Ask, queue: Queue) -> int | None:
 def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, number: int) -> dict[str, Any]:
     facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     evaluator = queue.design.evaluator
-    reader = RowReader(run, facts, list(facts), read_thresholds(run.config.get("thresholds"), infos))
+    limits = read_thresholds(run.config.get("thresholds"), infos)
+    reader = RowReader(run, facts, list(facts), limits, WHOLE_TEXT)
     said = run.feedback(number, number)
     form = form_of(infos, evaluator, said)
     return {

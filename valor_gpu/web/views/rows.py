@@ -20,7 +20,7 @@ from valor_gpu.web.opinion_forms import keep_opinion, opinion_parts
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import of_selection
-from valor_gpu.web.run_rows import find_run, thresholds_of
+from valor_gpu.web.run_rows import WHOLE_TEXT, find_run, thresholds_of
 from valor_gpu.web.traces import judged_names, row_traces
 
 
@@ -31,7 +31,7 @@ def row(ask: Ask) -> Response:
     infos = evaluator_infos(run)
     facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     limits = read_thresholds(thresholds_of(ask, run) or run.config.get("thresholds"), infos)
-    reader = RowReader(run, facts, list(facts), limits)
+    reader = RowReader(run, facts, list(facts), limits, WHOLE_TEXT)
     view = next(reader.views([number]), None)
     if view is None:
         raise missing(f"Run {run.id} has no row {number}; it has {sum(run.counts().values()):,}.")
