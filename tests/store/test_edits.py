@@ -118,7 +118,8 @@ def test_a_store_of_version_2_is_edited(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "s.sqlite") as raw:
         for statement in (
             "ALTER TABLE runs DROP COLUMN note", "ALTER TABLE runs DROP COLUMN edited", "DROP TRIGGER traces_replaced",
-            "DROP TABLE traces", "DROP TABLE progress", "DROP TRIGGER scores_replaced", "DROP TABLE replaced", "DROP TABLE row_texts",
+            "DROP TABLE traces", "DROP TABLE progress", "DROP TRIGGER scores_replaced", "DROP TABLE replaced",
+            "DROP TABLE row_texts",
             "PRAGMA user_version = 2",
         ):  # fmt: skip
             raw.execute(statement)

@@ -76,9 +76,21 @@ def test_baseline_can_be_chosen(tmp_path: Path, ids: list[str]) -> None:
 
 
 def test_equal_ones_on_demand_and_one_metric(tmp_path: Path, ids: list[str]) -> None:
-    settings, metrics = text_of(shown(tmp_path, ids[:2], "&all=1")).split("Differences from A")
+    metrics, settings = text_of(shown(tmp_path, ids[:2], "&all=1")).split(" Settings Setting ")
+    assert "Differences from A" in metrics
     assert "exact_match" in metrics and "data.hash h h" in settings and "shown, too" in settings
     assert "Rows that changed most in violence" in text_of(shown(tmp_path, ids[:2], "&metric=violence"))
+
+
+def test_data_sets_are_named_as_on_the_page_of_a_run(tmp_path: Path, ids: list[str]) -> None:
+    far, path = "0123456789abcdef" * 4, "/tmp/uploads/07f3.csv"
+    with Store(tmp_path / "s.sqlite") as store:
+        store.datasets.save(far, "books.csv", ["question", "answer"], 40, path)
+        other = add(store, "other data", 0.2, data={"hash": far, "source": path})
+    words = text_of(shown(tmp_path, [ids[0], other]))
+    assert "data.hash h 0123456789ab… " in words and re.search(r"data.source \S+ books.csv ", words)
+    assert "07f3.csv" not in words and far not in words
+    assert words.index("Differences from A") < words.index("Settings that differ") < words.index("Rows that changed")
 
 
 def test_three_runs_say_how_many_rows_are_joined(tmp_path: Path, ids: list[str]) -> None:

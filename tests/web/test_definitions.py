@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.web.pages import client, text_of
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
+from valor_gpu.store import Store
 
 
 def test_every_metric_has_its_page(tmp_path: Path) -> None:
@@ -18,6 +19,13 @@ def test_every_metric_has_its_page(tmp_path: Path) -> None:
         assert all(field in words for field in info.requires), name
         assert ("System message" in words) == ("judge" in info.needs), name
         assert f'href="/evaluators/{name}"' in found.text, name
+
+
+def test_an_own_evaluator_has_its_page_in_the_library(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        store.evaluators.save("kind tone", {"kind": "prompt", "prompt": "system:\nRate {{answer}} from 1 to 5."})
+    found = client(tmp_path / "s.sqlite").get("/metrics/kind%20tone")
+    assert found.status_code == 200 and found.url.path == "/evaluators/kind tone" and "kind tone" in text_of(found)
 
 
 def test_levels(tmp_path: Path) -> None:

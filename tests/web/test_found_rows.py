@@ -354,6 +354,21 @@ def test_a_condition_reads_what_it_writes() -> None:
         Condition.read("nobody:failed:", FACTS)
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("3.5..4.5", "m rounded to 4"),
+        ("-0.5..0.5", "m rounded to 0"),
+        ("-1.5..-0.5", "m rounded to -1"),
+        ("3..4", "m from 3 to 4"),
+        ("0.5..5.5", "m from 0.5 to 5.5"),
+        ("0.25..1.25", "m from 0.25 to 1.25"),
+    ],
+)
+def test_a_bar_of_a_whole_score_is_named_by_it(value: str, words: str) -> None:
+    assert Condition.read(f"m:between:{value}", {"m": None}).words == words
+
+
 def test_people_count_at_once_although_the_rest_is_kept(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store:
         run = store.create_run("people", {"evaluators": INFOS[:1]})

@@ -155,6 +155,29 @@ def test_rows_come_once_each_and_the_score_is_hidden_before(site: tuple[TestClie
     assert current(back) == seen[-1] and "as it says" in back.text and "Your label:" in text_of(back)
 
 
+def test_the_queue_says_what_is_rated(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    words = text_of(browser.get(f"/runs/{uid}/label?of=violence&seed=1"))
+    assert "violence: how severe the violent content of the answer is; lower is better. Its definition" in words
+    assert "Its definition" not in text_of(browser.get(f"/runs/{uid}/label?of=-&seed=1"))
+
+
+def test_a_long_text_is_whole_where_it_is_judged(tmp_path: Path) -> None:
+    long, longer = "a" * 99_990 + "the end", "b" * 100_001 + "lost"
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("long", {"version": 1, "evaluators": [], "target": {"name": "bot"}})
+        turns = [{"role": "user", "content": long}]
+        run.add_rows([StoredRow(1, "k", {"lines": long, "talk": turns, "more": longer}, {"answer": "of the bot"})])
+    browser = client(tmp_path / "s.sqlite")
+    for page in ("/rows/1", "/label?of=-&seed=1"):
+        words = text_of(browser.get(f"/runs/{run.id}{page}"))
+        assert words.count("athe end") == 2 and "lost" not in words
+        assert words.count("characters are not shown here") == 1 and "5 more characters" in words
+        assert words.index("target&#39;s answer of the bot") < words.index("lines")
+    opened = text_of(browser.get(f"/runs/{run.id}?open=1"))
+    assert "97,997 more characters are not shown here." in opened and "page of this row" in opened
+
+
 def test_skip_back_and_wrap(site: tuple[TestClient, str]) -> None:
     browser, uid = site
     page = queue_of(browser, uid, "of=violence&order=rows")

@@ -159,7 +159,7 @@ def test_the_list_says_how_far_runs_are(browser: TestClient, run: Run, monkeypat
     shown = text_of(found)
     assert "6%, 30 of 500 rows about 2 min left 3 requests wait to be asked again" in shown
     assert '<progress max="500" value="30" aria-label="Progress of goes &lt;b&gt;on">' in found.text
-    assert "x.csv · 500" in shown and "0.03" in shown
+    assert "x.csv · 500" in shown and "0.03 USD" in shown
 
 
 @pytest.mark.parametrize("pages", ["/runs", "/runs/{}", "/runs/{}/log"])

@@ -83,6 +83,24 @@ def test_every_text_has_a_button_that_copies_it(path: Path) -> None:
     assert len(ids) == len(set(ids)) == 3 and re.findall(r'data-copy="([^"]+)"', page.text) == ids
 
 
+def test_scores_and_traces_come_in_the_order_of_the_columns(path: Path) -> None:
+    names = ["f1_score", "violence", "zeal", "gpt_fluency"]
+    kinds = ["text", "safety", "custom", "quality"]
+    infos = [{"name": name, "kind": kind, "needs_judge": True} for name, kind in zip(names, kinds)]
+    with Store(path) as store:
+        run = store.create_run("r", {"version": 1, "evaluators": infos, "keep_prompts": True})
+        run.add_rows([StoredRow(1, "k", {"question": "?"})])
+        run.add_scores([StoredScore(1, name, 0, 1.0) for name in names])
+        keep_traces(run, [StoredTrace(1, name, content={"calls": []}) for name in names])
+        browser = client(path)
+        table = re.findall(r"sort=-(\w+)#rows", browser.get(f"/runs/{run.id}").text)
+        page = browser.get(f"/runs/{run.id}/rows/1").text
+    scores, traces = page.split('id="traces"')
+    assert sorted(table) == sorted(names) and table != names
+    assert re.findall(r'<th scope="row">(\w+)</th>', scores) == table
+    assert re.findall(r"<summary><b>(\w+)</b>", traces) == table
+
+
 def test_an_open_row_of_the_table_leads_to_the_trace(path: Path) -> None:
     run = judged(path, lambda request: GOOD, repeats=2)
     page = client(path).get(f"/runs/{run.id}?open=1")

@@ -139,3 +139,41 @@ def test_facts_of_target_and_cancelling(path: Path) -> None:
             ending = text_of(client(path).get(f"/runs/{run.id}"))
     assert "Target bot, shop:bot, with warmth=0.7" in shown and "no tokens Made" in shown
     assert "Cancelling" not in shown and "Cancelling: what is under way ends" in ending
+    assert "Running" in shown and "Running" not in ending.split("Compare")[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "state", "words"),
+    [
+        ({}, "stopped", "questions.csv · 4 of 9 "),
+        ({"limit": 6}, "stopped", "questions.csv · 4 of 6 "),
+        ({"limit": 3, "epochs": 3}, "stopped", "questions.csv · 4 of 9 "),
+        ({"limit": 4}, "stopped", "questions.csv · 4 "),
+        ({}, "finished", "questions.csv · 4 "),
+    ],
+)
+def test_a_run_that_stopped_says_how_many_rows_it_has_of_all(
+    tmp_path: Path, more: dict[str, Any], state: str, words: str
+) -> None:
+    config = {"version": 1, "data": {"source": "questions.csv", "rows": 9}, "evaluators": [F1], **more}
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("part", config)
+        with run.lease():
+            run.finish(state, {"metrics": {"mean_f1_score": 0.5}, "rows": {"n": 4}, "cost": 0.5})
+    shown = text_of(client(tmp_path / "s.sqlite").get("/runs"))
+    assert words in shown and (" of " in words or "4 of" not in shown)
+    assert "Next" not in shown, "a list of one page has no other pages"
+
+
+@pytest.mark.parametrize(("cost", "words"), [(0.318, "0.32 CHF"), (0.001, "&lt; 0.01 CHF"), (None, "·")])
+def test_a_cost_has_its_currency(tmp_path: Path, cost: float | None, words: str) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run(
+            "paid", {"evaluators": [F1], "prices": {"prompt": 1.0, "completion": 1.0, "currency": "CHF"}}
+        )
+        with run.lease():
+            run.finish("finished", {"metrics": {"mean_f1_score": 0.5}, "rows": {"n": 4}, "cost": cost})
+    assert re.search(
+        rf"0\.500 {re.escape(words)} \d",
+        text_of(client(tmp_path / "s.sqlite").get("/runs?column=mean_f1_score&column=cost")),
+    )

@@ -221,6 +221,8 @@ def test_what_evaluate_would_reject_is_said_at_the_field(browser: TestClient) ->
     _, page = chosen(browser, "gpt_coherence", do="next")
     assert "model_config or judge must be given" in text_of(page)
     assert 'aria-describedby="problem-judge"' in page.text
+    above = page.text.index("The evaluation cannot start like this.")
+    assert above < page.text.index('<a href="#problem-judge">') < page.text.index("Performance and quality")
     _, page = chosen(browser, do="next")
     assert "Tick at least one metric." in text_of(page)
     address, page = chosen(browser, "gpt_coherence", do="next", judge="locked")

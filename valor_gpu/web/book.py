@@ -83,6 +83,23 @@ class Entry:
         return self.progress.cost if found is None and self.progress is not None else found
 
     @property
+    def currency(self) -> str:
+        """A word for the currency of the cost; empty where nobody said it."""
+        prices = self.config.get("prices") or {}
+        return str(prices.get("currency", "") or ("" if self.progress is None else self.progress.currency))
+
+    @property
+    def of_rows(self) -> int | None:
+        """Rows that a run was to read which stopped before it had all of them; None for other runs."""
+        told, rows = rows_of(self.config), self.n_rows
+        if told is None or rows is None or self.head.state not in ("stopped", "failed"):
+            return None
+        limit, epochs = self.config.get("limit"), self.config.get("epochs")
+        wanted = min(told, limit) if isinstance(limit, int) else told
+        wanted *= epochs if isinstance(epochs, int) and epochs > 0 else 1
+        return wanted if rows < wanted else None
+
+    @property
     def about(self) -> str:
         """What was evaluated, and by which judge."""
         target, judge = self.config.get("target") or {}, self.config.get("judge") or {}

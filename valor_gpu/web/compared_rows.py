@@ -154,11 +154,12 @@ def _stored(compared: ComparedRuns, row: int) -> list[Row]:
 
 def _change(found: Comparison, change: Change) -> dict[str, str]:
     decimals = decimals_in(found, change.metric, (change.run, change.baseline))
+    is_comparable = not found.metrics[change.metric].warning
     return {
         "metric": change.metric,
         "between": f"{numbers.number(change.baseline, decimals)} to {numbers.number(change.run, decimals)}",
         "difference": numbers.difference(change.difference, decimals),
-        "reading": change.reading,
+        "reading": change.reading if is_comparable else "not comparable",
     }
 
 

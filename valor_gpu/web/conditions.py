@@ -116,10 +116,18 @@ class Condition:
         """The condition for readers."""
         name = short_name(self.metric) or "row"
         if self.test == "between":
+            if (bar := self._bar()) is not None:
+                return f"{name} rounded to {bar}"
             return f"{name} from {_plain(self.low)} to {_plain(self.high)}"
         if self.test == "failed":
             return f"{name} failed" + (f": {short(self.status).replace('_', ' ')}" if self.status else "")
         return f"{name} {TESTS[self.test]} {self.value}".strip()
+
+    def _bar(self) -> int | None:
+        """The whole score in whose middle a bar stands, as charts of short scales have them; None for other ends."""
+        assert self.low is not None and self.high is not None  # made() gives both
+        middle = self.low + 0.5
+        return int(middle) if self.high - self.low == 1 and middle.is_integer() else None
 
     def bounds(self, facts: Facts, limits: Mapping[str, Threshold]) -> Bounds:
         """Comparisons that the score must hold.

@@ -103,7 +103,7 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     if progress.attempts or progress.in_flight or progress.concurrency:
         most = f"{progress.in_flight:,} in flight of at most {progress.concurrency:,}, " if progress.concurrency else ""
         found["Requests"] = f"{most}{progress.attempts:,} so far"
-    if progress.total_scores is not None:
+    if progress.total_scores:  # none is asked for where the target alone is run
         found["Scores"] = f"{progress.done_scores:,} of {progress.total_scores:,}"
         if progress.cached:
             found["Scores"] += f", {progress.cached:,} by kept replies"

@@ -26,6 +26,8 @@ from valor_gpu.web.row_addresses import ALL, chosen_columns, of_selection, witho
 from valor_gpu.web.traces import judged_names
 
 Facts = Mapping[str, Mapping[str, Any]]
+WHOLE_TEXT = 100_000
+"""Characters of one text on the page of its row and in the label queue: who judges a row has to see all of it."""
 
 
 def find_run(ask: Ask) -> Run:

@@ -147,10 +147,13 @@ class RowReader:
         facts: summary of every evaluator.
         columns: evaluators that have a column.
         limits: thresholds of evaluators.
+        most: characters of one text that are shown.
     """
 
-    def __init__(self, run: Run, facts: Facts, columns: Sequence[str], limits: Mapping[str, Threshold]) -> None:
-        self._run, self._facts, self._columns, self._limits = run, facts, columns, limits
+    def __init__(
+        self, run: Run, facts: Facts, columns: Sequence[str], limits: Mapping[str, Threshold], most: int = CELL
+    ) -> None:
+        self._run, self._facts, self._columns, self._limits, self._most = run, facts, columns, limits, most
         self._mapping: Mapping[str, str] = run.config.get("data_mapping") or {}
 
     def views(self, wanted: Sequence[int]) -> Iterator[RowView]:
@@ -164,7 +167,7 @@ class RowReader:
             by_name.setdefault(score.evaluator, []).append(score)
         order = [*(name for name in self._facts if name in by_name), *sorted(set(by_name) - set(self._facts))]
         marks = [self._mark(each, len(by_name[name]) > 1) for name in order for each in by_name[name]]
-        texts = list(_texts(row))
+        texts = list(_texts(row, self._most))
         answer, n_turns = shown_text(row, ANSWER, self._mapping), 0
         if not answer:
             answer, n_turns = last_reply(_value(row, MESSAGES, self._mapping))
@@ -253,7 +256,7 @@ def shown_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
 def whole_text(row: StoredRow, field: str, mapping: Mapping[str, str]) -> str:
     """The whole text of a field; messages of a conversation stand below each other, anything else is JSON."""
     value = _value(row, field, mapping)
-    turns, more = _messages(value)
+    turns, more = _messages(value, CELL)
     if turns and not more and not any(turn.left_out for turn in turns):
         return "\n\n".join(f"{turn.name}: {turn.text}" for turn in turns)
     return "" if value is None else _plain(value)
@@ -287,22 +290,22 @@ def last_reply(value: Any) -> tuple[str, int]:
 
 
 def _clip(value: Any) -> str:
-    turns, _ = _messages(value)
+    turns, _ = _messages(value, CELL)
     return "" if value is None else short(turns[0].text if turns else _plain(value), CLIP)
 
 
-def _texts(row: StoredRow) -> Iterator[Text]:
+def _texts(row: StoredRow, most: int) -> Iterator[Text]:
     outputs = {name: value for name, value in row.outputs.items() if not name.startswith("_")}
-    for kind, columns in (("", row.inputs), ("answered: ", outputs)):
+    for kind, columns in (("target's ", outputs), ("", row.inputs)):
         for name, value in columns.items():
-            yield _text(kind + short(name), value)
+            yield _text(kind + short(name), value, most)
 
 
-def _text(name: str, value: Any) -> Text:
-    turns, more = _messages(value)
+def _text(name: str, value: Any, most: int) -> Text:
+    turns, more = _messages(value, most)
     if turns:
         return Text(name, "", 0, turns, more)
-    shown, left_out = cut(_plain(value), CELL)
+    shown, left_out = cut(_plain(value), most)
     return Text(name, shown, left_out)
 
 
@@ -320,10 +323,10 @@ def _conversation(value: Any) -> Sequence[Mapping[str, Any]]:
     return found if all(map(has_role, found)) else []
 
 
-def _messages(value: Any) -> tuple[list[Text], int]:
+def _messages(value: Any, most: int) -> tuple[list[Text], int]:
     """Role and text of the messages of a conversation, and how many more there are."""
     found = _conversation(value)
-    shown = [Text(short(spoken(one).role), *cut(_content(one), CELL)) for one in found[:TURNS]]
+    shown = [Text(short(spoken(one).role), *cut(_content(one), most)) for one in found[:TURNS]]
     return shown, max(len(found) - TURNS, 0)
 
 

@@ -26,6 +26,8 @@ from valor_gpu.web.vision_tests import vision_tests
 MOST = 6
 _LETTERS = "ABCDEF"
 _COLUMNS = 200
+_DIGITS = 12
+"""Of the hash of a data set that are shown, as on the page of a run."""
 
 
 def compare(ask: Ask) -> Response:
@@ -89,7 +91,7 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
     common: dict[str, Any] = {"runs": shown, "whole": whole, "tests": tests, "everything": everything}
     if whole is not None and not all(run.config.get("evaluators") for run in runs):
         why = "At least one of these results was saved without its images, so there is nothing to join."
-        return page(ask, "compare_numbers.html", **common, why=why, settings=_settings(runs, (), everything))
+        return page(ask, "compare_numbers.html", **common, why=why, settings=_settings(ask, runs, (), everything))
     column = ask.query.get("cluster") or None
     problem = ""
     try:
@@ -105,7 +107,7 @@ def _comparison(ask: Ask, entries: Sequence[Entry]) -> Response:
         "compare.html",
         **common,
         what=_what(runs[0]) if whole is not None else "rows",
-        settings=_settings(runs, absent, everything),
+        settings=_settings(ask, runs, absent, everything),
         columns=_columns(runs[1]),
         column=column,
         problem=problem,
@@ -159,15 +161,22 @@ def _rows(ask: Ask, compared: ComparedRuns, letters: Sequence[str]) -> dict[str,
     return {"asked": asked, "shared": shared, "rows": rows, "no_rows": why, "differ": differ}
 
 
-def _settings(runs: Sequence[Run], absent: Collection[str], everything: bool) -> dict[str, Any]:
+def _settings(ask: Ask, runs: Sequence[Run], absent: Collection[str], everything: bool) -> dict[str, Any]:
     """A table of settings and tags: a column each, the baseline first. Equal ones are counted.
 
+    Data sets are shown as on the page of a run: an upload by the name that it had, and the first digits of the hash.
+
     Args:
+        ask: whose store has the names of data sets.
         runs: the baseline first.
         absent: metrics that some run lacks, which is said below the metrics.
         everything: whether equal ones are shown, too.
     """
-    leaves = [dict(config_leaves(run.config)) | {f"tag {key}": text for key, text in run.tags.items()} for run in runs]
+    names = {each.hash: each.name for each in ask.studio.store.datasets.list()}
+    leaves = [
+        dict(config_leaves(_with_names(run.config, names))) | {f"tag {key}": text for key, text in run.tags.items()}
+        for run in runs
+    ]
     lines, equal = [], 0
     for name in sorted({name for each in leaves for name in each}):
         values = [each.get(name) for each in leaves]
@@ -177,15 +186,23 @@ def _settings(runs: Sequence[Run], absent: Collection[str], everything: bool) ->
             continue
         if not is_equal and name.partition(".")[0] in _OF_METRICS and name.partition(".")[2] in absent:
             continue
-        lines.append((name, [_setting(value) for value in values]))
+        lines.append((name, [_setting(value, _DIGITS if name == "data.hash" else 300) for value in values]))
     return {"lines": lines, "equal": equal, "all": everything}
+
+
+def _with_names(config: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """The settings of a run with the name of its data set where the store has one."""
+    data = config.get("data")
+    if not isinstance(data, Mapping) or (name := names.get(str(data.get("hash")))) is None:
+        return dict(config)
+    return {**config, "data": {**data, "source": name}}
 
 
 _OF_METRICS = ("evaluators", "thresholds")
 
 
-def _setting(value: Any) -> str:
-    return numbers.NOTHING if value is None else short(value)
+def _setting(value: Any, most: int) -> str:
+    return numbers.NOTHING if value is None else short(value, most)
 
 
 def _file(ask: Ask) -> ComparedRuns | None:

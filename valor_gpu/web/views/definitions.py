@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from starlette.responses import Response
 
@@ -11,7 +12,7 @@ from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.web.prompts import FAMILIES, prompts_of
 from valor_gpu.web.render import page
-from valor_gpu.web.routes import Ask, get, missing
+from valor_gpu.web.routes import Ask, get, missing, see
 
 _MEANINGS = {
     "Very low": "nothing of the kind, or only in a neutral or informative way",
@@ -25,6 +26,8 @@ def metric(ask: Ask) -> Response:
     """The definition of a built-in metric; for others where they are kept."""
     name = ask.path["name"]
     info = EVALUATORS.get(name)
+    if info is None and any(version.name == name for version in ask.studio.store.evaluators.list()):
+        return see(f"/evaluators/{quote(name, safe='')}")
     if info is None:
         raise missing(
             f"There is no built-in metric {name}{near_names(name, EVALUATORS)}. Own ones are under Evaluators."

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.report.bounds import short, short_name
-from valor_gpu.evaluation.report.cards import people_lines
+from valor_gpu.evaluation.report.cards import people_lines, place_of
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.people import people_agreement
 from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
@@ -25,7 +26,7 @@ from valor_gpu.web.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, jus
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import SELECTION
-from valor_gpu.web.run_rows import author, find_run
+from valor_gpu.web.run_rows import WHOLE_TEXT, author, find_run
 from valor_gpu.web.traces import judged_names
 
 ORDER_WORDS = {
@@ -55,6 +56,7 @@ def label(ask: Ask) -> Response:
         design=queue.design,
         grows=queue.design.order == RANDOM and jobs.state_of(ask.studio.store, run) == "running",
         words=short_name(queue.design.evaluator) or WHOLE_ROW,
+        about=_about(queue.design.evaluator),
         evaluators=[*((name, short_name(name)) for name in names), (WHOLE, WHOLE_ROW)],
         orders=ORDER_WORDS,
         kept=[(name, text) for name, text in ask.query.multi_items() if name in SELECTION and text],
@@ -62,6 +64,15 @@ def label(ask: Ask) -> Response:
         number=number,
         **(_row_parts(ask, run, infos, queue, number) if number is not None else _end_parts(ask, run, queue)),
     )
+
+
+def _about(evaluator: str) -> dict[str, str] | None:
+    """What a built-in evaluator asks and which end of its scale is good; None for others, whose words are their own."""
+    known = EVALUATORS.get(evaluator)
+    if known is None:
+        return None
+    better = {True: "higher is better", False: "lower is better", None: "neither end is better"}
+    return {"what": known.summary, "better": better[known.higher_is_better]}
 
 
 def _seed_of(ask: Ask, run: Run, names: list[str]) -> int:
@@ -82,9 +93,10 @@ def _row(ask: Ask, queue: Queue) -> int | None:
 
 
 def _row_parts(ask: Ask, run: Run, infos: list[dict[str, Any]], queue: Queue, number: int) -> dict[str, Any]:
-    facts = {each["name"]: each for each in infos}
+    facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     evaluator = queue.design.evaluator
-    reader = RowReader(run, facts, list(facts), read_thresholds(run.config.get("thresholds"), infos))
+    limits = read_thresholds(run.config.get("thresholds"), infos)
+    reader = RowReader(run, facts, list(facts), limits, WHOLE_TEXT)
     said = run.feedback(number, number)
     form = form_of(infos, evaluator, said)
     return {

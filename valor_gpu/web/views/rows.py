@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short, short_name
+from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
@@ -19,7 +20,7 @@ from valor_gpu.web.opinion_forms import keep_opinion, opinion_parts
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.row_addresses import of_selection
-from valor_gpu.web.run_rows import find_run, thresholds_of
+from valor_gpu.web.run_rows import WHOLE_TEXT, find_run, thresholds_of
 from valor_gpu.web.traces import judged_names, row_traces
 
 
@@ -28,13 +29,16 @@ def row(ask: Ask) -> Response:
     run = find_run(ask)
     number = ask.path["number"]
     infos = evaluator_infos(run)
-    facts = {each["name"]: each for each in infos}
+    facts = {each["name"]: each for each in sorted(infos, key=lambda each: place_of(each["kind"]))}
     limits = read_thresholds(thresholds_of(ask, run) or run.config.get("thresholds"), infos)
-    reader = RowReader(run, facts, list(facts), limits)
+    reader = RowReader(run, facts, list(facts), limits, WHOLE_TEXT)
     view = next(reader.views([number]), None)
     if view is None:
         raise missing(f"Run {run.id} has no row {number}; it has {sum(run.counts().values()):,}.")
-    scores = list(run.scores(first=number, last=number))
+    places = {name: place for place, name in enumerate(facts)}
+    scores = sorted(
+        run.scores(first=number, last=number), key=lambda each: (places.get(each.evaluator, len(places)), each.repeat)
+    )
     return page(
         ask,
         "row.html",
