@@ -212,13 +212,12 @@ class OpenAIEmbedder:
         options = {} if self.dimensions is None else {"dimensions": self.dimensions}
         reply = self._outcome(client, {"model": self.model, "input": texts, "encoding_format": "float", **options})
         found = reply if isinstance(reply, JudgeError) else self._read(reply, texts)
-        is_failure = isinstance(found, JudgeError)
-        status, error = (str(found.status), str(found)) if isinstance(found, JudgeError) else (str(Status.OK), "")
-        size = 0 if is_failure or not isinstance(found[0], list) else len(found[0])
-        add_vectors(
-            VectorRequest(tuple(texts), status, error, time.perf_counter() - begun, self._sent_again,
-                          *_model_and_usage(reply), size)
-        )  # fmt: skip
+        if isinstance(found, JudgeError):
+            status, error, size = str(found.status), str(found), 0
+        else:
+            status, error, size = str(Status.OK), "", len(found[0]) if isinstance(found[0], list) else 0
+        seconds, said = time.perf_counter() - begun, _model_and_usage(reply)
+        add_vectors(VectorRequest(tuple(texts), status, error, seconds, self._sent_again, *said, size))
         return found
 
     def _read(self, reply: Any, texts: list[str]) -> list[Any] | JudgeError:
