@@ -195,7 +195,10 @@ class Database:
             self._make_file()
             connection = self._connect()
             try:
-                self._check_version(connection) if self._reads else self._prepare(connection)
+                if self._reads:
+                    self._check_version(connection)
+                else:
+                    self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise
