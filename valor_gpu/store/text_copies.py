@@ -1,7 +1,7 @@
 """Folded texts of an ended run's rows that hold a script without spaces between words, to be searched as bytes.
 
-An index of pairs of characters would answer as fast, but takes 12 times as long to build, and an index of trigrams
-20 times, and both take more room than the texts themselves.
+An index of pairs of characters takes 36 times as long to build, one of trigrams 42 times, and both take more room than
+the texts themselves (measured in docs/design/031-studio.md).
 """
 
 from __future__ import annotations
