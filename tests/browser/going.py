@@ -1,6 +1,6 @@
 """``python -m tests.browser.going STORE``: a process that works on a run of 500 rows, as far as its input says.
 
-A line ``rows 5`` scores five rows more, ``wait 3`` lets three requests wait to be asked again, ``end finished`` and
+A line ``rows 5`` scores five rows more, ``wait 3`` lets three requests wait for a retry, ``end finished`` and
 ``end stopped REASON`` end the run. Each line is answered by one, when the store has it. The first answer is the run's
 id.
 """

@@ -171,13 +171,13 @@ def test_a_judge_that_dies_and_comes_back(start: Start) -> None:
         shown = tab.page.get_by_role("region", name="Progress")
         under_way(found)
         found.server.die()
-        expect(shown).to_contain_text(re.compile("requests? waits? to be asked again: .*connection"), timeout=SOON)
+        expect(shown).to_contain_text(re.compile("requests? waits? for a retry: .*connection"), timeout=SOON)
         expect(shown).to_contain_text(re.compile(r"last \d+ m?s ago|last \d+\.\d s ago"))
         stored, before = kept(found), asked(found)
         page = tab.page
         with found.site.tab() as other:
             line = other.open("/runs").locator("tbody tr").filter(has_text="sixty rows")
-            expect(line).to_contain_text("to be asked again", timeout=SOON)
+            expect(line).to_contain_text("for a retry", timeout=SOON)
         found.server.live()
         expect(page.locator(".badge.finished")).to_be_visible(timeout=END)
         assert page.evaluate(HAS_STAYED), "the page was loaded again"
@@ -218,7 +218,7 @@ def test_a_run_whose_judge_stays_away_stops_by_itself(start: Start) -> None:
         shown = page.get_by_role("region", name="Progress")
         under_way(found)
         found.server.die()
-        expect(shown).to_contain_text("requests wait to be asked again: no connection", timeout=60_000)
+        expect(shown).to_contain_text("requests wait for a retry: no connection", timeout=60_000)
         expect(shown).to_contain_text("Waiting for answers", timeout=60_000)
         expect(page.locator(".badge.stopped")).to_be_visible(timeout=240_000)
         expect(page.get_by_role("alert")).to_contain_text("connection")

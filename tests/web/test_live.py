@@ -68,13 +68,13 @@ def test_the_page_says_how_far_the_run_is(browser: TestClient, run: Run) -> None
     assert "Elapsed 38 s" in shown and "Speed 3.1 rows/s" in shown and "Scores 90 of 1,500" in shown
     assert "27.0 k prompt, 2,400 completion" in shown and "Cost so far 0.03 USD" in shown
     assert "8 in flight of at most 8, 60 so far" in shown and "2 scores (parse error)" in shown
-    assert "wait to be asked again" not in shown and "all read" not in shown
+    assert "wait for a retry" not in shown and "all read" not in shown
 
 
 def test_requests_that_wait_are_said_with_their_cause(browser: TestClient, run: Run) -> None:
     keep(run, progress(30, waiting=3, phase="waiting"))
     shown = words(browser, run)
-    assert re.search(rf"3 requests wait to be asked again: {re.escape(PROBLEM)}, last 1[234] s ago\.", shown)
+    assert re.search(rf"3 requests wait for a retry: {re.escape(PROBLEM)}, last 1[234] s ago\.", shown)
     assert "29 retries so far: 20 server error, 9 rate limited." in shown
 
 
@@ -145,7 +145,7 @@ def test_the_list_says_how_far_runs_are(browser: TestClient, run: Run, monkeypat
     monkeypatch.setattr(Run, "counts", lambda self: pytest.fail("the list counts rows"))
     found = browser.get("/runs")
     shown = text_of(found)
-    assert "6%, 30 of 500 rows about 2 min left 3 requests wait to be asked again" in shown
+    assert "6%, 30 of 500 rows about 2 min left 3 requests wait for a retry" in shown
     assert '<progress max="500" value="30" aria-label="Progress of goes &lt;b&gt;on">' in found.text
     assert "x.csv · 500" in shown and "0.03" in shown
 
