@@ -236,7 +236,7 @@ def test_all_rows_are_done_only_when_they_are(done: int, total: int | None, perc
 @pytest.mark.parametrize("lines", [0, 3, 250])
 def test_log(path: Path, store: Store, lines: int) -> None:
     run, browser = store.create_run("logged", {"version": 1, "evaluators": [], "data": {}}), client(path)
-    assert "did not start the process" in text_of(browser.get(f"/runs/{run.id}/log"))
+    assert "did not start this run" in text_of(browser.get(f"/runs/{run.id}/log"))
     assert browser.get(f"/runs/{run.id}/log.txt").status_code == 404
     content = "".join(f"line {n} <b>\n" for n in range(lines))
     jobs.log_path(store, run.id).write_text(content)
