@@ -76,7 +76,7 @@ def test_the_line_of_a_file_stays_the_same() -> None:
     out = io.StringIO()
     ProgressBar(out)(Progress(1, 4, 1, 0, 5, Usage(100, 20), 8, 1, "HTTP 500", 8, 3.0, 0.5, 6.0, 0.3, "USD"))
     line = f"[{'#' * 6:24}] 1/4, 1 failed, 0 cached, 5 requests, 120 tokens, 8 at a time"
-    assert out.getvalue() == f"\r{line}, 1 wait to be asked again (HTTP 500)"
+    assert out.getvalue() == f"\r{line}, 1 wait for a retry (HTTP 500)"
 
 
 RUNNING = Progress(
@@ -89,7 +89,7 @@ RUNNING = Progress(
     ("width", "line"),
     [
         (200, "[##          ] 120/500 rows 24%, 3.1/s, 2 min left, 8 in flight, 2 failed, 1.32 USD, "
-              "3 wait to be asked again (HTTP 500: upstream worker crashed)"),
+              "3 wait for a retry (HTTP 500: upstream worker crashed)"),
         (80, "[##          ] 120/500 rows 24%, 3.1/s, 2 min left, 2 failed, 1.32 USD, 3 wait"),
         (60, "[##          ] 120/500 rows 24%, 2 min left, 3 wait"),
         (40, "[##          ] 120/500 rows 24%"),

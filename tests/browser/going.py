@@ -1,7 +1,7 @@
 """``python -m tests.browser.going STORE``: a process that works on a run of 500 rows, as far as its input says.
 
 A line ``new`` begins a run and is answered by its id, when no other one goes on. ``rows 5`` scores five rows more,
-``wait 3`` lets three requests wait to be asked again, ``end finished`` and ``end stopped REASON`` end the run, and
+``wait 3`` lets three requests wait for a retry, ``end finished`` and ``end stopped REASON`` end the run, and
 ``leave`` leaves it as it is; each of them is answered when the store has it.
 """
 

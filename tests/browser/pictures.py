@@ -143,7 +143,7 @@ def going_on(store: Path, folder: Path, browser: Browser) -> None:
         run = judged_run(store, server)
         page = tab.open(f"/runs/{run}")
         page.get_by_role("button", name="Start", exact=True).click()
-        page.get_by_text("to be asked again").wait_for(timeout=60_000)
+        page.get_by_text("for a retry").wait_for(timeout=60_000)
         take(page, folder / "studio_running.png", 800)
         rule.mended.set()
         page.locator(".badge.finished").wait_for(timeout=120_000)

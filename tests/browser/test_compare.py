@@ -71,7 +71,7 @@ def test_words_that_differ_are_marked_without_colour(site: Site, address: str) -
         style = "(node, part) => getComputedStyle(node, part)"
         assert "line-through" in page.locator("del").evaluate(f"node => ({style})(node).textDecorationLine")
         assert "underline" in page.locator("ins").evaluate(f"node => ({style})(node).textDecorationLine")
-        assert "taken away" in page.locator("del").evaluate(f"node => ({style})(node, '::before').content")
+        assert "removed" in page.locator("del").evaluate(f"node => ({style})(node, '::before').content")
         assert "added" in page.locator("ins").evaluate(f"node => ({style})(node, '::before').content")
 
 

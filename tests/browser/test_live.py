@@ -72,7 +72,7 @@ def test_bar_numbers_and_rows_come_without_a_reload(site: Site, run: Going) -> N
         expect(page.locator("tr[data-row]")).to_have_count(20)
         expect(page.locator("#cards")).to_contain_text("20 of 500 rows")
         run.tell("wait 3")
-        expect(page.locator("#progress")).to_contain_text("3 requests wait to be asked again: http://127.0.0.1:9/v1")
+        expect(page.locator("#progress")).to_contain_text("3 requests wait for a retry: http://127.0.0.1:9/v1")
         assert is_marked(page)
 
 

@@ -58,7 +58,7 @@ def test_conditions_are_added_and_taken_away(site: Site, run: str, script: bool)
         expect(page.locator(".chips .chip")).to_have_count(2)
         assert "that match, 40 in all" in count(page)
         loads = sum(each.split("?")[0].endswith(run) for each in tab.requests)
-        page.get_by_role("link", name="Take away: gpt_groundedness at least 4").click()
+        page.get_by_role("link", name="Remove: gpt_groundedness at least 4").click()
         expect(page.locator(".chips .chip")).to_have_count(1)
         assert "if=violence%3Abetween%3A0..4" in page.url and "gpt_groundedness" not in page.url
         assert sum(each.split("?")[0].endswith(run) for each in tab.requests) == loads + 1

@@ -280,7 +280,7 @@ def test_progress_and_the_bar_say_what_waits(capsys: pytest.CaptureFixture[str])
     assert shown[-1].waiting == 0 and shown[-1].failed == 2
     ProgressBar()(Progress(3, 4, 0, 0, 5, Usage(), 8, 1, "HTTP 500:\n" + "x" * 200))
     line = capsys.readouterr().err
-    assert "1 wait to be asked again (HTTP 500: xxx" in line and "\n" not in line and len(line) < 220
+    assert "1 wait for a retry (HTTP 500: xxx" in line and "\n" not in line and len(line) < 220
 
 
 @pytest.mark.parametrize("rows", [1, 8])

@@ -11,7 +11,8 @@ from scipy import stats  # type: ignore[import-untyped,unused-ignore]
 
 from tests.fuzz import seeds
 from valor_gpu.errors import InputError
-from valor_gpu.stats import Correlation, correlation
+from valor_gpu.stats import correlation
+from valor_gpu.stats.correlations import METHODS
 
 NAN = math.nan
 

@@ -183,7 +183,7 @@ def test_clusters_are_a_column_of_the_data(tmp_path: Path, ids: list[str]) -> No
     assert f"{difference(metric.interval[0])} to {difference(metric.interval[1])}" in words
     wrong = shown(tmp_path, ids[:2], "&cluster=nothing")
     assert "Rows cannot be grouped like this. cluster_column must be a column" in text_of(wrong)
-    assert "Let each row stand alone" in text_of(wrong)
+    assert "Treat each row on its own" in text_of(wrong)
 
 
 def test_files_of_a_comparison(tmp_path: Path, ids: list[str]) -> None:

@@ -259,7 +259,7 @@ def test_the_order_of_the_rows_is_said_and_can_be_changed_at_the_head_of_a_colum
         assert f"f1, {words} first ✕" in text_of(page) and "that match" not in text_of(page)
         to = re.search(rf'aria-sort="{way}"><a href="([^"]+)"[^>]*>f1 [↑↓]</a>', page.text)
         assert to is not None
-    away = re.search(r'href="([^"]+)"[^>]* aria-label="Take away the order: f1, lowest first"', page.text)
+    away = re.search(r'href="([^"]+)"[^>]* aria-label="Remove the order: f1, lowest first"', page.text)
     assert away is not None and rows_of(browser.get(away[1])) == rows_of(plain)
 
 

@@ -116,7 +116,7 @@ def test_a_fault_of_the_server_has_a_page(browser: TestClient, monkeypatch: pyte
 
     monkeypatch.setattr("valor_gpu.web.views.runs.metrics_by_use", broken)
     found = browser.get("/runs")
-    assert found.status_code == 500 and "An error of the server: KeyError. Its log has more." in text_of(found)
+    assert found.status_code == 500 and "An error of the server: KeyError. Its log says more." in text_of(found)
     assert "private" not in found.text and "All evaluations" in text_of(found)
 
 

@@ -69,7 +69,7 @@ def test_the_page_says_how_far_the_run_is(browser: TestClient, run: Run) -> None
     assert "Elapsed 38 s" in shown and "Speed 3.1 rows/s" in shown and "Scores 90 of 1,500" in shown
     assert "27.0 k prompt, 2,400 completion" in shown and "Cost so far 0.03 USD" in shown
     assert "8 in flight of at most 8, 60 so far" in shown and "2 scores (parse error)" in shown
-    assert "wait to be asked again" not in shown and "all read" not in shown
+    assert "wait for a retry" not in shown and "all read" not in shown
 
 
 def stop_clock(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
@@ -84,7 +84,7 @@ def test_requests_that_wait_are_said_with_their_cause(
     keep(run, given)
     stop_clock(monkeypatch, 1012.0)
     shown = words(browser, run)
-    assert f"3 requests wait to be asked again: {PROBLEM}, last 12 s ago." in shown
+    assert f"3 requests wait for a retry: {PROBLEM}, last 12 s ago." in shown
     assert "29 retries so far: 20 server error, 9 rate limited." in shown
 
 
@@ -157,7 +157,7 @@ def test_the_list_says_how_far_runs_are(browser: TestClient, run: Run, monkeypat
     monkeypatch.setattr(Run, "counts", lambda self: pytest.fail("the list counts rows"))
     found = browser.get("/runs")
     shown = text_of(found)
-    assert "6%, 30 of 500 rows about 2 min left 3 requests wait to be asked again" in shown
+    assert "6%, 30 of 500 rows about 2 min left 3 requests wait for a retry" in shown
     assert '<progress max="500" value="30" aria-label="Progress of goes &lt;b&gt;on">' in found.text
     assert "x.csv · 500" in shown and "0.03 USD" in shown
 
@@ -288,7 +288,7 @@ def test_the_parts_of_the_cost_and_the_seconds_of_calls_are_said() -> None:
 @pytest.mark.parametrize("lines", [0, 3, 250])
 def test_log(path: Path, store: Store, lines: int) -> None:
     run, browser = store.create_run("logged", {"version": 1, "evaluators": [], "data": {}}), client(path)
-    assert "did not start the process" in text_of(browser.get(f"/runs/{run.id}/log"))
+    assert "did not start this run" in text_of(browser.get(f"/runs/{run.id}/log"))
     assert browser.get(f"/runs/{run.id}/log.txt").status_code == 404
     content = "".join(f"line {n} <b>\n" for n in range(lines))
     jobs.log_path(store, run.id).write_text(content)

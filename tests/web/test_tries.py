@@ -91,7 +91,7 @@ def test_what_can_be_tried_again_is_tried_and_nothing_else(path: Path, finished:
         shown = text_of(browser.get(f"/runs/{finished}"))
         assert "3 of 24 scores failed." in shown and "Try the" not in shown and "could not be read" in shown
         assert "Finished" in shown
-        with pytest.raises(InputError, match="is finished and has no failure that asking again may cure"):
+        with pytest.raises(InputError, match="is finished and has no failure that another try may fix"):
             jobs.start(store, finished)
         assert send(browser, f"/runs/{finished}/resume").status_code == 400
 
@@ -107,7 +107,7 @@ def test_a_judge_that_is_gone_leaves_the_run_as_it_was(path: Path, finished: str
         assert (run.finished_summary or {})["stopped"] is None
     shown = text_of(browser.get(f"/runs/{finished}"))
     assert "The last try ended early." in shown and "the server rejected the API key" in shown
-    assert "The run is complete but for these failures, as before." in shown and "Finished" in shown
+    assert "Apart from these failures the run is complete, as before." in shown and "Finished" in shown
     judge.locked = False
     judge.rejected.clear()
     send(browser, f"/runs/{finished}/resume")

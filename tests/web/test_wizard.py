@@ -302,7 +302,7 @@ def test_a_target_with_variants(browser: TestClient, path: Path) -> None:
     send(browser, f"{address}/data", {"do": "use:ground_truth:expected"})
     page = send(browser, f"{address}/metrics", {"metric": ["exact_match"], "do": "next"})
     assert "Calls of the target 4" in text_of(page)
-    assert "nobody: rows stay on this machine" in text_of(page)
+    assert "no one: rows stay on this machine" in text_of(page)
     assert send(browser, f"{address}/submit").url.path == "/runs"
     with Store(path) as store:
         runs = {str(run.tags["variant"]): run.id for run in store.runs()}

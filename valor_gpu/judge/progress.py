@@ -194,7 +194,7 @@ def _parts(progress: Progress) -> dict[str, str]:
     if progress.cost is not None:
         parts["cost"] = numbers.cost(progress.cost, progress.currency)
     if progress.waiting:
-        parts["waiting"] = f"{progress.waiting} wait to be asked again"
+        parts["waiting"] = f"{progress.waiting} wait for a retry"
     return parts
 
 
@@ -205,7 +205,7 @@ def _plain_line(progress: Progress) -> str:
     text += f"{progress.failed} failed, {progress.cached} cached, {progress.attempts} requests, "
     text += f"{progress.usage.total} tokens, {progress.concurrency} at a time"
     if progress.waiting:
-        text += f", {progress.waiting} wait to be asked again ({_short(progress.problem, LONGEST_PROBLEM)})"
+        text += f", {progress.waiting} wait for a retry ({_short(progress.problem, LONGEST_PROBLEM)})"
     return text
 
 

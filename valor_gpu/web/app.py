@@ -143,5 +143,5 @@ def _status(error: Exception) -> int:
 
 def _failed(request: Request, error: Exception) -> Response:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    text = f"An error of the server: {type(error).__name__}. Its log has more. What was stored before is kept."
+    text = f"An error of the server: {type(error).__name__}. Its log says more. Everything stored before is kept."
     return page(Ask(request), "error.html", 500, title="This did not work", text=text, back="")

@@ -65,7 +65,7 @@ def start(store: Store, run_id: str) -> int:
     state = state_of(store, run)
     if state == "running" or (state == "finished" and not tries_of(run).n):
         holder = store.owner(run)
-        over = " and has no failure that asking again may cure" if state == "finished" else ""
+        over = " and has no failure that another try may fix" if state == "finished" else ""
         raise InputError(f"run {run_id} {f'is worked on by {holder}' if holder else f'is {state}{over}'}")
     store.views.delete(CANCEL, run.id)
     log = os.open(log_path(store, run.id), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -159,11 +159,11 @@ def cancel(store: Store, run: Run) -> None:
         InputError: nobody works on it, or a process that Studio has not started.
     """
     if state_of(store, run) != "running":
-        raise InputError(f"run {run.id} is not running, so that it cannot be cancelled")
+        raise InputError(f"run {run.id} is not running, so it cannot be cancelled")
     job = store.views.get(JOB, run.id)
     if job is None or not _is_alive(job):
         raise InputError(
-            f"run {run.id} is worked on by {store.owner(run)}, which Studio has not started: stop it there by Ctrl-C"
+            f"run {run.id} is worked on by {store.owner(run)}, which Studio did not start: stop it there with Ctrl-C"
         )
     store.views.save(CANCEL, run.id, {"at": time.time()})
 

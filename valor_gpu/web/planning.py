@@ -253,7 +253,7 @@ def submit(said: Mapping[str, Any], store: Store, names: tuple[str, ...], draft:
     """
     plans = plans_of(said, store)
     if names and len(names) != len(plans):
-        raise InputError(f"variants must be one a run but there are {len(names)} of {len(plans)}")
+        raise InputError(f"variants must be one per run but there are {len(names)} of {len(plans)}")
     new = []
     for place, (_, plan) in enumerate(plans):
         tags = {"variant": names[place]} if names else {}

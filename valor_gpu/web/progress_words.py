@@ -106,7 +106,7 @@ def _facts(progress: RunProgress) -> dict[str, str]:
     if progress.total_scores:  # none is asked for where the target alone is run
         found["Scores"] = f"{progress.done_scores:,} of {progress.total_scores:,}"
         if progress.cached:
-            found["Scores"] += f", {progress.cached:,} by kept replies"
+            found["Scores"] += f", {progress.cached:,} from the cache"
     tokens = {name: n for name, n in progress.tokens.items() if n}
     if tokens:
         found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
@@ -146,7 +146,7 @@ def _waiting(progress: RunProgress, now: float) -> str:
     if not progress.waiting:
         return ""
     one = progress.waiting == 1
-    found = f"{progress.waiting:,} request{' waits' if one else 's wait'} to be asked again"
+    found = f"{progress.waiting:,} request{' waits' if one else 's wait'} for a retry"
     if not progress.problem:
         return found + "."
     cause = short(progress.problem, 300).rstrip(".")

@@ -94,7 +94,7 @@ def post(path: str, handler: Handler, most: int = FORM_BYTES) -> Route:
         async with bounded.form(max_files=1, max_fields=2000, max_part_size=FORM_BYTES) as form:
             if not request.app.state.studio.session.is_form(form.get("csrf")):
                 raise HTTPException(
-                    403, "This form is of another start of the server. Read its page again, then send it."
+                    403, "This form is from an earlier start of the server. Reload its page, then send it again."
                 )
             return await run_in_threadpool(handler, Ask(bounded, form))
 

@@ -149,7 +149,7 @@ class Guard:
         elif self._session.is_open(headers.get("cookie", "")):
             await _redirect(send)
         else:
-            await _refuse(send, 403, "Studio is locked", f"This address is not the one, or was used. {_ONCE}")
+            await _refuse(send, 403, "Studio is locked", f"This address is wrong or was used already. {_ONCE}")
 
 
 def _with_headers(send: Send, is_static: bool) -> Send:

@@ -52,7 +52,7 @@ def hopeless_words(tries: Tries) -> list[str]:
     found = []
     for status, n in sorted(tries.hopeless.items(), key=lambda each: -each[1]):
         named = f"“{words(status)}”"
-        other = (f"has the status {named}", f"have the status {named}", "it is not asked for again")
+        other = (f"has the status {named}", f"have the status {named}", "it is not tried again")
         one, many, why = _HOPELESS.get(status, other)
         found.append(f"{count(n)} {one if n == 1 else many}: {why}")
     return found

@@ -33,7 +33,7 @@ ORDER_WORDS = {
     "random": "at random",
     "lowest": "lowest score first",
     "highest": "highest score first",
-    "rows": "as the rows of the run stand",
+    "rows": "in the order of the run",
 }
 
 
