@@ -92,7 +92,7 @@ def test_it_says_how_fast_and_how_long(lines: list[str]) -> None:
 
 
 def test_it_says_what_waits_and_why(lines: list[str]) -> None:
-    assert any(re.search(r"\d wait to be asked again \(.*(500|memory)", line) for line in lines), lines
+    assert any(re.search(r"\d wait for a retry \(.*(500|memory)", line) for line in lines), lines
     assert any(re.search(r"[1-4] in flight", line) for line in lines)
     assert not any(KEY in line for line in lines)
 

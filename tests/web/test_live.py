@@ -221,7 +221,7 @@ def test_a_clock_that_is_set_changes_nothing(
     keep(run, progress(30, waiting=3))
     shown = words(browser, run)
     assert "30 of 500 rows about 2 min left" in shown and "Speed 3.1 rows/s" in shown and "Elapsed 38 s" in shown
-    assert "3 requests wait to be asked again" in shown and "last word" not in shown and "Reading" not in shown
+    assert "3 requests wait for a retry" in shown and "Last news" not in shown and "Reading" not in shown
     assert "6%, 30 of 500 rows about 2 min left" in text_of(browser.get("/runs"))
 
 

@@ -138,7 +138,7 @@ def test_facts_of_target_and_cancelling(path: Path) -> None:
             store.views.save("cancel", run.id, {"at": 0.0})
             ending = text_of(client(path).get(f"/runs/{run.id}"))
     assert "Target bot, shop:bot, with warmth=0.7" in shown and "no tokens Made" in shown
-    assert "Cancelling" not in shown and "Cancelling: what is under way ends" in ending
+    assert "Cancelling" not in shown and "Cancelling: requests in flight end" in ending
     assert "Running" in shown and "Running" not in ending.split("Compare")[0]
 
 
