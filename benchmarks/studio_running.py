@@ -116,7 +116,7 @@ class Watch:
 
     def work(self, pause: float | None) -> float:
         """Lets a process do the run, reads pages every ``pause`` seconds unless None; returns its seconds."""
-        from valor_gpu.web import jobs
+        from valor_gpu.web.processes import jobs
 
         begin = time.perf_counter()
         jobs.start(self.store, self.run.id)

@@ -16,7 +16,7 @@ ORDERS = (
     "from valor_gpu.comparison import compare as other\nfrom valor_gpu.stats import compare\nassert other is compare",
     "import valor_gpu.comparison.comparing\nfrom valor_gpu.comparison import compare",
     "import valor_gpu.comparison.comparing\nfrom valor_gpu.stats import compare",
-    "import valor_gpu.comparison.pairs, valor_gpu.web.vision_tests\nfrom valor_gpu.comparison import compare",
+    "import valor_gpu.comparison.pairs, valor_gpu.web.vision.baseline_tests\nfrom valor_gpu.comparison import compare",
 )
 
 

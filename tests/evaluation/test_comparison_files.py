@@ -16,8 +16,8 @@ from valor_gpu.cli import main
 from valor_gpu.evaluation import compare_group, compare_runs
 from valor_gpu.evaluation.results.comparison_files import comparison_markdown, group_markdown, joined_csv
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
-from valor_gpu.web.compared import ComparedRuns
-from valor_gpu.web.compared_rows import Asked, compared_rows
+from valor_gpu.web.comparison.background import ComparedRuns
+from valor_gpu.web.comparison.rows import Asked, compared_rows
 
 INFOS = [
     {"name": name, "kind": "text", "low": 0, "high": 1, "higher_is_better": True}

@@ -20,9 +20,9 @@ from valor_gpu.evaluation.run import evaluate, rescore_run, resume_run
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge import AzureOpenAIJudge, OpenAIJudge
 from valor_gpu.store import Store
-from valor_gpu.web.connection import connection_of
 from valor_gpu.web.registry import read_registry
-from valor_gpu.web.same_run import host_of
+from valor_gpu.web.wizard.connection import connection_of
+from valor_gpu.web.wizard.same_run import host_of
 
 pytest.importorskip("openai")
 TOKEN = "eyJ0.a-token-of-mine"

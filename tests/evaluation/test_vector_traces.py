@@ -13,7 +13,7 @@ from tests.web.pages import client, text_of
 from valor_gpu.evaluation.run import evaluate, resume_run
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace
 from valor_gpu.store.traces import traces_of
-from valor_gpu.web.traces import row_traces
+from valor_gpu.web.rows.traces import row_traces
 
 pytest.importorskip("openai")
 KEY = "sk-of-the-vectors-0123"

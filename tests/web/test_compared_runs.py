@@ -19,7 +19,8 @@ from valor_gpu.evaluation.results.comparison_files import group_markdown
 from valor_gpu.pages.numbers import MINUS, difference, number, p_value
 from valor_gpu.store import Store, StoredRow, StoredScore
 from valor_gpu.store.edits import edit_run
-from valor_gpu.web import compared, errands
+from valor_gpu.web import errands
+from valor_gpu.web.comparison import background as compared
 
 INFOS = [
     {"name": "f1_score", "kind": "text", "low": 0, "high": 1, "higher_is_better": True},

@@ -16,9 +16,9 @@ from tests.web.pages import client, send, text_of
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Feedback, Run, Store, StoredRow, StoredScore
-from valor_gpu.web import found_rows
-from valor_gpu.web.conditions import TESTS, Condition, Wanted, chart_link
-from valor_gpu.web.found_rows import PAGE, select
+from valor_gpu.web.rows import found_rows
+from valor_gpu.web.rows.conditions import TESTS, Condition, Wanted, chart_link
+from valor_gpu.web.rows.found_rows import PAGE, select
 from valor_gpu.web.security import Session
 from valor_gpu.web.studio import Studio
 

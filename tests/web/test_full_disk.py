@@ -14,8 +14,8 @@ from tests.web.pages import client, text_of
 from valor_gpu.errors import StoreError
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.store import Run, Store
-from valor_gpu.web import jobs, worker
-from valor_gpu.web.masking import Log
+from valor_gpu.web.processes import jobs, worker
+from valor_gpu.web.processes.masking import Log
 
 FULL = "store s.sqlite cannot be written: database or disk is full"
 
@@ -102,7 +102,7 @@ def test_the_process_goes_on_with_its_run_when_there_is_room(
 def test_a_run_that_cannot_begin_says_why_without_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for store, said in ((tmp_path / "folder", "is a directory"), (tmp_path / "s.sqlite", "no run with the id")):
-        program = [sys.executable, "-m", "valor_gpu.web.worker", str(store), "gone"]
+        program = [sys.executable, "-m", "valor_gpu.web.processes.worker", str(store), "gone"]
         ended = subprocess.run(program, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 1 and ended.stderr.count("\n") == 1
         assert " run gone broke off: " in ended.stderr and said in ended.stderr
@@ -111,7 +111,7 @@ def test_a_run_that_cannot_begin_says_why_without_a_traceback(tmp_path: Path) ->
 PRINTS = """
 import os, resource
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.web.masking import masked_output
+from valor_gpu.web.processes.masking import masked_output
 resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, resource.RLIM_INFINITY))
 with masked_output(Secrets()):
     for n in range(20_000):
@@ -138,7 +138,7 @@ def test_the_log_says_how_many_lines_it_lacks(tmp_path: Path, monkeypatch: pytes
         kept, room[0] = kept + written, room[0] - len(written)
         return len(written)
 
-    monkeypatch.setattr("valor_gpu.web.masking.os.write", write)
+    monkeypatch.setattr("valor_gpu.web.processes.masking.os.write", write)
     log = Log(1)
     for line in (b"first\n", b"second\n", b"third\n"):
         log.write(line)

@@ -14,9 +14,9 @@ from starlette.datastructures import QueryParams
 from tests.web.pages import client, send, text_of
 from tests.web.test_found_rows import FACTS, INFOS, LIMITS, Loop, links_of, rows_of, studio
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, search
-from valor_gpu.web import found_rows
-from valor_gpu.web.conditions import Wanted
-from valor_gpu.web.found_rows import PAGE, select
+from valor_gpu.web.rows import found_rows
+from valor_gpu.web.rows.conditions import Wanted
+from valor_gpu.web.rows.found_rows import PAGE, select
 
 TEXTS = ("red fish", "blue fish 日本", "灯塔")
 

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.web.pages import client, send, text_of
 from valor_gpu.store import Store, StoredRow, StoredScore
-from valor_gpu.web.conditions import Condition
+from valor_gpu.web.rows.conditions import Condition
 from valor_gpu.web.typed import carried, read_carried
 
 PLAIN = "judge"

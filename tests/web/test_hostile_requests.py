@@ -15,7 +15,7 @@ from valor_gpu.errors import InputError, LeaseError
 from valor_gpu.evaluation.prompts.templates import MessageTemplate
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Run, Store, StoredRow
-from valor_gpu.web.conditions import Condition
+from valor_gpu.web.rows.conditions import Condition
 from valor_gpu.web.security import Session, looks_like_key
 
 DIGITS = "9" * 5000  # more than Python converts

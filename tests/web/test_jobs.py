@@ -18,7 +18,7 @@ from tests.web.pages import client, send, text_of
 from tests.web.work import KEY, ROWS, Pace, add_run, scores, wait
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store
-from valor_gpu.web import jobs, worker
+from valor_gpu.web.processes import jobs, worker
 
 
 def test_a_run_finishes_in_its_own_process(path: Path, server: ChatServer, pace: Pace) -> None:
@@ -64,7 +64,7 @@ def test_cancel_and_resume_by_pages(path: Path, server: ChatServer, pace: Pace) 
 def test_kill_of_worker_and_server_loses_nothing(path: Path, server: ChatServer, pace: Pace) -> None:
     uid = add_run(path, server)
     pace.allow(3)
-    code = f"import sys, time; from valor_gpu.store import Store; from valor_gpu.web import jobs\n" \
+    code = f"import sys, time; from valor_gpu.store import Store; from valor_gpu.web.processes import jobs\n" \
            f"print(jobs.start(Store({str(path)!r}), {uid!r}), flush=True); time.sleep(600)"  # fmt: skip
     with (
         subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as serving,
@@ -123,7 +123,7 @@ def test_a_second_process_leaves_the_first_one_alone(path: Path, server: ChatSer
         noted = store.views.get(jobs.JOB, uid)
         assert not jobs.note_process(store, uid, os.getpid()), "as the second of two clicks does"
         second = subprocess.run(
-            [sys.executable, "-m", "valor_gpu.web.worker", str(path), uid], capture_output=True, text=True
+            [sys.executable, "-m", "valor_gpu.web.processes.worker", str(path), uid], capture_output=True, text=True
         )
         assert second.returncode == 1 and "another one is to work on" in second.stderr
         assert noted is not None and store.views.get(jobs.JOB, uid) == noted and noted["pid"] == first

@@ -18,8 +18,8 @@ from valor_gpu.stats.agreement import weighted_kappa
 from valor_gpu.store import Feedback, Run, Store, StoredRow, StoredScore
 from valor_gpu.store.label_queues import LabelQueue, label_queues
 from valor_gpu.store.opinions import labelled_rows
-from valor_gpu.web.label_rows import ordered
-from valor_gpu.web.run_rows import author
+from valor_gpu.web.rows.label_rows import ordered
+from valor_gpu.web.rows.run_rows import author
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from valor_gpu.evaluation.results.summary import evaluator_infos, run_summary
 from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
 from valor_gpu.store.progress import RunProgress, keep
-from valor_gpu.web import jobs
-from valor_gpu.web.progress_words import progress_words
+from valor_gpu.web.processes import jobs
+from valor_gpu.web.processes.progress_words import progress_words
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_the_page_says_how_far_the_run_is(browser: TestClient, run: Run) -> None
 
 def stop_clock(monkeypatch: pytest.MonkeyPatch, now: float) -> None:
     """Pages are made at this time."""
-    monkeypatch.setattr("valor_gpu.web.progress_words.time", SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr("valor_gpu.web.processes.progress_words.time", SimpleNamespace(time=lambda: now))
 
 
 def test_requests_that_wait_are_said_with_their_cause(

@@ -14,7 +14,7 @@ from tests.hand_made_runs import evaluator_config
 from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.results.summary import run_summary
 from valor_gpu.store import Store, StoredRow, StoredScore
-from valor_gpu.web.row_addresses import ALL, NAMED, chosen_columns, column_texts
+from valor_gpu.web.rows.row_addresses import ALL, NAMED, chosen_columns, column_texts
 
 N = 200
 MOST_BYTES = 1_500_000

@@ -13,12 +13,12 @@ from tests.web.work import KEY, ROWS, wait
 from valor_gpu.evaluation.engine.plan import make_plan
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.store import Store
-from valor_gpu.web import jobs
+from valor_gpu.web.processes import jobs
 
 START = """
 import os, sys
 from valor_gpu.evaluation.secrets import Secrets
-from valor_gpu.web.masking import masked_output
+from valor_gpu.web.processes.masking import masked_output
 secrets = Secrets()
 secrets.add("a-long-secret")
 with masked_output(secrets):

@@ -17,9 +17,10 @@ from tests.web.work import Pace, add_run, scores, wait
 from valor_gpu.evaluation.run import evaluate
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.store import Store
-from valor_gpu.web import drafts, jobs
-from valor_gpu.web.purging import KIND, Sweeper, purge
-from valor_gpu.web.uploads import keep_upload
+from valor_gpu.web.processes import jobs
+from valor_gpu.web.runs.purging import KIND, Sweeper, purge
+from valor_gpu.web.wizard import drafts
+from valor_gpu.web.wizard.uploads import keep_upload
 
 WORD = "xylophonist"
 
@@ -168,7 +169,7 @@ def test_a_kill_between_store_and_files_leaves_nothing(path: Path, monkeypatch: 
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            patch.setattr("valor_gpu.web.purging._take_rest", killed)
+            patch.setattr("valor_gpu.web.runs.purging._take_rest", killed)
             with pytest.raises(KeyboardInterrupt):
                 purge(store, uploads, 0)
         assert Path(data.source).is_file()
@@ -203,7 +204,7 @@ def test_the_sweeper_goes_on_after_an_error(path: Path, monkeypatch: pytest.Monk
         if len(seen) == 1:
             raise OSError("the disk is full")
 
-    monkeypatch.setattr("valor_gpu.web.purging.purge", once)
+    monkeypatch.setattr("valor_gpu.web.runs.purging.purge", once)
     with Store(path) as store, Sweeper(store, uploads, 0.01):
         wait(lambda: len(seen) >= 3)
 

@@ -13,7 +13,7 @@ from tests.web.pages import client, send, text_of
 from tests.web.work import wait
 from valor_gpu.evaluation.run import evaluate
 from valor_gpu.store import Store
-from valor_gpu.web.purging import Sweeper
+from valor_gpu.web.runs.purging import Sweeper
 
 REFUSED = "cannot be written: the file or its folder is read-only"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from valor_gpu.errors import InputError
-from valor_gpu.web.copies import _embedding_of, _is_judge
 from valor_gpu.web.registry import load_registry, read_registry
+from valor_gpu.web.wizard.copies import _embedding_of, _is_judge
 
 LOCAL = {"model": "large", "base_url": "http://127.0.0.1:8000/v1"}
 GOOD = {

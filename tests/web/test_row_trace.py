@@ -15,7 +15,7 @@ from tests.web.pages import client, text_of
 from valor_gpu.errors import StoreError
 from valor_gpu.evaluation.run import evaluate, rescore_run
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace, keep_traces, traces_of
-from valor_gpu.web.traces import SHOWN, size_in_words
+from valor_gpu.web.rows.traces import SHOWN, size_in_words
 
 GOOD = '{"reason": "as asked", "score": 4}'
 ROWS = [{"question": "Capital of France?", "answer": "It is Paris."}]

@@ -12,8 +12,8 @@ from tests.web.pages import client, send, text_of
 from tests.web.test_run import fill, rows_of
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store, StoredRow
-from valor_gpu.web import saved_views
-from valor_gpu.web.saved_views import ROWS_VIEW, RUNS_VIEW, rename, save
+from valor_gpu.web.runs import saved_views
+from valor_gpu.web.runs.saved_views import ROWS_VIEW, RUNS_VIEW, rename, save
 
 QUERY = "if=gpt_fluency%3Aat_least%3A4&if=violence%3Abetween%3A4..6&sort=-gpt_fluency&at=25&open=3&filter=1"
 NAME = "worst <b>ü</b> \u202e & 'one'"

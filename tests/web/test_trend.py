@@ -10,7 +10,7 @@ import pytest
 
 from tests.web.pages import client, text_of
 from valor_gpu.store import SavedRun, Store
-from valor_gpu.web.trends import letter_of
+from valor_gpu.web.runs.trends import letter_of
 
 HOSTILE = "<script>f()</script>"
 

@@ -19,7 +19,7 @@ from valor_gpu.cli import main
 from valor_gpu.errors import InputError
 from valor_gpu.store import Run, Store, StoredRow, StoredScore
 from valor_gpu.store.tries import last_try
-from valor_gpu.web import jobs
+from valor_gpu.web.processes import jobs
 
 GOOD = '{"reason": "It is so.", "score": 4}'
 REJECTED, UNREADABLE = (3, 7), (2, 5, 11)

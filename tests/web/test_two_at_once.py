@@ -15,8 +15,8 @@ from tests.web.work import add_run, wait
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store
 from valor_gpu.store.stores import NewRun
-from valor_gpu.web import jobs
-from valor_gpu.web.drafts import KIND, Draft, save
+from valor_gpu.web.processes import jobs
+from valor_gpu.web.wizard.drafts import KIND, Draft, save
 
 CSV = b"question,answer,ground_truth\nWhat is 1?,one,one\nWhat is 2?,two,two\n"
 

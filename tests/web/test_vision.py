@@ -17,7 +17,7 @@ from tests.web.pages import client, locked_client, text_of
 from valor_gpu.pages.numbers import MINUS
 from valor_gpu.result import Result, Signature
 from valor_gpu.store import SavedImage, SavedRun, Store
-from valor_gpu.web.vision_tables import rate_column
+from valor_gpu.web.vision.tables import rate_column
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c4890000000d49444154789c6360606060000000050001a5f64540"
@@ -178,7 +178,7 @@ def test_pictures_are_told_by_their_bytes(tmp_path: Path, folder: Path) -> None:
 
 
 def test_a_picture_that_is_too_large(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("valor_gpu.web.pictures.MOST_BYTES", len(PNG) - 1)
+    monkeypatch.setattr("valor_gpu.web.vision.pictures.MOST_BYTES", len(PNG) - 1)
     uid = saved(tmp_path, detection("i1.png"), folder)
     found = client(tmp_path / "s.sqlite").get(f"/runs/{uid}/images/1")
     assert found.status_code == 404 and "has 0 MB" in text_of(found)

@@ -18,8 +18,8 @@ from tests.web.pages import client, send, text_of
 from valor_gpu.evaluation.engine.forecast import count_rows
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.store import Store
-from valor_gpu.web import counting, uploads
 from valor_gpu.web.registry import read_registry
+from valor_gpu.web.wizard import counting, uploads
 
 CSV = b"question,passages,answer,expected\nWhat is 1?,One.,It is one.,one\nWhat is 2?,,It is two.,two\n"
 TARGETS = "def answer(question, shout=False):\n    return question.upper() if shout else question\n"

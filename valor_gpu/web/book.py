@@ -14,9 +14,9 @@ from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
 from valor_gpu.store.progress import RunProgress, progress_of
-from valor_gpu.web.jobs import GONE, changed_states
-from valor_gpu.web.live_run import progress_now, rows_of
 from valor_gpu.web.plain import plain_config, plain_summary
+from valor_gpu.web.processes.jobs import GONE, changed_states
+from valor_gpu.web.processes.live_run import progress_now, rows_of
 
 _LARGE = ("classes", "class_intervals", "curves", "matrix")
 """Parts of summaries that lists do not show."""

@@ -1,7 +1,7 @@
 """Short work that somebody waits for, in threads of its own: a slow judge holds no thread of the server.
 
-Runs go on in processes of their own (:mod:`valor_gpu.web.jobs`); an errand asks a judge about a few rows, keeps nothing
-in the store, and ends with the server.
+Runs go on in processes of their own (:mod:`valor_gpu.web.processes.jobs`); an errand asks a judge about a few rows,
+keeps nothing in the store, and ends with the server.
 """
 
 from __future__ import annotations

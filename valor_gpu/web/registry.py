@@ -34,7 +34,7 @@ from valor_gpu.evaluation.evaluators.objects import is_object_name, load_object
 from valor_gpu.evaluation.models import judge_from_config, prices_of
 from valor_gpu.evaluation.secrets import Secrets, has_reference, is_secret_name, names_secret
 from valor_gpu.judge.protocol import Judge
-from valor_gpu.web.same_run import MODELS, model_of
+from valor_gpu.web.model_names import MODELS, model_of
 from valor_gpu.web.security import looks_like_key
 
 KINDS = ("targets", "judges", "evaluators", "embeddings", "folders")

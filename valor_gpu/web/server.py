@@ -18,8 +18,8 @@ import uvicorn
 from valor_gpu.errors import InputError
 from valor_gpu.store.serving import HOST, announced
 from valor_gpu.web.app import make_app
-from valor_gpu.web.purging import Sweeper
 from valor_gpu.web.render import prepare
+from valor_gpu.web.runs.purging import Sweeper
 
 _LOG = logging.getLogger(__name__)
 

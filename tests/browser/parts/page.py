@@ -19,7 +19,7 @@ from valor_gpu.pages import charts, plots
 from valor_gpu.pages.texts import Html
 from valor_gpu.store import Store
 from valor_gpu.web import render
-from valor_gpu.web.progress_words import progress_words
+from valor_gpu.web.processes.progress_words import progress_words
 from valor_gpu.web.routes import Ask, get
 
 HERE = Path(__file__).parent

@@ -14,14 +14,14 @@ from valor_gpu.evaluation.results.config_difference import config_leaves
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 from valor_gpu.web.book import Entry
-from valor_gpu.web.compared import ComparedRuns, Mark, compared_runs
-from valor_gpu.web.compared_metrics import grouped_warnings, jailbreak_rates, n_hidden, pair_table, runs_table
-from valor_gpu.web.compared_rows import Asked, compared_rows
+from valor_gpu.web.comparison.background import ComparedRuns, Mark, compared_runs
+from valor_gpu.web.comparison.metrics import grouped_warnings, jailbreak_rates, n_hidden, pair_table, runs_table
+from valor_gpu.web.comparison.rows import Asked, compared_rows
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, see
-from valor_gpu.web.vision_compare import vision_numbers
-from valor_gpu.web.vision_tests import vision_tests
+from valor_gpu.web.vision.baseline import vision_numbers
+from valor_gpu.web.vision.baseline_tests import vision_tests
 
 MOST = 6
 _LETTERS = "ABCDEF"

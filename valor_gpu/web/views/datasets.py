@@ -7,11 +7,11 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.web.data_sets import data_sets, first_rows
-from valor_gpu.web.proposals import plain_text
+from valor_gpu.web.library.data_sets import data_sets, first_rows
+from valor_gpu.web.library.uses import run_line
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
-from valor_gpu.web.uses import run_line
+from valor_gpu.web.wizard.proposals import plain_text
 
 PAGE = 100
 _RUNS, _COLUMNS, _CELL = 100, 12, 300

@@ -7,12 +7,12 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.evaluation.evaluators.saved import save_evaluator
 from valor_gpu.evaluation.prompts.prompt_copy import prompt_copy
-from valor_gpu.web.form_settings import parameter_fields, parameter_of, text_of
+from valor_gpu.web.library.shelf import Shelved, find_shelved
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.shelf import Shelved, find_shelved
+from valor_gpu.web.wizard.form_settings import parameter_fields, parameter_of, text_of
 
 _NOTE = 500
 

@@ -8,11 +8,11 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.pages.diff import line_diff
+from valor_gpu.web.library.shelf import Shelved, find_shelved, shelf_parts, version_line
+from valor_gpu.web.library.trials import stored_texts
+from valor_gpu.web.library.version_trials import ROWS
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.shelf import Shelved, find_shelved, shelf_parts, version_line
-from valor_gpu.web.trials import stored_texts
-from valor_gpu.web.version_trials import ROWS
 
 
 def evaluator(ask: Ask) -> Response:

@@ -16,7 +16,7 @@ from valor_gpu.evaluation.report import write_report
 from valor_gpu.evaluation.results.exports import export_csv, export_jsonl
 from valor_gpu.store import Run
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.rows.run_rows import find_run
 
 _KINDS: dict[str, tuple[Callable[[Run, str], object], str]] = {
     "csv": (export_csv, "text/csv"),

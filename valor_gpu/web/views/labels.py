@@ -20,14 +20,14 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Run
 from valor_gpu.store.label_queues import keep_label, label_queues
 from valor_gpu.store.saved import VISION
-from valor_gpu.web import jobs
-from valor_gpu.web.label_rows import RANDOM, Queue, read_queue
-from valor_gpu.web.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, just_said, keep_opinion
+from valor_gpu.web.processes import jobs
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.row_addresses import SELECTION
-from valor_gpu.web.run_rows import WHOLE_TEXT, author, find_run
-from valor_gpu.web.traces import judged_names
+from valor_gpu.web.rows.label_rows import RANDOM, Queue, read_queue
+from valor_gpu.web.rows.opinion_forms import WHOLE, WHOLE_ROW, form_of, in_words, just_said, keep_opinion
+from valor_gpu.web.rows.row_addresses import SELECTION
+from valor_gpu.web.rows.run_rows import WHOLE_TEXT, author, find_run
+from valor_gpu.web.rows.traces import judged_names
 
 ORDER_WORDS = {
     "random": "at random",

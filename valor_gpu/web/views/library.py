@@ -10,12 +10,12 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.exchange import Imported, export_library, import_library
 from valor_gpu.evaluation.evaluators.saved import evaluator_entries
+from valor_gpu.web.library.shelf import REGISTERED, registered_code, scale_words
+from valor_gpu.web.library.uses import evaluator_uses
 from valor_gpu.web.prompts import FAMILIES
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.shelf import REGISTERED, registered_code, scale_words
-from valor_gpu.web.uses import evaluator_uses
 
 SOURCES = {"library": "your own", REGISTERED: "registered code", "builtin": "built in"}
 

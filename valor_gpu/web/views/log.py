@@ -7,11 +7,11 @@ from pathlib import Path
 from starlette.responses import PlainTextResponse, Response
 
 from valor_gpu.evaluation.report.bounds import short
-from valor_gpu.web import jobs
-from valor_gpu.web.live_run import POLL, REFRESH
+from valor_gpu.web.processes import jobs
+from valor_gpu.web.processes.live_run import POLL, REFRESH
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing
-from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.rows.run_rows import find_run
 
 LINES = 200
 """Lines of the page; the file is offered whole."""

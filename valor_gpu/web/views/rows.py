@@ -14,14 +14,14 @@ from valor_gpu.evaluation.report.rows import RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold, read_thresholds
 from valor_gpu.store import Run, traces_of
-from valor_gpu.web.conditions import Wanted
-from valor_gpu.web.found_rows import select
-from valor_gpu.web.opinion_forms import keep_opinion, opinion_parts
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.row_addresses import of_selection
-from valor_gpu.web.run_rows import WHOLE_TEXT, find_run, thresholds_of
-from valor_gpu.web.traces import judged_names, row_traces
+from valor_gpu.web.rows.conditions import Wanted
+from valor_gpu.web.rows.found_rows import select
+from valor_gpu.web.rows.opinion_forms import keep_opinion, opinion_parts
+from valor_gpu.web.rows.row_addresses import of_selection
+from valor_gpu.web.rows.run_rows import WHOLE_TEXT, find_run, thresholds_of
+from valor_gpu.web.rows.traces import judged_names, row_traces
 
 
 def row(ask: Ask) -> Response:

@@ -21,19 +21,19 @@ from valor_gpu.store import Run, StoredDataset
 from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
-from valor_gpu.web import jobs
-from valor_gpu.web.conditions import TESTS, Wanted, whole
-from valor_gpu.web.figures import bar_link, drawing_of, facts_of_traces, failed_link, failure_groups
-from valor_gpu.web.live_run import POLL, REFRESH, live_parts, progress_now
-from valor_gpu.web.opinion_forms import opinion_parts
 from valor_gpu.web.plain import plain_summary
+from valor_gpu.web.processes import jobs
+from valor_gpu.web.processes.live_run import POLL, REFRESH, live_parts, progress_now
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.row_addresses import leads_on, of_selection
-from valor_gpu.web.run_rows import find_run, row_parts, thresholds_of
-from valor_gpu.web.saved_views import ROWS_VIEW, saved_views
-from valor_gpu.web.tags import about_parts, shown_tags
-from valor_gpu.web.tried import try_parts
+from valor_gpu.web.rows.conditions import TESTS, Wanted, whole
+from valor_gpu.web.rows.opinion_forms import opinion_parts
+from valor_gpu.web.rows.row_addresses import leads_on, of_selection
+from valor_gpu.web.rows.run_rows import find_run, row_parts, thresholds_of
+from valor_gpu.web.runs.figures import bar_link, drawing_of, facts_of_traces, failed_link, failure_groups
+from valor_gpu.web.runs.saved_views import ROWS_VIEW, saved_views
+from valor_gpu.web.runs.tags import about_parts, shown_tags
+from valor_gpu.web.runs.tried import try_parts
 
 FRESH = 4.0
 """Seconds for which the summary of a run that goes on is shown again."""

@@ -7,9 +7,9 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.store.edits import edit_run, edits_of
 from valor_gpu.web.routes import Ask, post, see
-from valor_gpu.web.run_rows import find_run
+from valor_gpu.web.rows.run_rows import find_run
+from valor_gpu.web.runs.tags import is_unchanged, read_tags
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.tags import is_unchanged, read_tags
 
 
 def edit(ask: Ask) -> Response:

@@ -11,18 +11,18 @@ from starlette.responses import Response
 
 from valor_gpu.pages import numbers
 from valor_gpu.web.book import Entry
-from valor_gpu.web.drafts import drafts, saved_ago
-from valor_gpu.web.jobs import cancel, state_of
-from valor_gpu.web.live_run import POLL, REFRESH
-from valor_gpu.web.progress_words import progress_words
-from valor_gpu.web.purging import UNDO
+from valor_gpu.web.processes.jobs import cancel, state_of
+from valor_gpu.web.processes.live_run import POLL, REFRESH
+from valor_gpu.web.processes.progress_words import progress_words
 from valor_gpu.web.render import address, page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.row_addresses import ALL, NAMED
-from valor_gpu.web.run_filters import filtered_runs, metrics_by_use, names_in_words
-from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.saved_views import RUNS_VIEW, saved_views
-from valor_gpu.web.tags import shown_tags
+from valor_gpu.web.rows.row_addresses import ALL, NAMED
+from valor_gpu.web.rows.run_rows import find_run
+from valor_gpu.web.runs.purging import UNDO
+from valor_gpu.web.runs.run_filters import filtered_runs, metrics_by_use, names_in_words
+from valor_gpu.web.runs.saved_views import RUNS_VIEW, saved_views
+from valor_gpu.web.runs.tags import shown_tags
+from valor_gpu.web.wizard.drafts import drafts, saved_ago
 
 PAGE = 100
 FIXED = {

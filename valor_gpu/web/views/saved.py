@@ -10,9 +10,9 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.web.routes import Ask, missing, post
-from valor_gpu.web.row_addresses import PLACES, with_named_columns
-from valor_gpu.web.run_rows import run_of_id
-from valor_gpu.web.saved_views import ROWS_VIEW, RUNS_VIEW, parts_of, rename, save
+from valor_gpu.web.rows.row_addresses import PLACES, with_named_columns
+from valor_gpu.web.rows.run_rows import run_of_id
+from valor_gpu.web.runs.saved_views import ROWS_VIEW, RUNS_VIEW, parts_of, rename, save
 
 _KINDS = {"rows": ROWS_VIEW, "runs": RUNS_VIEW}
 

@@ -18,11 +18,11 @@ from valor_gpu.pages import numbers, plots
 from valor_gpu.stats.correlations import Correlation
 from valor_gpu.store import Run
 from valor_gpu.store.saved import VISION
-from valor_gpu.web import scatters
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.scatters import Pairs, Scale, condition
+from valor_gpu.web.rows.run_rows import find_run
+from valor_gpu.web.runs import scatters
+from valor_gpu.web.runs.scatters import Pairs, Scale, condition
 
 _KEPT = 8
 _WORDS = {"pearson": "Pearson, a straight line", "spearman": "Spearman, of ranks"}

@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.web.library.uses import entries, run_line
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.uses import entries, run_line
 
 _WHAT = ("url", "module", "function", "target", "azure_deployment", "deployment_id", "model")
 """Names by which a target says what it is, the first one that is there."""

@@ -16,8 +16,8 @@ from valor_gpu.pages.texts import Html
 from valor_gpu.web.book import Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.run_filters import filtered_runs, metrics_by_use, names_in_words
-from valor_gpu.web.trends import Measured, Series, metric_named, trend_of
+from valor_gpu.web.runs.run_filters import filtered_runs, metrics_by_use, names_in_words
+from valor_gpu.web.runs.trends import Measured, Series, metric_named, trend_of
 
 DRAWN = 1000
 """Runs of a chart; the latest ones where there are more."""

@@ -8,13 +8,13 @@ from starlette.responses import Response
 
 from valor_gpu.errors import InputError
 from valor_gpu.web.errands import Errand
+from valor_gpu.web.library.shelf import find_shelved, shelf_parts, version_line
+from valor_gpu.web.library.trials import make_evaluator, problem_of, try_on
+from valor_gpu.web.library.version_trials import ROWS, try_versions
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
-from valor_gpu.web.run_rows import run_of_id
+from valor_gpu.web.rows.run_rows import run_of_id
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.shelf import find_shelved, shelf_parts, version_line
-from valor_gpu.web.trials import make_evaluator, problem_of, try_on
-from valor_gpu.web.version_trials import ROWS, try_versions
 
 
 def attempt(ask: Ask) -> Response:

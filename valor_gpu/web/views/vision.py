@@ -16,13 +16,13 @@ from valor_gpu.pages.charts import Estimate
 from valor_gpu.report.titles import words_of
 from valor_gpu.store import Run, StoredRow, StoredScore
 from valor_gpu.store.saved import VISION
-from valor_gpu.web.class_images import class_images
-from valor_gpu.web.pictures import picture_file, scene
 from valor_gpu.web.plain import plain_summary
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, see
-from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.vision_tables import class_table, confusions, headline
+from valor_gpu.web.rows.run_rows import find_run
+from valor_gpu.web.vision.class_images import class_images
+from valor_gpu.web.vision.pictures import picture_file, scene
+from valor_gpu.web.vision.tables import class_table, confusions, headline
 
 IMAGES = 24
 """Images on a page, the worst first."""

@@ -16,23 +16,24 @@ from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
-from valor_gpu.web import jobs
-from valor_gpu.web.choices import SUGGESTED, Choice, choices
-from valor_gpu.web.connection import connection_of
-from valor_gpu.web.copies import draft_of_run
-from valor_gpu.web.counting import counts_of
-from valor_gpu.web.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save, saved_ago
-from valor_gpu.web.estimates import estimate
-from valor_gpu.web.form_settings import metric_fields, run_fields, taken
-from valor_gpu.web.planning import Outlook, look, submit
-from valor_gpu.web.proposals import mapping_lines, plain_text
+from valor_gpu.web.model_names import model_of
+from valor_gpu.web.processes import jobs
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
-from valor_gpu.web.run_rows import find_run
-from valor_gpu.web.same_run import as_python, as_yaml, host_of, model_of
+from valor_gpu.web.rows.run_rows import find_run
 from valor_gpu.web.security import looks_like_key
-from valor_gpu.web.uploads import MOST, keep_upload
+from valor_gpu.web.wizard.choices import SUGGESTED, Choice, choices
+from valor_gpu.web.wizard.connection import connection_of
+from valor_gpu.web.wizard.copies import draft_of_run
+from valor_gpu.web.wizard.counting import counts_of
+from valor_gpu.web.wizard.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save, saved_ago
+from valor_gpu.web.wizard.estimates import estimate
+from valor_gpu.web.wizard.form_settings import metric_fields, run_fields, taken
+from valor_gpu.web.wizard.planning import Outlook, look, submit
+from valor_gpu.web.wizard.proposals import mapping_lines, plain_text
+from valor_gpu.web.wizard.same_run import as_python, as_yaml, host_of
+from valor_gpu.web.wizard.uploads import MOST, keep_upload
 
 STEPS = ("basics", "data", "metrics", "review")
 PREVIEW = 10

@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 
 from valor_gpu.errors import InputError
 from valor_gpu.store import Store
-from valor_gpu.web.row_addresses import ALL, with_named_columns
+from valor_gpu.web.rows.row_addresses import ALL, with_named_columns
 from valor_gpu.web.security import looks_like_key
 
 ROWS_VIEW, RUNS_VIEW = "rows view", "runs view"

@@ -15,10 +15,10 @@ from typing import Any
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.text.tokens import TOKENIZERS
-from valor_gpu.web.drafts import Draft
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.routes import Ask
 from valor_gpu.web.security import looks_like_key
+from valor_gpu.web.wizard.drafts import Draft
 
 LONGEST = 20_000
 """Characters of one setting."""

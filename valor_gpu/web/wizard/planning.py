@@ -24,10 +24,10 @@ from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
 from valor_gpu.store.stores import NewRun
-from valor_gpu.web.counting import opened_data
-from valor_gpu.web.drafts import FIELDS, KIND, Draft
-from valor_gpu.web.form_settings import read_settings
 from valor_gpu.web.registry import Registry
+from valor_gpu.web.wizard.counting import opened_data
+from valor_gpu.web.wizard.drafts import FIELDS, KIND, Draft
+from valor_gpu.web.wizard.form_settings import read_settings
 
 _QUIET = threading.Lock()  # filters of warnings are the whole process's
 

@@ -10,7 +10,7 @@ from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.store.edits import MOST_TAGS
 from valor_gpu.web.book import Entry
 from valor_gpu.web.routes import Ask
-from valor_gpu.web.tags import shown_tags
+from valor_gpu.web.runs.tags import shown_tags
 
 
 def metrics_by_use(entries: Sequence[Entry]) -> list[str]:

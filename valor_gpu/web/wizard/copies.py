@@ -7,10 +7,10 @@ from typing import Any
 
 from valor_gpu.judge.addresses import CHAT, EMBEDDINGS
 from valor_gpu.store import Run
-from valor_gpu.web.drafts import Draft
-from valor_gpu.web.form_settings import RUN_OPTIONS, text_of
+from valor_gpu.web.model_names import address_of, model_of
 from valor_gpu.web.registry import Registry
-from valor_gpu.web.same_run import address_of, model_of
+from valor_gpu.web.wizard.drafts import Draft
+from valor_gpu.web.wizard.form_settings import RUN_OPTIONS, text_of
 
 
 def draft_of_run(run: Run, registry: Registry) -> Draft:

@@ -9,8 +9,8 @@ from typing import Any
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.rows.columns import ColumnNames, value_at
 from valor_gpu.evaluation.rows.fields import field_of
-from valor_gpu.web.drafts import Draft
-from valor_gpu.web.planning import Outlook
+from valor_gpu.web.wizard.drafts import Draft
+from valor_gpu.web.wizard.planning import Outlook
 
 _WORDS = {
     "question": ("prompt", "input", "ask", "user"),

@@ -12,10 +12,10 @@ from starlette.responses import RedirectResponse, Response
 
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Run
-from valor_gpu.web.conditions import NEEDS_VALUE, TESTS, Condition, Facts, Wanted, whole
-from valor_gpu.web.found_rows import PAGE, Selection, select
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.rows.conditions import NEEDS_VALUE, TESTS, Condition, Facts, Wanted, whole
+from valor_gpu.web.rows.found_rows import PAGE, Selection, select
 
 SELECTION = ("q", "if", "sort", "status", "level")
 """Parts of an address that say which rows there are, and in which order."""

@@ -14,11 +14,11 @@ from valor_gpu.evaluation.evaluators.saved import BUILTIN, FUNCTION, PROMPT, eva
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.prompts.prompt_copy import can_copy
 from valor_gpu.store.evaluators import EvaluatorVersion
-from valor_gpu.web.form_settings import can_set
+from valor_gpu.web.library.trials import NO_CODE, trial_parts
+from valor_gpu.web.library.uses import entries, evaluator_uses, run_line
 from valor_gpu.web.prompts import FAMILIES, TASK_WORDS, prompts_of
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.trials import NO_CODE, trial_parts
-from valor_gpu.web.uses import entries, evaluator_uses, run_line
+from valor_gpu.web.wizard.form_settings import can_set
 
 _RUNS = 50
 REGISTERED = "registered"

@@ -16,7 +16,7 @@ from valor_gpu.evaluation.results.metric_summary import CONFIDENCE
 from valor_gpu.evaluation.results.row_values import Ints
 from valor_gpu.evaluation.results.run_pairs import PairOptions, RunPair, joined_pair, with_tests
 from valor_gpu.store import Run
-from valor_gpu.web.compared_inputs import asked_otherwise
+from valor_gpu.web.comparison.inputs import asked_otherwise
 from valor_gpu.web.errands import Errand
 from valor_gpu.web.studio import Studio
 

@@ -10,7 +10,7 @@ from valor_gpu.pages import numbers
 from valor_gpu.report.titles import title, words_of
 from valor_gpu.store import Run
 from valor_gpu.store.saved import VISION
-from valor_gpu.web.vision_tables import rate_column
+from valor_gpu.web.vision.tables import rate_column
 
 _METRICS, _CLASSES = 40, 20
 

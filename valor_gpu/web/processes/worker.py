@@ -1,4 +1,7 @@
-"""The process of a run: ``python -m valor_gpu.web.worker STORE RUN``. It needs no server, and none of its packages."""
+"""The process of a run: ``python -m valor_gpu.web.processes.worker STORE RUN``.
+
+It needs no server, and none of its packages.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,8 @@ from valor_gpu.judge.protocol import describe
 from valor_gpu.store import Run, Store
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.tries import note_try
-from valor_gpu.web.jobs import BROKE_OFF, CANCEL, forget_process, note_process
-from valor_gpu.web.masking import masked_output
+from valor_gpu.web.processes.jobs import BROKE_OFF, CANCEL, forget_process, note_process
+from valor_gpu.web.processes.masking import masked_output
 from valor_gpu.web.registry import named_texts
 
 PAUSE = 0.25

@@ -16,7 +16,7 @@ from valor_gpu.pages import numbers
 from valor_gpu.pages.diff import changed_parts, inline, side
 from valor_gpu.pages.texts import cut
 from valor_gpu.store import StoredRow
-from valor_gpu.web.compared import ComparedRuns
+from valor_gpu.web.comparison.background import ComparedRuns
 
 PAGE = 25
 _TEXT = 400_000

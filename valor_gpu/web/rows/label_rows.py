@@ -14,12 +14,12 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.store import Run
 from valor_gpu.store.label_queues import ORDERS, LabelQueue
 from valor_gpu.store.opinions import answered_rows, labelled_rows, rows_by_score
-from valor_gpu.web.conditions import Wanted
-from valor_gpu.web.found_rows import select
-from valor_gpu.web.opinion_forms import WHOLE
 from valor_gpu.web.routes import Ask
-from valor_gpu.web.row_addresses import SELECTION
-from valor_gpu.web.run_rows import thresholds_of
+from valor_gpu.web.rows.conditions import Wanted
+from valor_gpu.web.rows.found_rows import select
+from valor_gpu.web.rows.opinion_forms import WHOLE
+from valor_gpu.web.rows.row_addresses import SELECTION
+from valor_gpu.web.rows.run_rows import thresholds_of
 
 RANDOM, LOWEST, HIGHEST, ROWS = ORDERS
 _LARGEST_SEED = 2**31

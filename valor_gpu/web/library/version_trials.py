@@ -18,8 +18,8 @@ from valor_gpu.judge import run_judge
 from valor_gpu.judge.metric import LLMMetric
 from valor_gpu.stats.paired import PairedDifference, compare_paired
 from valor_gpu.store import Run, Store
+from valor_gpu.web.library.trials import LIMITS, NO_CODE
 from valor_gpu.web.registry import Registry, open_judge
-from valor_gpu.web.trials import LIMITS, NO_CODE
 
 ROWS = 20
 

@@ -13,8 +13,8 @@ from valor_gpu.evaluation.report.so_far import families_so_far
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Run, Store
 from valor_gpu.store.progress import RunProgress, progress_of
-from valor_gpu.web.jobs import JOB
-from valor_gpu.web.progress_words import progress_words
+from valor_gpu.web.processes.jobs import JOB
+from valor_gpu.web.processes.progress_words import progress_words
 
 POLL = 2
 """Seconds after which a page with scripts asks again how far a run is."""

@@ -11,11 +11,11 @@ from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER, Plan
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.store import Store
-from valor_gpu.web.choices import MEASURED
-from valor_gpu.web.counting import counts_of
-from valor_gpu.web.planning import Outlook
 from valor_gpu.web.prompts import prompts_of
-from valor_gpu.web.traces import size_in_words
+from valor_gpu.web.rows.traces import size_in_words
+from valor_gpu.web.wizard.choices import MEASURED
+from valor_gpu.web.wizard.counting import counts_of
+from valor_gpu.web.wizard.planning import Outlook
 
 CHARACTERS = 4.0
 """Characters of a token, about: of English in the vocabularies of current models."""

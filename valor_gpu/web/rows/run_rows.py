@@ -17,13 +17,13 @@ from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.pages.numbers import count
 from valor_gpu.store import Feedback, Run
-from valor_gpu.web.conditions import Wanted, whole
-from valor_gpu.web.found_rows import PAGE, Selection, counts_of, select
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
-from valor_gpu.web.row_addresses import ALL, chosen_columns, of_selection, without
-from valor_gpu.web.traces import judged_names
+from valor_gpu.web.rows.conditions import Wanted, whole
+from valor_gpu.web.rows.found_rows import PAGE, Selection, counts_of, select
+from valor_gpu.web.rows.row_addresses import ALL, chosen_columns, of_selection, without
+from valor_gpu.web.rows.traces import judged_names
 
 Facts = Mapping[str, Mapping[str, Any]]
 WHOLE_TEXT = 100_000

@@ -13,9 +13,9 @@ from valor_gpu.errors import InputError, ValorError
 from valor_gpu.evaluation.engine.execute import remove_journal
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.store import Store, label_queues, tries
-from valor_gpu.web import drafts
-from valor_gpu.web.counting import forget_counts
-from valor_gpu.web.jobs import CANCEL, JOB, log_path
+from valor_gpu.web.processes.jobs import CANCEL, JOB, log_path
+from valor_gpu.web.wizard import drafts
+from valor_gpu.web.wizard.counting import forget_counts
 
 UNDO = 60
 """Seconds in which a deletion can be taken back."""

@@ -12,9 +12,9 @@ from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER
 from valor_gpu.evaluation.evaluators.saved import evaluator_entry
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.store import Store
-from valor_gpu.web.drafts import Draft
-from valor_gpu.web.planning import Outlook
 from valor_gpu.web.registry import Registry
+from valor_gpu.web.wizard.drafts import Draft
+from valor_gpu.web.wizard.planning import Outlook
 
 MEASURED = frozenset({"seconds", "cost"})
 """Fields that a run with a target gives by itself."""

@@ -15,7 +15,7 @@ from valor_gpu.pages import numbers
 from valor_gpu.store import Feedback, Run
 from valor_gpu.store.opinions import withdraw
 from valor_gpu.web.routes import Ask
-from valor_gpu.web.run_rows import author
+from valor_gpu.web.rows.run_rows import author
 from valor_gpu.web.security import looks_like_key
 from valor_gpu.web.typed import typed_number
 

@@ -20,7 +20,7 @@ from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.store import Run, selection
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.records import OK
-from valor_gpu.web.conditions import PEOPLE, Condition, Facts, Wanted, chart_link
+from valor_gpu.web.rows.conditions import PEOPLE, Condition, Facts, Wanted, chart_link
 from valor_gpu.web.studio import Studio
 
 __all__ = ["PAGE", "Selection", "Wanted", "chart_link", "counts_of", "kept", "select"]

@@ -8,11 +8,11 @@ from valor_gpu.evaluation.report.distributions import Drawing
 from valor_gpu.store import Histogram, Run
 from valor_gpu.store.groups import FailureGroup, failed_rows, failed_scores
 from valor_gpu.store.records import OK
-from valor_gpu.web.conditions import Condition
-from valor_gpu.web.found_rows import kept
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask
-from valor_gpu.web.traces import trace_facts
+from valor_gpu.web.rows.conditions import Condition
+from valor_gpu.web.rows.found_rows import kept
+from valor_gpu.web.rows.traces import trace_facts
 
 
 def drawing_of(ask: Ask, run: Run) -> Drawing:

@@ -13,8 +13,8 @@ from valor_gpu.errors import ValorError
 from valor_gpu.evaluation.rows.data import open_data
 from valor_gpu.store import StoredDataset
 from valor_gpu.web.book import Entry
+from valor_gpu.web.library.uses import dataset_uses
 from valor_gpu.web.routes import Ask
-from valor_gpu.web.uses import dataset_uses
 
 FIRST = 10
 """Rows of a preview."""

@@ -71,7 +71,7 @@ def start(store: Store, run_id: str) -> int:
     log = os.open(log_path(store, run.id), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "valor_gpu.web.worker", str(store.path), run.id],
+            [sys.executable, "-m", "valor_gpu.web.processes.worker", str(store.path), run.id],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

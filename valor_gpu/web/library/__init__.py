@@ -1,0 +1,1 @@
+"""The library of evaluators and data sets, and trials of evaluators."""

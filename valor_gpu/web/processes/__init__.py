@@ -1,0 +1,1 @@
+"""Processes of runs, which neither the server nor a browser ends, and what they say of themselves."""

@@ -1,0 +1,1 @@
+"""Saved results of images and classes as pages show them."""
