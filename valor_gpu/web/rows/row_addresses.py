@@ -111,7 +111,8 @@ def column_texts(texts: Sequence[str], names: Sequence[str]) -> list[str]:
         return chosen
     if len(chosen) == len(names):
         return [ALL]
-    there, spans = set(chosen), []
+    there = set(chosen)
+    spans: list[list[int]] = []
     for place, name in enumerate(names, 1):
         if name in there:
             if spans and spans[-1][1] == place - 1:
