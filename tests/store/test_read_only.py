@@ -92,6 +92,39 @@ def test_what_is_written_last_is_not_silently_left_out(folder: Path) -> None:
             assert "cannot be read: it is read-only, and what was written last is in s.sqlite-wal" in found["error"]
 
 
+HALF = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("PRAGMA journal_mode = DELETE")  # as on a file system where SQLite cannot have a log of its own
+connection.execute("PRAGMA cache_size = 2")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE rows SET outputs = replace(outputs, 'x', 'y')")
+for number in range(10, 20):  # more than the cache holds, so that the file gets a part of it
+    values = (number, f"{number}", "z" * 9000)
+    connection.execute("INSERT INTO rows VALUES (NULL, 1, ?, ?, '{}', ?, 'ok', '')", values)
+os._exit(9)
+"""
+
+
+def test_a_transaction_that_did_not_end_is_not_read(folder: Path) -> None:
+    with Store(folder / "s.sqlite") as store:
+        fill(store)
+        store.run("books").add_rows([StoredRow(n, str(n), {}, {"answer": "x" * 2000}) for n in range(4, 8)])
+    assert subprocess.run([sys.executable, "-c", HALF, str(folder / "s.sqlite")], check=False).returncode == 9
+    assert "y" * 2000 in (folder / "s.sqlite").read_bytes().decode(errors="replace")
+    (folder / "s.sqlite-journal").chmod(0o444)
+    found = read(folder, 0o555)
+    assert "rows" not in found
+    assert (
+        "cannot be read: it is read-only, and a transaction that did not end is in s.sqlite-journal" in found["error"]
+    )
+    folder.chmod(0o755)
+    (folder / "s.sqlite").chmod(0o600)
+    (folder / "s.sqlite-journal").chmod(0o600)
+    with Store(folder / "s.sqlite") as store:
+        assert store.run("books").rows()[3].outputs == {"answer": "x" * 2000}
+
+
 @pytest.fixture
 def still(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store of three rows that this process may not write to."""

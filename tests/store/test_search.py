@@ -165,6 +165,44 @@ def test_words_beside_scripts_without_spaces_are_words(store: Store, text: str, 
     assert [row.number for row in run.search(sought).rows] == ([1] if is_found else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "sought"),
+    [
+        ("tie\u0302\u0301ng", "ti\u1ebfng"),  # letters with two accents, as one sign and as three
+        ("ti\u1ebfng", "tie\u0302\u0301ng"),
+        ("ti\u1ebfng Vi\u1ec7t", "tieng viet"),
+        ("Straße", "STRASSE"),
+        ("STRASSE", "straße"),
+        ("οδος", "ΟΔΟΣ"),
+        ("\u0130stanbul", "istanbul"),
+        ("\ufb01ne", "FINE"),
+        ("\u10a1\u10a2", "\u10a1\u10a2"),  # Georgian capitals, whose small letters stand in another range
+        ("\u10a1\u10a2", "\u2d01\u2d02"),
+    ],
+)
+def test_words_of_an_ended_run_are_found_in_any_case_and_form(store: Store, text: str, sought: str) -> None:
+    run = store.create_run("run", {})
+    run.add_rows([StoredRow(1, "k", {"q": f"so {text}, yes"}), StoredRow(2, "l", {"q": "no"})])
+    run.finish("finished", {})
+    found = run.search(sought)
+    assert ([row.number for row in found.rows], found.how) == ([1], search.WORDS)
+    run.add_rows([StoredRow(3, "m", {})])  # takes all words out again
+    run.finish("finished", {})
+    assert list(selection.rows_with_text(run, sought)[0]) == [1]
+
+
+def test_copies_that_an_older_process_left_do_not_count(store: Store) -> None:
+    run = store.create_run("run", {})
+    run.add_rows([StoredRow(1, "k", {"q": "灯塔"})])
+    run.finish("finished", {})
+    with store._database.write() as connection:  # as a version without copies forgets the words of a run
+        connection.execute("UPDATE runs SET indexed = 0")
+        connection.execute("INSERT INTO row_words (row_words) VALUES ('delete-all')")
+        connection.execute("UPDATE rows SET inputs = '{}'")
+    run.finish("finished", {})
+    assert copies(store) == [] and list(selection.rows_with_text(run, "灯塔")[0]) == []
+
+
 def test_copies_go_with_their_run_and_come_back_after_a_resumption(store: Store) -> None:
     runs = [store.create_run(name, {}) for name in ("one", "two")]
     for run in runs:

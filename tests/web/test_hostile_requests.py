@@ -50,6 +50,15 @@ def test_feedback_on_a_row_of_any_length_is_refused(browser: TestClient, run: st
     assert found.status_code == 400 and "row must be the number of a row" in text_of(found)
 
 
+@pytest.mark.parametrize("query", ["sort", "column", "q", "if"])
+@pytest.mark.parametrize("code", ["D800", "DFFF", "FFFFFF", "0"])
+def test_a_forged_sign_of_a_field_is_no_error_of_the_server(
+    browser: TestClient, run: str, query: str, code: str
+) -> None:
+    for page in (f"/runs/{run}", "/runs"):
+        assert browser.get(page, params={query: f"\uf8f0{code}\uf8f1"}).status_code in (200, 400)
+
+
 @pytest.mark.parametrize(
     "other",
     ['{"a": 1}', "words", "list=[1, 2]", "a b=c d", "a@b=1", "café=1", "path=/", "studio_8765=of another", 'q="a; b"'],

@@ -43,7 +43,11 @@ def _data_folder() -> Path:
 
 
 class _Still(NamedTuple):
-    """The state of a file that nobody writes to, as far as can be seen: of the file, and bytes of the log beside it."""
+    """The state of a file that nobody writes to, as far as can be seen: of the file, and bytes of the logs beside it.
+
+    ``-journal`` is the log where SQLite cannot have ``-wal``: one that a crash has left holds what the file had before
+    a transaction that is half in it.
+    """
 
     inode: int
     size: int
@@ -51,10 +55,14 @@ class _Still(NamedTuple):
     log: int
 
 
-def _still(path: Path) -> _Still:
-    log = 0
+def _bytes_beside(path: Path, ending: str) -> int:
     with contextlib.suppress(FileNotFoundError):
-        log = path.with_name(path.name + "-wal").stat().st_size
+        return path.with_name(path.name + ending).stat().st_size
+    return 0
+
+
+def _still(path: Path) -> _Still:
+    log = sum(_bytes_beside(path, ending) for ending in ("-wal", "-journal"))
     found = path.stat()
     return _Still(found.st_ino, found.st_size, found.st_mtime_ns, log)
 
@@ -173,6 +181,9 @@ class Database:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT) if isinstance(error, OSError) else "full" in text
         if full:
             return f"store {self.path} cannot be written: {text}; what was being written is not kept, all else is"
+        if "readonly" in text and self._reads and _bytes_beside(self.path, "-journal"):
+            log = f"a transaction that did not end is in {self.path.name}-journal beside it"
+            return f"store {self.path} cannot be read: it is read-only, and {log}: copy both to a folder of your own"
         if "readonly" in text:
             return f"store {self.path} cannot be written: the file or its folder is read-only ({text})"
         if "locked" in text or "busy" in text:
@@ -253,7 +264,7 @@ class Database:
         try:
             migrate(connection, str(self.path))
         except sqlite3.OperationalError as error:
-            if "readonly" not in str(error):
+            if "readonly" not in str(error) or _bytes_beside(self.path, "-journal"):
                 raise
             raise StoreError(
                 f"store {self.path} is of an older version and cannot be written, since the file or its folder is"

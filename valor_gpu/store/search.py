@@ -76,14 +76,19 @@ def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: st
 
 def _spaced_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
     """The words of a row for the index: an SQL function."""
-    return _spaced(row_words(key, inputs, outputs))
+    return _spaced(folded(row_words(key, inputs, outputs)))
 
 
 def _spaced(text: str) -> str:
-    """A text without the scripts that have no words for the index; signs between words stay signs."""
+    """A folded text without the scripts that have no words for the index; signs between words stay signs."""
     if text.isascii():
         return text
-    return _UNSPACED.sub(lambda found: f" {_GAP} " if any(map(str.isalnum, found[0])) else " ", text)
+    return _apart(_UNSPACED.sub(lambda found: f" {_GAP} " if any(map(str.isalnum, found[0])) else " ", text))
+
+
+def _apart(text: str) -> str:
+    """A text whose accents are signs of their own: FTS5 leaves out these, but not two accents of one letter."""
+    return unicodedata.normalize("NFD", text)
 
 
 def folded(text: str) -> str:
@@ -112,6 +117,7 @@ def build(connection: sqlite3.Connection, run: int) -> bool:
         if "fts5" in str(error):
             return False
         raise
+    connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))  # versions without copies leave them to others
     copies = TextCopies(connection, run)
     words = _copying(connection, run, copies)
     connection.executemany("INSERT INTO row_words (rowid, run, words) VALUES (?, ?, ?)", words)
@@ -124,9 +130,9 @@ def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> It
     """Records of the index, each of a row whose texts are copied meanwhile."""
     sql = "SELECT id, number, key, inputs, outputs FROM rows WHERE run = ?"
     for row, number, *kept in connection.execute(sql, (run,)):
-        words = row_words(*kept)
-        copies.add(number, folded(words))
-        yield row, f"run{run}", _spaced(words)
+        text = folded(row_words(*kept))
+        copies.add(number, text)
+        yield row, f"run{run}", _spaced(text)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
@@ -228,7 +234,8 @@ def _copied(connection: sqlite3.Connection, run: int, text: str) -> array[int] |
 
 def _condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str, tuple[Any, ...], str]:
     """SQL that holds for the rows of a run with a text, its values, and how it is looked for."""
-    if _indexed(connection, run) and (words := _quoted(text)):
+    indexed = _indexed(connection, run)
+    if indexed and (words := _quoted(text if indexed == _WORDS_ALONE else _apart(folded(text)))):
         where = "id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)"
         return where, (f"run : run{run} AND words : {words}",), WORDS
     _prepare(connection)

@@ -47,7 +47,14 @@ def carried(text: str) -> str:
 
 
 def read_carried(text: str) -> str:
-    """Returns the text that :func:`carried` has made the value of a field; other texts as they are."""
+    """Returns the text that :func:`carried` has made the value of a field; other texts as they are.
+
+    Half a pair of UTF-16 stays as it came, since no address can have it.
+    """
     if _OPEN not in text:
         return text
-    return _CARRIED.sub(lambda match: chr(min(int(match[1], 16), sys.maxunicode)), text)
+    return _CARRIED.sub(lambda match: _sign(match[0], min(int(match[1], 16), sys.maxunicode)), text)
+
+
+def _sign(text: str, code: int) -> str:
+    return text if 0xD800 <= code < 0xE000 else chr(code)
