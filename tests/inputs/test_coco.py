@@ -29,7 +29,7 @@ with_native = pytest.mark.skipif(not native.available("valor_cpu"), reason=nativ
 generated = settings(
     max_examples=len(seeds(40)),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
     derandomize=True,
 )
 

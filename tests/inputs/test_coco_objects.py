@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.inputs.test_coco import same
@@ -85,6 +85,7 @@ def test_the_dataset_must_be_an_object():
         coco.columns_from_dataset([])
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.integers(0, 5), max_size=12))
 def test_last_of_id(ids):
     rows = coco.columns_from_dataset({"annotations": [{"id": i, "image_id": 0} for i in ids]}).annotations

@@ -169,7 +169,7 @@ def test_a_prompt_that_fails_alone_is_given_up_though_nothing_else_is_asked() ->
     with ChatServer(answer) as server:
         found = ask(OpenAIJudge("m", base_url=server.url), limits=limits)
         own = [one for one in server.requests if "Reply with the word ok." in str(one.body["messages"])]
-    assert found.status is Status.SERVER_ERROR and "(failed 5 times while the server answered others)" in found.error
+    assert found.status is Status.SERVER_ERROR and "(failed 3 times while the server answered others)" in found.error
     assert len(own) == 3 and found.attempts == 8
     with ChatServer(lambda request: failure(500, "down")) as server:
         found = ask(OpenAIJudge("m", base_url=server.url), limits=limits)

@@ -251,7 +251,7 @@ def test_the_order_of_the_rows_is_said_and_can_be_changed_at_the_head_of_a_colum
     browser, uid = client(store.path), store.runs()[0].id
     plain = browser.get(f"/runs/{uid}")
     assert "first ✕" not in text_of(plain) and "aria-sort" not in plain.text
-    to = re.search(r'<th scope="col" class="n"><a href="([^"]+)"[^>]*>f1</a>', plain.text)
+    to = re.search(r'<th scope="col" class="n metric"><a href="([^"]+)"[^>]*>f1</a>', plain.text)
     assert to is not None
     for sort, words, way in (("-f1", "highest", "descending"), ("f1", "lowest", "ascending")):
         page = browser.get(to[1].replace("&amp;", "&"))

@@ -108,7 +108,7 @@ def test_a_run_of_another_program_is_not_cancelled(path: Path, server: ChatServe
     uid = add_run(path, server)
     with Store(path) as store, store.run(uid).lease():
         assert jobs.state_of(store, store.run(uid)) == "running"
-        assert "which Studio has not started" in text_of(send(client(path), f"/runs/{uid}/cancel"))
+        assert "which Studio did not start" in text_of(send(client(path), f"/runs/{uid}/cancel"))
         with pytest.raises(InputError, match="is worked on by this process"):
             jobs.start(store, uid)
 

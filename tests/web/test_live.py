@@ -143,7 +143,7 @@ def test_nothing_is_counted(browser: TestClient, run: Run, monkeypatch: pytest.M
     def scanned(*_: Any, **__: Any) -> Any:
         raise AssertionError("the page of a run that goes on reads its scores")
 
-    for name in ("views.run.run_summary", "figures.failed_rows", "figures.failed_scores"):
+    for name in ("views.run.run_summary", "runs.figures.failed_rows", "runs.figures.failed_scores"):
         monkeypatch.setattr(f"valor_gpu.web.{name}", scanned)
     monkeypatch.setattr("valor_gpu.evaluation.report.cards.people_agreement", scanned)
     for method in ("summary", "histogram", "stream_rows"):
@@ -227,7 +227,7 @@ def test_a_clock_that_is_set_changes_nothing(
 
 def test_a_process_that_is_silent_since_the_clock_was_set_back_is_told(browser: TestClient, run: Run) -> None:
     keep(run, replace(progress(30), at=time.time() + 3600))
-    said = "The last word of the process came before the clock of this machine was set back. It may hang"
+    said = "Last news before the clock of this machine was set back: the process may be stuck."
     assert said in words(browser, run)
 
 

@@ -71,7 +71,7 @@ def _may_write(path: Path) -> bool:
     """Whether SQLite may write: to the file, and to the log and the index beside it, which it makes."""
     beside = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     folder = os.access(path.parent, os.W_OK) or all(os.access(each, os.W_OK) for each in beside)
-    return folder and os.access(path, os.W_OK)
+    return folder and (os.access(path, os.W_OK) or not path.exists())
 
 
 class Database:

@@ -166,7 +166,7 @@ def test_a_reply_that_cannot_be_read_has_no_score(tmp_path: Any) -> None:
     with ChatServer(lambda request: reply(CUT, "application/json") if request.number else good) as server:
         data = [{"question": "q", "ground_truth": "M\xe1laga"}] * 2
         options: Any = {"target": {"url": server.root}, "metrics_list": ["exact_match"], "max_concurrency": 1}
-        result = evaluate(data=data, **options)
+        result = evaluate(data=data, store=tmp_path / "s.sqlite", **options)
     assert result.metrics_summary["mean_exact_match"] == 1.0
     assert "it ends too early, after 35 characters" in repr(list(result.errors))
 

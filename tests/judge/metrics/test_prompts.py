@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from valor_gpu.errors import InputError
@@ -31,6 +31,7 @@ def unfenced(content: str) -> list[tuple[str, str]]:
     return [(label, text) for label, text in blocks]
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.text() | st.sampled_from(ATTACKS), st.lists(st.text() | st.sampled_from(ATTACKS), min_size=1, max_size=4))
 def test_no_data_closes_its_fence(text: str, contexts: list[str]) -> None:
     content = ECHO.messages(text=text, contexts=contexts)[1]["content"]
