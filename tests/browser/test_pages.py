@@ -330,3 +330,27 @@ def test_axe_and_the_width_can_fail(tab: Tab) -> None:
     page.evaluate("document.documentElement.removeAttribute('lang'); document.body.style.minWidth = '2000px'")
     assert [found.split(":")[0] for found in axe(page)] == ["html-has-lang"]
     assert sideways(page) > 0
+
+
+WRAPPED = """() => [...document.querySelectorAll('#runs thead th > a, #rows thead th > a')].flatMap((head) => {
+  const found = [];
+  const walk = document.createTreeWalker(head, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode())
+    for (const word of walk.currentNode.data.matchAll(/[^\\s_]+/g)) {
+      const range = document.createRange();
+      range.setStart(walk.currentNode, word.index);
+      range.setEnd(walk.currentNode, word.index + word[0].length);
+      if (new Set([...range.getClientRects()].map((each) => Math.round(each.top))).size > 1) found.push(word[0]);
+    }
+  return found;
+})"""
+"""Words of heads of columns that go on in the next line."""
+
+
+@pytest.mark.parametrize("name", ["runs", "open row"])
+def test_words_of_heads_are_not_broken(tab: Tab, runs: dict[str, str], name: str) -> None:
+    page = settled(tab, PAGES[name](runs))
+    assert page.locator("thead th > a").count() > 2
+    for pixels in (320, *WIDTHS):
+        assert width(page, pixels).evaluate(WRAPPED) == [], pixels
+        assert sideways(page) == 0

@@ -41,7 +41,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> tuple[TestClient, str]:
 
 def heads(text: str) -> list[str]:
     table = text[text.index('id="rows-table"') :]
-    return re.findall(r"m\d{3}_x{85}(?= ?[↑↓]?</a></th>)", table)
+    return re.findall(r"m\d{3}_x{85}(?= ?[↑↓]?</a></th>)", table.replace("<wbr>", ""))
 
 
 @pytest.mark.parametrize(
@@ -123,3 +123,9 @@ def test_short_texts_choose_the_same_columns() -> None:
         assert column_texts(texts, names) == texts
     assert chosen_columns(["places:0", "places:x-y", "nothing"], names) == names[:6]
     assert chosen_columns(["places:59-9999"], names) == names[58:] and chosen_columns([ALL, "m3"], names) == names
+
+
+def test_a_search_without_a_row_says_so_once(site: tuple[TestClient, str]) -> None:
+    browser, uid = site
+    shown = text_of(browser.get(f"/runs/{uid}?q=nowhere"))
+    assert shown.count("0 rows that match, 30 in all") == 1 and "No row matches. Show all 30 rows" in shown

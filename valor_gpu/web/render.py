@@ -40,13 +40,25 @@ def _json(value: Any) -> str:
 
 
 def _head_width(names: Iterable[str]) -> int:
-    """Characters that heads of columns take side by side: the longest word of each, as far as the style lets it grow.
+    """Characters that heads of columns take side by side.
+
+    Each takes its longest part that :func:`_breakable` keeps whole, as far as the style lets it grow.
 
     Example:
         >>> _head_width(["mean of f1_score", "x" * 90])
-        28
+        25
     """
-    return sum(min(max(map(len, name.split()), default=0), _HEAD) for name in names)
+    return sum(min(max(map(len, name.replace("_", "_ ").split()), default=0), _HEAD) for name in names)
+
+
+def _breakable(name: str) -> Html:
+    """The name of a column as markup that may go on in the next line behind an underscore.
+
+    Example:
+        >>> _breakable("mean of gpt_<b>")
+        'mean of gpt_<wbr>&lt;b&gt;'
+    """
+    return Html(escape(visible(name)).replace("_", "_<wbr>"))
 
 
 def _environment() -> jinja2.Environment:
@@ -67,6 +79,7 @@ def _environment() -> jinja2.Environment:
     environment.filters["metric"] = short_name
     environment.filters["carried"] = lambda value: carried(str(value))
     environment.filters["head_width"] = _head_width
+    environment.filters["breakable"] = _breakable
     environment.globals.update(icon=charts.icon, pips=charts.pips, NOTHING=numbers.NOTHING)
     return environment
 

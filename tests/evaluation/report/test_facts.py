@@ -37,12 +37,12 @@ def rows_fact(run: Run) -> str:
     ("n", "failed", "config", "state", "shown"),
     [
         (5, 0, {"data": {"rows": 5}}, "finished", "5, all read"),
-        (3, 0, {"data": {"rows": 5}}, "stopped", "3 of 5"),
+        (3, 0, {"data": {"rows": 5}}, "stopped", "3 of 5 read"),
         (3, 1, {"data": {"rows": 5}, "target": {"name": "t"}}, "stopped", "3 of 5, 1 target error"),
         (5, 2, {"data": {"rows": 5}}, "finished", "5, 2 target errors"),
         (5, 0, {"data": {"rows": 5}, "target": {"name": "t"}}, "finished", "5, all with an answer"),
         (4, 0, {"data": {"rows": 9}, "limit": 2, "epochs": 2}, "finished", "4, 2 questions, all read"),
-        (2, 0, {"data": {"rows": 9}, "limit": 2, "epochs": 2}, "stopped", "2 of 4, 1 questions"),
+        (2, 0, {"data": {"rows": 9}, "limit": 2, "epochs": 2}, "stopped", "2 of 4 read, 1 question"),
         (3, 0, {"data": {"rows": None}}, "finished", "3, all read"),  # of an older version
         (3, 0, {"data": {"rows": None}}, "stopped", "3 so far"),
         (3, 0, {}, "finished", "3, all read"),
@@ -59,7 +59,7 @@ def test_rows_that_were_counted_up_to_a_limit(store: Store) -> None:
     run = add_run(store, 3, {"data": {"rows": None}, "limit": 10})
     assert expected_rows(run) is None
     keep(run, RunProgress(total_rows=7))
-    assert expected_rows(run) == 7 and rows_fact(run) == "3 of 7"
+    assert expected_rows(run) == 7 and rows_fact(run) == "3 of 7 read"
 
 
 @pytest.mark.parametrize(

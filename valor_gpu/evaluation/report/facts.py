@@ -35,9 +35,7 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     name = data_name or PurePath(str(data.get("source", ""))).name  # the configuration has the whole path
     source = short(name) or "unknown"
     yield "Data", f"{source}{', ' + short(data['hash'], 12) if data.get('hash') else ''}"
-    failed = ", ".join(f"{n:,} {bounds.words(status)}" for status, n in list(rows["failed"].items())[: bounds.NOTES])
-    questions = f", {rows['n_questions']:,} questions" if rows.get("n_questions") else ""
-    yield "Rows", f"{_counted(run, rows['n'])}{questions}{', ' if failed else ''}{failed}{_whole(run, rows, failed)}"
+    yield "Rows", _rows(run, rows)
     yield "Target", _identity(target) or "none: answers are in the data"
     yield "Judge", _identity(judge) or "none"
     usage = {name: n for name, n in summary["usage"].items() if isinstance(n, (int, float)) and n}
@@ -46,7 +44,9 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     paid = cost_in_words(cost, (config.get("prices") or {}).get("currency", ""), summary.get("replaced") or {})
     yield "Tokens, cost", f"{tokens}; {paid}" if usage or cost is not None else tokens
     if judge or target:
-        yield "Median of a call", "; ".join(latency_in_words(summary.get("latency") or {})) or "no times are kept"
+        calls = "; ".join(latency_in_words(summary.get("latency") or {}))
+        if calls or run.state != "running":
+            yield "Median of a call", calls or "no times are kept"
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"
@@ -94,19 +94,21 @@ def expected_rows(run: Run) -> int | None:
     return int(rows if limit is None else min(rows, limit)) * int(config.get("epochs") or 1)
 
 
-def _counted(run: Run, n: int) -> str:
-    """The rows that there are, of those that there will be."""
-    total = expected_rows(run)
-    return f"{n:,}" if total is None or n >= total else f"{n:,} of {total:,}"
-
-
-def _whole(run: Run, rows: Mapping[str, Any], failed: str) -> str:
-    """Says that all rows are there, where they are and none has failed."""
-    total = expected_rows(run)
-    is_whole = rows["n"] >= total if total is not None else run.state == "finished"
-    if failed or not is_whole:
-        return "" if failed or total is not None else " so far"
-    return ", all with an answer" if run.config.get("target") else ", all read"
+def _rows(run: Run, rows: Mapping[str, Any]) -> str:
+    """The rows that there are, of those that there will be, and what came of them."""
+    n, total, n_questions = rows["n"], expected_rows(run), rows.get("n_questions")
+    failed = [f"{k:,} {bounds.words(status)}" for status, k in list(rows["failed"].items())[: bounds.NOTES]]
+    there = "with an answer" if run.config.get("target") else "read"
+    found = [f"{n:,}" if total is None or n >= total else f"{n:,} of {total:,}"]
+    last = [f"all {there}"]
+    if failed:
+        last = failed
+    elif total is None and run.state != "finished":
+        found[0], last = found[0] + " so far", []
+    elif total is not None and n < total:
+        found[0], last = f"{found[0]} {there}", []
+    questions = [f"{n_questions:,} question{'s' if n_questions != 1 else ''}"] if n_questions else []
+    return ", ".join([*found, *questions, *last])
 
 
 def _identity(found: Mapping[str, Any]) -> str:

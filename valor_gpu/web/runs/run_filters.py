@@ -59,6 +59,20 @@ def metric_words(metric: str, evaluators: Container[str]) -> str:
     return short_name(metric)
 
 
+def head_of(metric: str, words: str) -> str:
+    """Returns the words of a metric with a capital letter; a name stays as it is.
+
+    Args:
+        metric: as summaries have it.
+        words: of :func:`metric_words`.
+
+    Example:
+        >>> head_of("mean_f1_score", "mean of f1_score"), head_of("mean_iou", "mean_iou")
+        ('Mean of f1_score', 'mean_iou')
+    """
+    return words if words == short_name(metric) else words[:1].upper() + words[1:]
+
+
 def _with_parents(name: str) -> list[str]:
     """A name, and the evaluators that it may be a part of."""
     parts = name.split(".")

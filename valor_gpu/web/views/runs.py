@@ -19,7 +19,7 @@ from valor_gpu.web.routes import Ask, get, post, see
 from valor_gpu.web.rows.row_addresses import ALL, NAMED
 from valor_gpu.web.rows.run_rows import find_run
 from valor_gpu.web.runs.purging import UNDO
-from valor_gpu.web.runs.run_filters import filtered_runs, metrics_by_use, names_in_words
+from valor_gpu.web.runs.run_filters import filtered_runs, head_of, metrics_by_use, names_in_words
 from valor_gpu.web.runs.saved_views import RUNS_VIEW, saved_views
 from valor_gpu.web.runs.tags import shown_tags
 from valor_gpu.web.wizard.drafts import drafts, saved_ago
@@ -59,6 +59,7 @@ def runs(ask: Ask) -> Response:
         start=start,
         following=start + PAGE if start + PAGE < len(found) else None,
         metrics=words,
+        heads={name: head_of(name, words[name]) for name in columns if name in words},
         columns=columns,
         column_note=_column_note(ask, columns, metrics),
         fixed=FIXED,

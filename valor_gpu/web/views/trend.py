@@ -16,7 +16,7 @@ from valor_gpu.pages.texts import Html
 from valor_gpu.web.book import Entry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get
-from valor_gpu.web.runs.run_filters import filtered_runs, metrics_by_use, names_in_words
+from valor_gpu.web.runs.run_filters import filtered_runs, head_of, metrics_by_use, names_in_words
 from valor_gpu.web.runs.trends import Measured, Series, metric_named, trend_of
 
 DRAWN = 1000
@@ -45,7 +45,7 @@ def trend(ask: Ask) -> Response:
         "trend.html",
         metric=metric,
         words=words[metric],
-        title=words[metric][:1].upper() + words[metric][1:] if words[metric] != metric else metric,
+        title=head_of(metric, words[metric]),
         metrics=words,
         by=by,
         order=f"the tag {short(by)}" if by else "time",
