@@ -114,7 +114,7 @@ def test_other_rows_are_those_of_now(store: Store) -> None:
     browser = client(store.path)
     page = browser.get(links_of(browser.get(f"/runs/{run.id}?if=f1:unscored:"))["Next"])
     writer.write(100)
-    for pattern in (r'href="([^"]+)" data-swap="rows" aria-label="Take away', r'class="n metric"><a href="([^"]+)"'):
+    for pattern in (r'href="([^"]+)" data-swap="rows" aria-label="Remove: ', r'class="n metric"><a href="([^"]+)"'):
         link = re.search(pattern, browser.get(page.url).text)
         assert link is not None and "as_of" not in link[1]
     fields = {"metric": "f1", "test": "at_most", "value": "1", "if": "f1:unscored:"}

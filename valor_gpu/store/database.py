@@ -154,10 +154,14 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
-            if self._still not in (None, _still(self.path)):
+            if self._has_changed():
                 raise StoreError(
                     f"store {self.path}, which can be read alone here, was changed meanwhile: read it again"
                 )
+
+    def _has_changed(self) -> bool:
+        """Whether a file that can be read alone is another one than when it was opened."""
+        return self._still is not None and self._still != _still(self.path)
 
     def _turn(self) -> ForkLock:
         """The lock of this process: one that was forked along within a transaction may be held for ever."""
@@ -200,7 +204,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         if self._closed:
             raise StoreError(f"store {self.path} is closed")
-        if self._reads and (_may_write(self.path) or self._still not in (None, _still(self.path))):
+        if self._reads and (_may_write(self.path) or self._has_changed()):
             self._disconnect()  # what SQLite has read of the file before does not count any more
         if self._connection is None:
             self._make_file()
