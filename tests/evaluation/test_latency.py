@@ -106,9 +106,9 @@ def test_a_run_says_the_seconds_of_its_calls(store: Store, tmp_path: Path, monke
     assert n == judge.replies - again["judge"]["n"] < 12
     latency = cached.summary["latency"]["judge"]
     assert (latency["n"] if latency else 0) == n  # replies that were known are no calls
-    text = dict(run_facts(result.run, run_summary(result.run)))["Median of a call"]
-    assert text.startswith("judge 0.0") and f"of {judge.replies - n} calls; target " in text
-    assert f"median of a call: {text.split('; ')[0]}" in run_text(result.run, run_summary(result.run))
+    text = dict(run_facts(result.run, run_summary(result.run)))["Time of a call"]
+    assert text.startswith("judge median 0.0") and f"of {judge.replies - n} calls; target " in text
+    assert f"time of a call: {text.split('; ')[0]}" in run_text(result.run, run_summary(result.run))
 
 
 def test_a_run_of_an_older_version_says_that_no_times_are_kept(store: Store) -> None:
@@ -118,4 +118,4 @@ def test_a_run_of_an_older_version_says_that_no_times_are_kept(store: Store) -> 
     summary = run_summary(run)
     assert summary["latency"] == {"judge": None, "target": None}
     for said in (summary, {name: each for name, each in summary.items() if name != "latency"}):
-        assert dict(run_facts(run, said))["Median of a call"] == "no times are kept"
+        assert dict(run_facts(run, said))["Time of a call"] == "no times are kept"

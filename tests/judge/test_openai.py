@@ -18,6 +18,7 @@ import pytest
 
 from tests.judge.loops import FastLoop, run, run_all
 from tests.judge.server import Answer, ChatServer, Request, completion, failure
+from tests.judge.watched import Watched
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge import retries
 from valor_gpu.judge import scheduler as scheduling
@@ -27,7 +28,7 @@ from valor_gpu.judge.endpoint import async_http
 from valor_gpu.judge.limits import Limits
 from valor_gpu.judge.openai import OpenAIJudge
 from valor_gpu.judge.parse import parse_score, score_schema
-from valor_gpu.judge.protocol import Judgement, Reply, Status, Usage
+from valor_gpu.judge.protocol import Judgement, Status, Usage
 from valor_gpu.judge.scheduler import Question, Scheduler
 
 openai = pytest.importorskip("openai")
@@ -276,18 +277,6 @@ def test_structured_output_steps_down_and_is_remembered(form: str | None, attemp
     assert "response_format" not in plain and last.get("response_format", {}).get("type") == form
     asked = [message for message in last["messages"] if "JSON schema" in message["content"]]
     assert len(asked) == (form != "json_schema") and len(plain["messages"]) == 1
-
-
-class Watched(OpenAIJudge):
-    """Keeps when each request was handed to the client."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__("m", base_url=url)
-        self.calls: list[float] = []
-
-    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
-        self.calls.append(time.monotonic())
-        return await super().__call__(messages, schema)
 
 
 def test_peak_at_the_server_and_rates_of_the_client() -> None:

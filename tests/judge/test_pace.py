@@ -11,6 +11,7 @@ import pytest
 from tests.judge.loops import VirtualLoop
 from tests.judge.server import Answer, ChatServer, Request, failure
 from tests.judge.test_scheduler import Scripted, ask_all, question
+from tests.judge.watched import Watched
 from valor_gpu.judge import (
     JudgeError,
     Limits,
@@ -47,18 +48,6 @@ class Overloaded:
         """Seconds after the 429 at which requests came although it asked to wait."""
         after = [request.time - self.sent for request in server.requests if request.number > self.at]
         return [round(seconds, 3) for seconds in after if seconds < self.seconds]
-
-
-class Watched(OpenAIJudge):
-    """Keeps when each request was handed to the client."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__("m", base_url=url)
-        self.calls: list[float] = []
-
-    async def __call__(self, messages: Any, schema: Any = None) -> Reply:
-        self.calls.append(time.monotonic())
-        return await super().__call__(messages, schema)
 
 
 @pytest.mark.parametrize("at", [0, 20], ids=["first request", "in the middle"])

@@ -73,7 +73,7 @@ def test_the_page_has_the_last_words_of_the_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     browser = client(store.path)
-    begun = f"2026-11-28 01:00:00 process 7 goes on with run {run.id}\n"
+    begun = f"2026-11-28 01:00:00 process 7 works on run {run.id}\n"
     breaks_off(store, run, fill, monkeypatch)
     jobs.log_path(store, run.id).write_text(begun + capsys.readouterr().err)
     shown = text_of(browser.get(f"/runs/{run.id}"))

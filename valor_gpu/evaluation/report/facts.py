@@ -46,7 +46,7 @@ def run_facts(run: Run, summary: Mapping[str, Any], data_name: str = "") -> Iter
     if judge or target:
         calls = "; ".join(latency_in_words(summary.get("latency") or {}))
         if calls or run.state != "running":
-            yield "Median of a call", calls or "no times are kept"
+            yield "Time of a call", calls or "no times are kept"
     made = datetime.datetime.fromtimestamp(run.created, datetime.timezone.utc)
     took = "" if summary["seconds"] is None else f", took {numbers.duration(summary['seconds'])}"
     yield "Made", f"{made:%Y-%m-%d %H:%M} UTC{took}"

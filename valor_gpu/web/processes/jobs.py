@@ -42,7 +42,7 @@ def why_gone(store: Store, run_id: str) -> str:
         for line in reversed(file.read(_LAST_BYTES).decode("utf-8", "replace").splitlines()):
             if said in line:
                 return f"{GONE} Its last words: {line.partition(said)[2][:_LONGEST_REASON]}"
-            if line.endswith(f" goes on with run {run_id}"):
+            if line.endswith(f" works on run {run_id}"):
                 break
     return GONE
 

@@ -112,7 +112,7 @@ def _facts(progress: RunProgress) -> dict[str, str]:
         found["Tokens"] = ", ".join(f"{numbers.amount(n)} {name}" for name, n in tokens.items())
         found["Cost so far"] = cost_in_words(progress.cost, progress.currency, progress.replaced)
     if calls := latency_in_words(progress.latency):
-        found["Median of a call"] = "; ".join(calls)
+        found["Time of a call"] = "; ".join(calls)
     return found
 
 

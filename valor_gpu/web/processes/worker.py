@@ -57,7 +57,7 @@ def _main(store_path: str, run_id: str) -> int:
                 _say(f"process {os.getpid()} ends, since another one is to work on run {run_id}")
                 return 1
             warnings.showwarning = _warn  # without the line of the code, which says nothing to a reader of the log
-            _say(f"process {os.getpid()} goes on with run {run_id}")
+            _say(f"process {os.getpid()} works on run {run_id}")
             return _work(store, store.run(run_id), secrets)
     finally:
         if is_ours:  # when the log is complete
