@@ -142,3 +142,18 @@ def test_trend_and_scatter_take_the_name(browser: TestClient, uid: str, name: st
     assert sorted(map(read_carried, metrics)) == sorted(f"mean_{each}" for each in NAMES)
     [field] = [each for each in metrics if read_carried(each) == f"mean_{name}"]
     assert f"{10 * place + 2:.2f}" in text_of(browser.get(f"/trend?{urlencode({'metric': field})}"))
+
+
+def test_a_name_that_no_address_can_have_takes_no_page_with_it(tmp_path: Path) -> None:
+    info = {"name": "ju\ud800dge", "kind": "quality", "low": 1, "high": 5}
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("halves", {"evaluators": [info]})
+        with run.lease():
+            run.add_rows([StoredRow(n, f"k{n}", {"question": "q", "a\ud800": "x"}) for n in range(1, 30)])
+            run.add_scores([StoredScore(n, str(info["name"]), 0, float(1 + n % 5)) for n in range(1, 30)])
+            run.finish("finished", {})
+        browser = client(store.path)
+        for place in ("", "?open=1", "?at=25", "/rows/1", "/label", "/scatter"):
+            page = browser.get(f"/runs/{run.id}{place}")
+            assert page.status_code == 200 and "judge" not in page.text, place
+        assert "[U+D800]" in text_of(browser.get(f"/runs/{run.id}"))

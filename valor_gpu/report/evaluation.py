@@ -33,7 +33,7 @@ def run_summary_of(run: Run, thresholds: Mapping[str, Any] | None = None) -> Sum
 
 def run_text(run: Run, summary: Summary, note: str = "") -> str:
     """The whole report of a run: its numbers, slices, what it was made of, and a note at its end."""
-    calls = [f"median of a call: {each}" for each in latency_in_words(summary.get("latency") or {})]
+    calls = [f"time of a call: {each}" for each in latency_in_words(summary.get("latency") or {})]
     made = "\n".join([*config_lines(run), *calls])
     parts = [printable_lines(result_text(run, summary)), *slice_tables(summary), made, note]
     return "\n\n".join(part for part in parts if part)

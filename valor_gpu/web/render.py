@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import jinja2
 from starlette.responses import HTMLResponse
@@ -77,6 +77,7 @@ def _environment() -> jinja2.Environment:
         environment.filters[name] = getattr(numbers, name)
     environment.filters["json"] = _json
     environment.filters["metric"] = short_name
+    environment.filters["urlencode"] = lambda value: quote(str(value), errors="replace")  # half a pair has no code
     environment.filters["carried"] = lambda value: carried(str(value))
     environment.filters["head_width"] = _head_width
     environment.filters["breakable"] = _breakable
@@ -121,4 +122,4 @@ def address(ask: Ask, **changes: str | list[str] | None) -> str:
         texts = [] if value is None else [value] if isinstance(value, str) else value
         kept += [(name, text) for text in texts]
     path = ask.request.url.path
-    return f"{path}?{urlencode(kept)}" if kept else path
+    return path + "?" + urlencode(kept, errors="replace") if kept else path

@@ -166,7 +166,7 @@ def of_selection(ask: Ask, path: str, **more: str | None) -> str:
     """Another page's address with the parts that say which rows there are, and ``more``."""
     pairs = [pair for pair in ask.query.multi_items() if pair[0] in SELECTION and pair[1]]
     pairs += [(name, text) for name, text in more.items() if text]
-    return f"{path}?{urlencode(pairs)}" if pairs else path
+    return path + "?" + urlencode(pairs, errors="replace") if pairs else path
 
 
 def without(ask: Ask, wanted: Wanted, condition: Condition) -> str:
