@@ -107,7 +107,11 @@ def test_a_run_says_the_seconds_of_its_calls(store: Store, tmp_path: Path, monke
     latency = cached.summary["latency"]["judge"]
     assert (latency["n"] if latency else 0) == n  # replies that were known are no calls
     text = dict(run_facts(result.run, run_summary(result.run)))["Time of a call"]
-    assert text.startswith("judge median 0.0") and f"of {judge.replies - n} calls; target " in text
+    assert (
+        text.startswith("judge median ")
+        and " ms, 95% within " in text
+        and f"of {judge.replies - n} calls; target " in text
+    )
     assert f"time of a call: {text.split('; ')[0]}" in run_text(result.run, run_summary(result.run))
 
 

@@ -278,7 +278,7 @@ def test_the_parts_of_the_cost_and_the_seconds_of_calls_are_said() -> None:
         "2.00 EUR: 1.50 EUR for what is kept, 0.50 EUR for 3 failed attempts that were replaced"
     )
     assert said["Time of a call"] == (
-        "judge median 0.25 s, 95% within 1.5 s, longest 12.2 s, of 2,000 calls; "
+        "judge median 250 ms, 95% within 1.5 s, longest 12.2 s, of 2,000 calls; "
         "target median 2 s, 95% within 2 s, longest 2 s, of 1 call"
     )
     older = dict(progress_words(RunProgress(tokens=tokens, cost=2.0, currency="EUR")).facts)

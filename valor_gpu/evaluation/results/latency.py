@@ -69,12 +69,16 @@ def latency_in_words(latency: Mapping[str, Any]) -> list[str]:
 
     Example:
         >>> latency_in_words({"judge": {"n": 1200, "p50": 0.42, "p95": 1.3, "max": 4.0}, "target": None})
-        ['judge median 0.42 s, 95% within 1.3 s, longest 4 s, of 1,200 calls']
+        ['judge median 420 ms, 95% within 1.3 s, longest 4 s, of 1,200 calls']
     """
     found = []
     for name, each in latency.items():
         if each:
             calls = "1 call" if each["n"] == 1 else f"{each['n']:,} calls"
-            times = f"median {each['p50']:.3g} s, 95% within {each['p95']:.3g} s, longest {each['max']:.3g} s"
-            found.append(f"{name} {times}, of {calls}")
+            median, most, longest = (_time(each[key]) for key in ("p50", "p95", "max"))
+            found.append(f"{name} median {median}, 95% within {most}, longest {longest}, of {calls}")
     return found
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"
