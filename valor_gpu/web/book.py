@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from valor_gpu.errors import InputError
@@ -52,7 +53,7 @@ class Entry:
         """Name to number, None where there is none."""
         return self.summary.get("metrics") or {}
 
-    @property
+    @cached_property
     def data(self) -> str:
         """Name of the data set."""
         source = self.data_name or str((self.config.get("data") or {}).get("source", ""))
@@ -121,7 +122,7 @@ class Entry:
                 return decimals_of(each.get("low"), each.get("high"))
         return 3
 
-    @property
+    @cached_property
     def places(self) -> Mapping[str, int]:
         """Metrics of the evaluators in the order of the run's page, each with the place of its family."""
         found = {str(each.get("summary_name")): place_of(each.get("kind"))
