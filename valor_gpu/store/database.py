@@ -68,7 +68,7 @@ def _still(path: Path) -> _Still:
 
 
 def _may_write(path: Path) -> bool:
-    """Whether SQLite may write: to the file, and to the log and the index beside it, which it makes."""
+    """Returns whether SQLite may write: to the file, and to the log and the index beside it, which it makes."""
     beside = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     folder = os.access(path.parent, os.W_OK) or all(os.access(each, os.W_OK) for each in beside)
     return folder and (os.access(path, os.W_OK) or not path.exists())
@@ -160,7 +160,7 @@ class Database:
                 )
 
     def _has_changed(self) -> bool:
-        """Whether a file that can be read alone is another one than when it was opened."""
+        """Returns whether a file that can be read alone has changed since it was opened."""
         return self._still is not None and self._still != _still(self.path)
 
     def _turn(self) -> ForkLock:

@@ -1,4 +1,4 @@
-"""What failures cost that another try has replaced: it stays paid. Standard library alone.
+"""Usage of failures that another try has replaced: it stays paid. Standard library alone.
 
 The store keeps it in the transaction of the replacement: of scores by triggers, of answers by :func:`keep_spending`.
 """
@@ -10,20 +10,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.store.records import OK
+from valor_gpu.store.traces import ANSWER
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
 
 if TYPE_CHECKING:
     from valor_gpu.store.database import RunHandle
 
-ANSWER = ""
-"""Evaluator of an answer of the target."""
 _PAGE = 10_000
 _ANY_FAILED = f"SELECT 1 FROM rows INDEXED BY rows_failed WHERE run = ? AND status <> '{OK}' LIMIT 1"
 _FAILED = f"SELECT outputs FROM rows WHERE run = ? AND number = ? AND key = ? AND status <> '{OK}'"
 
 
 class ReplacedUsage(NamedTuple):
-    """What a failure cost that was replaced.
+    """Holds the usage of a failure that was replaced.
 
     Attributes:
         evaluator: whose score it was; ``""`` for an answer of the target.

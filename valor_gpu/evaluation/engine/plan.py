@@ -86,12 +86,12 @@ class Plan:
 
     @cached_property
     def sees_fields_alone(self) -> bool:
-        """Whether all evaluators are the package's own, which read nothing but the fields that they name."""
+        """Returns whether all evaluators are the package's own, which read nothing but the fields that they name."""
         return all(each.source == "builtin" for each in self.evaluators)
 
     @property
     def has_target(self) -> bool:
-        """Whether rows have outputs of a target."""
+        """Returns whether rows have outputs of a target."""
         return self.config.target is not None
 
 
@@ -254,7 +254,7 @@ def masked_description(each: RunEvaluator, secrets: Secrets) -> dict[str, Any]:
 
 
 def _data(source: DataSource, settings: Settings, store: Store) -> dict[str, Any]:
-    """What the configuration says of the data; a file by its absolute path, so that another process finds it."""
+    """Describes the data for the configuration; a file by its absolute path, so that another process finds it."""
     given = settings.data
     in_memory = source.format in ("rows", "frame")
     name = source.name if in_memory or not os.path.exists(source.name) else str(Path(source.name).absolute())
@@ -328,7 +328,7 @@ def fields_needed(
 
 
 def fills_baseline(evaluators: Sequence[RunEvaluator], baseline: Run | None, columns: Sequence[str]) -> bool:
-    """Whether rows get the baseline's answers."""
+    """Returns whether rows get the baseline's answers."""
     needed = any(BASELINE_ANSWER in each.requires for each in evaluators)
     return needed and baseline is not None and BASELINE_ANSWER not in columns
 

@@ -35,7 +35,7 @@ class _NotKept(Exception):
 
 @dataclass
 class Reread:
-    """What came of it.
+    """Holds the outcome of reading replies again.
 
     Attributes:
         changed: scores that have another value now, or none, by evaluator.
@@ -46,7 +46,7 @@ class Reread:
     unknown: Counter[str] = field(default_factory=Counter)
 
     def note(self) -> str:
-        """What the user is to be told."""
+        """Returns the words that the user is told; empty where every score holds."""
         found = []
         if self.changed:
             named = "; ".join(f"{name}: {_numbered(scores)}" for name, scores in self.changed.items())

@@ -146,7 +146,7 @@ class Stages:
         return min((asker.retries.most_held() for asker in self.askers()), default=MOST_HELD)
 
     def askers(self) -> list[Scheduler]:
-        """What asks the judge's server, and the target's, as far as they are asked."""
+        """Returns the schedulers of judge and target, as far as these are asked."""
         askers = (self._scheduler, getattr(self._plan.services.target, "scheduler", None))
         return [asker for asker in askers if asker is not None]
 
@@ -288,7 +288,7 @@ def _usage_of(usage: Usage) -> dict[str, int]:
 
 
 def _was_not_asked(judgement: Judgement, scheduler: Scheduler) -> bool:
-    """Whether a resumed run is to ask: the judgement was cancelled, or came when nothing was sent any more."""
+    """Returns whether a resumed run asks again: the judgement was cancelled, or came when nothing was sent any more."""
     if judgement.status is Status.CANCELLED:
         return True
     stopped = scheduler.stopped is not None and judgement.status is scheduler.stopped.status

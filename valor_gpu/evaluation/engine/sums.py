@@ -22,7 +22,8 @@ from valor_gpu.judge.metrics.severity import LEVELS
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.store import StoredRow, StoredScore
 from valor_gpu.store.records import OK
-from valor_gpu.store.replaced import ANSWER, ReplacedUsage, usage_of_answer
+from valor_gpu.store.replaced import ReplacedUsage, usage_of_answer
+from valor_gpu.store.traces import ANSWER
 
 _TOKENS = ("prompt", "completion", "cached")
 _NO_TOKENS = dict.fromkeys(_TOKENS, 0)
@@ -263,7 +264,7 @@ class RunningSums:
 
     @property
     def target_cost(self) -> float | None:
-        """What the rows say that the target cost, replaced ones included; None where none says it."""
+        """Cost of the target by its rows, replaced ones included; None where no row says it."""
         return self._target_costs if self._n_target_costs else None
 
     def parent(self, name: str) -> str:

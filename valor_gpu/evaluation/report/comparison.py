@@ -21,7 +21,7 @@ MOST_CHANGES = 8
 
 
 def comparison_parts(found: Comparison, facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What the template shows of a comparison.
+    """Returns the parts of a comparison that the template shows.
 
     Args:
         found: the comparison.

@@ -11,7 +11,8 @@ from valor_gpu.evaluation.results.latency import Latency
 from valor_gpu.judge.protocol import Usage
 from valor_gpu.judge.statistics import Prices
 from valor_gpu.store.columns import Columns
-from valor_gpu.store.replaced import ANSWER, ReplacedUsage
+from valor_gpu.store.replaced import ReplacedUsage
+from valor_gpu.store.traces import ANSWER
 
 _TOKENS = {
     "prompt": "prompt",

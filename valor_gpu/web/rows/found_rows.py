@@ -71,7 +71,7 @@ class Selection:
         return replace(self, numbers=self.numbers[holds], n_failed=n_failed, n_unscored=n_unscored)
 
     def newer(self, now: Selection) -> int:
-        """How many rows another selection has that this one has not."""
+        """Returns the number of rows of another selection that this one lacks."""
         return int((~within(_wide(now), np.sort(_wide(self)))).sum())
 
     def start(self, at: int) -> int:
@@ -97,7 +97,7 @@ def _wide(selection: Selection) -> Ints:
 
 
 class _Memory:
-    """What was found last, by its question; the one unread for longest goes when there is too much of it."""
+    """Keeps the latest selections by their questions; the one unread for longest goes when memory is short."""
 
     def __init__(self, most: Callable[[], int]) -> None:
         self._lock = threading.Lock()

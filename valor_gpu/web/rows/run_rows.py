@@ -100,7 +100,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
 
 
 def _time_parts(ask: Ask, found: Selection, wanted: Wanted, now: Callable[[], Selection]) -> dict[str, Any]:
-    """What the template says of a list of a run that goes on: of when it is, and what has changed since."""
+    """Returns the age of the list of a run that goes on, and the changes since, for the template."""
     parts: dict[str, Any] = {"as_of": found.as_of or None, "taken": "", "n_newer": 0, "newest": "", "is_lost": False}
     if not wanted.as_of:
         return parts

@@ -67,7 +67,7 @@ def label(ask: Ask) -> Response:
 
 
 def _about(evaluator: str) -> dict[str, str] | None:
-    """What a built-in evaluator asks and which end of its scale is good; None for others, whose words are their own."""
+    """Returns the question of a built-in evaluator and the good end of its scale; None for other evaluators."""
     known = EVALUATORS.get(evaluator)
     if known is None:
         return None

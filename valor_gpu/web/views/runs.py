@@ -103,7 +103,7 @@ def _short_address(ask: Ask, metrics: Sequence[str]) -> Response | None:
 
 
 def _column_note(ask: Ask, columns: Sequence[str], metrics: Sequence[str]) -> tuple[str, str] | None:
-    """How many metrics have a column, with the address of the page with all of them; None where all have."""
+    """Returns the number of metrics with a column, and the address with all; None where all have a column."""
     n = sum(name in metrics for name in columns)
     if n == len(metrics):
         return None
