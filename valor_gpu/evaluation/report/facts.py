@@ -10,6 +10,7 @@ from typing import Any
 from valor_gpu.evaluation.report import bounds
 from valor_gpu.evaluation.report.bounds import short
 from valor_gpu.evaluation.results.latency import latency_in_words
+from valor_gpu.evaluation.results.spending import attempts_in_words
 from valor_gpu.pages import numbers
 from valor_gpu.store import Run
 from valor_gpu.store.progress import progress_of
@@ -71,7 +72,7 @@ def cost_in_words(cost: float | None, currency: str, replaced: Mapping[str, Any]
     paid, n = numbers.cost(cost, currency), replaced.get("n")
     if not n:
         return paid
-    of_them = f"{n:,} failed attempt{' that was' if n == 1 else 's that were'} replaced"
+    of_them = attempts_in_words(n)
     spent = replaced["cost"]
     if cost is not None and spent is not None:
         kept = numbers.cost(max(cost - spent, 0.0), currency)

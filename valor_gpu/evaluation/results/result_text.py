@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from valor_gpu.evaluation.results.common_errors import error_lines
+from valor_gpu.evaluation.results.spending import attempts_in_words
 from valor_gpu.store.runs import Run
 from valor_gpu.store.saved import VISION
 
@@ -58,8 +59,7 @@ def _replaced(summary: Mapping[str, Any]) -> str:
     replaced = summary.get("replaced") or {}
     if not replaced.get("n") or replaced["cost"] is None:
         return ""
-    of_them = "1 failed attempt that was" if replaced["n"] == 1 else f"{replaced['n']:,} failed attempts that were"
-    return f" ({replaced['cost']:.4g} of it for {of_them} replaced)"
+    return f" ({replaced['cost']:.4g} of it for {attempts_in_words(replaced['n'])})"
 
 
 def metric_cells(summary: Mapping[str, Any]) -> list[list[str]]:

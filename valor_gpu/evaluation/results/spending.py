@@ -132,6 +132,16 @@ class ReplacedSpending:
         }
 
 
+def attempts_in_words(n: int) -> str:
+    """Returns the number of failed attempts that were replaced, in words.
+
+    Example:
+        >>> attempts_in_words(1), attempts_in_words(2000)
+        ('1 failed attempt that was replaced', '2,000 failed attempts that were replaced')
+    """
+    return f"{n:,} failed attempt{' that was' if n == 1 else 's that were'} replaced"
+
+
 def _total(costs: Iterable[float | None]) -> float | None:
     """The sum of the costs that are known; None without any."""
     known = [each for each in costs if each is not None]
