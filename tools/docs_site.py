@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md")
+OUTSIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 """Pages of the root that are pages of the site too."""
 MADE = ROOT / "build/pages"
 """Where ``make docs`` writes the pages of metrics."""
