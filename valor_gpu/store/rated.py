@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from valor_gpu.store.checksums import WRONG, damage, fetched
+from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback
 from valor_gpu.store.runs import Run
-from valor_gpu.store.values import unpacked
+from valor_gpu.store.totals import check_scores
 
-_SELECT = """SELECT feedback.evaluator, feedback.row, author, feedback.value, passed, avg(scores.value)
+_SELECT = f"""SELECT {", ".join(f"feedback.{column}" for column in CHECKED_FEEDBACK.split(", "))},
+    total(scores.again IS NOT NULL AND scores.value IS NOT scores.again), avg(scores.value)
     FROM feedback LEFT JOIN scores ON scores.run = feedback.run AND scores.row = feedback.row
     AND scores.evaluator = feedback.evaluator
     WHERE feedback.run = ? AND feedback.evaluator <> '' AND (feedback.value IS NOT NULL OR passed IS NOT NULL)
@@ -49,8 +52,15 @@ def rated_scores(run: Run) -> list[Rated]:
         [Rated(evaluator='gpt_fluency', row=1, author='me', value=2.0, passed=None, score=4.5)]
     """
     with run._database.read() as connection:
-        found = connection.execute(_SELECT, (run._number,)).fetchall()
-    return [
-        Rated(unpacked(evaluator), row, unpacked(author), value, None if passed is None else bool(passed), score)
-        for evaluator, row, author, value, passed, score in found
-    ]
+        number = run._number
+        check_scores(connection, number)
+        return [
+            _rated(tuple(kept), wrong, score, number) for *kept, wrong, score in fetched(connection, _SELECT, (number,))
+        ]
+
+
+def _rated(kept: tuple[Any, ...], wrong: float, score: float | None, run: int) -> Rated:
+    said = Feedback.kept(kept, run)
+    if wrong:
+        raise damage(f"score of row {said.row} by {said.evaluator!r} in run ", WRONG, run)
+    return Rated(said.evaluator, said.row, said.author, said.value, said.passed, score)

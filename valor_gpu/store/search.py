@@ -11,11 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import damage, fetched, placed, whole
+from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
-from valor_gpu.store.records import ROW_COLUMNS, StoredRow
+from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.values import packed, unpacked
+from valor_gpu.store.totals import check_rows
+from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
 WORDS, SUBSTRING = "words", "substring"
@@ -23,6 +26,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]+")
 _GAP = "\ue000"  # stands in the index for a text without spaces: a word, so that the words beside it are no neighbours
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
+_PAGE = 1000  # rows that are in memory while the index is built
 _MERGED = 500  # pages of the index that one transaction writes anew
 _WORDS_ALONE, _WITH_COPIES = 1, 2  # of runs.indexed: the first by versions that had no copies of texts
 _FUNCTIONS = {_WORDS_ALONE: "row_words_of", _WITH_COPIES: "spaced_words_of"}
@@ -50,7 +54,7 @@ def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> st
     texts = [unpacked(key)]
     for kept in (inputs, outputs):
         if kept != "{}":
-            _add_leaves(json.loads(unpacked(kept)), texts)
+            _add_leaves(unpacked_json(kept), texts)
     text = "\n".join(texts)
     whole = text if text.isascii() else text.encode(errors="replace").decode()
     return whole.replace("\0", " ")  # FTS5 would end at a NUL
@@ -122,17 +126,20 @@ def build(connection: sqlite3.Connection, run: int) -> bool:
     words = _copying(connection, run, copies)
     connection.executemany("INSERT INTO row_words (rowid, run, words) VALUES (?, ?, ?)", words)
     copies.write()
-    connection.execute("UPDATE runs SET indexed = ? WHERE id = ?", (_WITH_COPIES, run))
+    update_run(connection, run, indexed=_WITH_COPIES)
     return True
 
 
 def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> Iterator[tuple[int, str, str]]:
     """Records of the index, each of a row whose texts are copied meanwhile."""
-    sql = "SELECT id, number, key, inputs, outputs FROM rows WHERE run = ?"
-    for row, number, *kept in connection.execute(sql, (run,)):
-        text = folded(row_words(*kept))
-        copies.add(number, text)
-        yield row, f"run{run}", _spaced(text)
+    last, sql = 0, f"SELECT id, {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
+    while page := fetched(connection, sql, (run, last)):
+        for row, *kept in page:
+            number, *texts = checked_row(tuple(kept), run)
+            with placed(f"row {number} of run ", run):
+                text, last = folded(row_words(*texts[:3])), whole(number)
+            copies.add(number, text)
+            yield row, f"run{run}", _spaced(text)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
@@ -144,7 +151,7 @@ def forget(connection: sqlite3.Connection, run: int) -> None:
     words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(key, inputs, outputs) FROM rows WHERE run = ?"
     connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {words}", (run,))
     connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))
-    connection.execute("UPDATE runs SET indexed = 0 WHERE id = ?", (run,))
+    update_run(connection, run, indexed=0)
 
 
 def compact(connection: sqlite3.Connection) -> bool:
@@ -164,19 +171,23 @@ def compact(connection: sqlite3.Connection) -> bool:
 
 def _indexed(connection: sqlite3.Connection, run: int) -> int:
     row = connection.execute("SELECT indexed FROM runs WHERE id = ?", (run,)).fetchone()
+    if row is not None and row[0] not in (0, *_FUNCTIONS):
+        raise damage("index of words of run ", f"it is {row[0]!r}, which is none", run)
     return 0 if row is None else int(row[0])
 
 
 def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> FoundRows:
     """Finds a page of rows; ``page`` is run, number behind which it begins, and limit."""
     run, after, limit = page
+    check_rows(connection, run)
     copied = _copied(connection, run, text)
     if copied is not None:
         numbers = sorted(number for number in copied if number > after)[:limit]
         return FoundRows(chosen_rows(connection, run, "number", numbers), SUBSTRING)
     where, values, how = _condition(connection, run, text)
-    sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
-    return FoundRows([StoredRow.kept(row) for row in connection.execute(sql, (run, *values, after, limit))], how)
+    sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
+    found = fetched(connection, sql, (run, *values, after, limit))
+    return FoundRows([StoredRow.kept(row, run) for row in found], how)
 
 
 def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[int], str]:
@@ -191,7 +202,19 @@ def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[
 def joined_numbers(connection: sqlite3.Connection, sql: str, values: Sequence[Any]) -> array[int]:
     """Returns the integers that a statement selects, in no order."""
     (found,) = connection.execute(f"WITH found (n) AS ({sql}) SELECT group_concat(n) FROM found", values).fetchone()
-    return array("q", json.loads(f"[{found}]")) if found else array("q")  # four times as fast as int by int
+    return split_numbers(found)
+
+
+def split_numbers(joined: Any) -> array[int]:
+    """Returns the integers that SQLite has joined by commas; None for no integer.
+
+    Raises:
+        DamageError: something else was joined.
+    """
+    try:
+        return array("q", json.loads(f"[{joined}]")) if joined else array("q")  # four times as fast as int by int
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamageError("numbers of rows", f"they are not integers: {error}") from error
 
 
 def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> list[tuple[int, int, int]] | None:
@@ -215,7 +238,9 @@ def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> lis
     # SQLite would go through all rows of the run by the index of their numbers; those that are new stand at the end.
     which = "+run = ? AND id > ?" if after else "run = ? AND id > ?"
     sql = f"SELECT id, number, row_holds(key, inputs, outputs, ?) FROM rows WHERE {which}"
-    return sorted(connection.execute(sql, (packed(folded(_plain(text))), run, after)))
+    with placed("numbers of rows of run ", run):
+        found = fetched(connection, sql, (packed(folded(_plain(text))), run, after))
+        return sorted((whole(row), whole(number), whole(holds)) for row, number, holds in found)
 
 
 def _check(text: str) -> None:

@@ -12,15 +12,18 @@ from typing import Any
 
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
-from valor_gpu.store.values import packed, unpacked
+from valor_gpu.store.checksums import damage, fetched, placed
+from valor_gpu.store.totals import check_scores, check_values, totals_of
+from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
 # SQLite from merging it into the join, where it would be read for every score. The index is named, since SQLite would
 # take the one that has all columns, and read all scores for every row. Repeats of a row are averaged first.
 _SUMMARY = """
-    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*) FROM (
+    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*), sum(wrong),
+        sum(n_all) FROM (
         SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
-            count(value) AS n
+            count(value) AS n, total(again IS NOT NULL AND value IS NOT again) AS wrong, count(*) AS n_all
         FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
         CROSS JOIN scores INDEXED BY sqlite_autoindex_scores_1
             ON scores.run = :run AND scores.row = cells.number
@@ -80,7 +83,7 @@ def json_cell(inputs: str | bytes | None, column: str | bytes) -> str:
 
     SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
     """
-    cell = None if inputs is None else json.loads(unpacked(inputs)).get(unpacked(column))
+    cell = None if inputs is None else unpacked_mapping(inputs).get(unpacked(column))
     return json.dumps(cell, sort_keys=True)
 
 
@@ -100,27 +103,52 @@ def summarise_slices(
     if n > most:
         raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
     slices = _summaries(connection, values, "json_cell(inputs, :column)", "json_cell(rows.inputs, :column)", _JOIN)
-    return [(json.loads(cell), summaries) for cell, summaries in slices]
+    with placed("cells of rows of run ", run):
+        return [(unpacked_json(cell), summaries) for cell, summaries in slices]
 
 
 def _summaries(
     connection: sqlite3.Connection, values: dict[str, Any], cell: str, failed_cell: str, join: str
 ) -> list[tuple[str, dict[str, EvaluatorSummary]]]:
     failed: dict[tuple[str, str], dict[str, int]] = {}
-    for where, name, status, n in connection.execute(_FAILED.format(cell=failed_cell, join=join), values):
-        failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
+    run = values["run"]
+    check_scores(connection, run)
+    for where, name, status, n in fetched(connection, _FAILED.format(cell=failed_cell, join=join), values):
+        with placed("statuses of scores in run ", run):
+            failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
     found: dict[str, dict[str, EvaluatorSummary]] = {}
-    for where, kept, n, mean, low, high, n_scores, n_rows in connection.execute(_SUMMARY.format(cell=cell), values):
-        name = unpacked(kept)
+    counts: dict[str, list[int]] = {}
+    for where, kept, n, mean, low, high, n_scores, n_rows, wrong, n_all in fetched(
+        connection, _SUMMARY.format(cell=cell), values
+    ):
+        with placed("names of evaluators of run ", run):
+            name = unpacked(kept)
+        if wrong:
+            raise damage(f"scores by {name!r} in run ", f"{wrong:.0f} of their values are not what was written", run)
         causes = failed.get((where, name), {})
         found.setdefault(where, {})[name] = EvaluatorSummary(n, mean, low, high, n_scores, causes, n_rows - n)
+        counted = counts.setdefault(name, [0, 0, 0])
+        counts[name] = [counted[0] + n_all, counted[1] + n_scores, counted[2] + sum(causes.values())]
+    _check_counts(connection, run, counts)
     return list(found.items())
+
+
+def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, list[int]]) -> None:
+    """Compares scores, values and failures of each evaluator with those that an ended run had."""
+    totals = totals_of(connection, run)
+    for name, (n, valued, failed) in counts.items():
+        then = None if totals is None else totals["values"].get(name, [0, 0, 0])
+        if n != valued + failed or (then is not None and (n, valued) != (then[0], then[2])):
+            had = "" if then is None else f", and there were {then[0]} of which {then[2]} had one"
+            told = f"there are {n}, {valued} with a value and {failed} without{had}"
+            raise damage(f"scores by {name!r} in run ", told, run)
 
 
 def histogram(connection: sqlite3.Connection, run: int, evaluator: str, edges: Sequence[float]) -> Histogram:
     """Counts scores between edges, each bin by a range of the index of values."""
     for edge in edges:
         check_number("edges", edge, -1.7976931348623157e308, 1.7976931348623157e308)
+    check_values(connection, run, evaluator)
     bounds = [float(edge) for edge in edges]
     if len(bounds) < 2 or any(left >= right for left, right in itertools.pairwise(bounds)):
         raise InputError(f"edges must be at least two increasing numbers but got {list(edges)}")
