@@ -47,6 +47,7 @@ def withdraw_scores(run: Run, scores: Iterable[StoredScore], status: str, reason
     with run._write() as connection:
         for place in [(run._number, score.row, packed(score.evaluator), score.repeat) for score in scores]:
             for kept in fetched(connection, _KEPT, place):
-                end = {"value": None, "status": status, "reason": reason, "level": "", "details": None}
-                bound = replace(StoredScore.kept(kept, run._number), **end).bound(run._number)
+                before = StoredScore.kept(kept, run._number)
+                after = replace(before, value=None, status=status, reason=reason, level="", details=None)
+                bound = after.bound(run._number)
                 connection.execute(_WITHDRAW, (*place, *bound[5:7], bound[-1]))
