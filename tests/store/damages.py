@@ -9,8 +9,25 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError, StoreError
-from valor_gpu.store import Feedback, Store, StoredRow, StoredScore, StoredTrace, keep_traces, size_of_traces, traces_of
-from valor_gpu.store import groups, label_queues, opinions, progress, replaced, selection, texts, traces, tries
+from valor_gpu.store import (
+    Feedback,
+    Store,
+    StoredRow,
+    StoredScore,
+    StoredTrace,
+    groups,
+    keep_traces,
+    label_queues,
+    opinions,
+    progress,
+    replaced,
+    selection,
+    size_of_traces,
+    texts,
+    traces,
+    traces_of,
+    tries,
+)
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.edits import edit_run, edits_of
 from valor_gpu.store.rated import rated_scores
@@ -26,7 +43,9 @@ Reader = Callable[[Store], Any]
 def fill(path: Path) -> None:
     """Makes the store: an ended run, one that goes on, and what stands beside them."""
     with Store(path) as store:
-        ended = store.create_run("capitals é", {"metrics": list(NAMES), "deep": {"a": [1, 2.5, None]}}, {"model": "é"}, "d1")
+        ended = store.create_run(
+            "capitals é", {"metrics": list(NAMES), "deep": {"a": [1, 2.5, None]}}, {"model": "é"}, "d1"
+        )
         _rows(ended)
         _scores(ended)
         edit_run(ended, note="a note")
@@ -56,7 +75,9 @@ def _rows(run: Run, n: int = N) -> None:
         words = f"What is {number * 7919}? é 東京 {lone}" + " padding" * (number % 50)
         inputs = {"question": words, "part": "abc"[number % 3]}
         if failed:
-            return StoredRow(number, f"k{number}", inputs, {"_usage": {"prompt": 3}}, "target_error", f"HTTP 500 {number}")
+            return StoredRow(
+                number, f"k{number}", inputs, {"_usage": {"prompt": 3}}, "target_error", f"HTTP 500 {number}"
+            )
         return StoredRow(number, f"k{number}", inputs, {"answer": f"It is {number}."})
 
     answers = [StoredTrace(number, content={"calls": [{"returned": f"é {number}"}]}) for number in (1, 2, 3)]
@@ -86,7 +107,16 @@ def _run(read: Callable[[Run], Any]) -> Iterator[tuple[str, Reader]]:
 
 
 _OF_RUNS: dict[str, Callable[[Run], Any]] = {
-    "run": lambda run: (run.id, run.name, run.config, run.tags, run.dataset, run.created, run.state, run.finished_summary),
+    "run": lambda run: (
+        run.id,
+        run.name,
+        run.config,
+        run.tags,
+        run.dataset,
+        run.created,
+        run.state,
+        run.finished_summary,
+    ),
     "rows": lambda run: run.rows(limit=1000),
     "rows behind": lambda run: run.rows(17, 8),
     "rows by number": lambda run: [run.rows(numbers=[number]) for number in range(1, N + 1)],
@@ -175,10 +205,14 @@ def outcomes(path: Path, readers: dict[str, Reader] = READERS) -> Iterator[tuple
         return
     with store:
         for name, read in readers.items():
-            try:
-                yield name, repr(read(store))
-            except (StoreError, InputError) as error:
-                yield name, error
+            yield name, _outcome(store, read)
+
+
+def _outcome(store: Store, read: Reader) -> Any:
+    try:
+        return repr(read(store))
+    except (StoreError, InputError) as error:
+        return error
 
 
 def damaged(content: bytes, seed: int) -> bytes:
@@ -194,7 +228,10 @@ def damaged(content: bytes, seed: int) -> bytes:
         del changed[randomly.randrange(len(changed)) :]
     elif kind == 5:
         one, other = (size * randomly.randrange(1, len(changed) // size) for _ in range(2))
-        changed[one : one + size], changed[other : other + size] = content[other : other + size], content[one : one + size]
+        changed[one : one + size], changed[other : other + size] = (
+            content[other : other + size],
+            content[one : one + size],
+        )
     else:
         for _ in range((1, 5, 50)[kind]):
             changed[randomly.randrange(len(changed))] ^= 1 << randomly.randrange(8)

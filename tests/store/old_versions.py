@@ -8,8 +8,6 @@ from pathlib import Path
 from valor_gpu.store import schema
 
 
-
-
 def as_version(path: Path, version: int) -> None:
     """Writes a store anew as a version from 1 to 3 had it; what that version did not know is lost."""
     old = path.with_name("old")

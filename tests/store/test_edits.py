@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
 
-from valor_gpu.errors import InputError, InputTypeError
 from tests.store.old_versions import as_version
+from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store import Feedback, Store, StoredRow, StoredScore, opinions
 from valor_gpu.store.edits import edit_run, edits_of
 from valor_gpu.store.label_queues import LabelQueue, keep_label, label_queues

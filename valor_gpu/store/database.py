@@ -182,6 +182,8 @@ class Database:
             yield
         except DamageError as error:
             raise self._damage(error) from error
+        except UnicodeDecodeError as error:  # SQLite's module for Python, of a message that quotes the file
+            raise DamageError("the file", str(error), str(self.path)) from error
         except OverflowError as error:
             raise InputError(f"the store cannot hold a value: {error}") from error
         except (sqlite3.Error, OSError) as error:
@@ -190,8 +192,9 @@ class Database:
             text = str(error)
             if isinstance(error, sqlite3.Error) and any(each in text for each in _DAMAGED):
                 raise DamageError("the file", text, str(self.path)) from error
-            if _FUNCTION in text:
-                raise DamageError("a row that was searched or grouped", "it cannot be read", str(self.path)) from error
+            found = getattr(self._connection, "damage", None)
+            if _FUNCTION in text and found is not None:
+                raise self._damage(found) from error
             raise StoreError(self._message(error)) from error
 
     def _damage(self, error: DamageError) -> DamageError:

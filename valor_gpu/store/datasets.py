@@ -10,9 +10,10 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import check, checksum, fetched, placed, real, sealed, whole
+from valor_gpu.store.checksums import check, checksum, damage, fetched, placed, real, sealed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
 _COLUMNS = "hash, name, columns, rows, source, created, checksum"
@@ -70,6 +71,7 @@ class DatasetLibrary:
     def get(self, digest: str) -> StoredDataset:
         """Returns the data set of a hash; an InputError where there is none."""
         with self._database.read() as connection:
+            check_count_of(connection, "datasets")
             found = fetched(connection, f"SELECT {_COLUMNS} FROM datasets WHERE hash = ?", (packed(digest),))
             if not found:
                 raise InputError(f"no data set with the hash {digest!r} in the store")
@@ -78,6 +80,7 @@ class DatasetLibrary:
     def list(self) -> list[StoredDataset]:
         """Returns all data sets, the newest first."""
         with self._database.read() as connection:
+            check_count_of(connection, "datasets")
             found = fetched(connection, f"SELECT {_COLUMNS} FROM datasets ORDER BY created DESC, hash")
             return [_dataset(row) for row in found]
 
@@ -111,11 +114,15 @@ def kept_view(
     connection: sqlite3.Connection, kind: str | bytes, name: str | bytes
 ) -> tuple[dict[str, Any], float] | None:
     """Returns the settings of a view, and when they were kept; None where there are none."""
+    check_count_of(connection, "views")
     for settings, changed, kept in fetched(connection, _VIEW, (kind, name)):
         place = f"settings {name!r} of the kind {kind!r}"
         check((kind, name, settings, changed), kept, place)
         with placed(place):
             return unpacked_mapping(settings), real(changed)
+    sql = "SELECT 1 FROM checks WHERE about = 'view' AND first = ? AND second = ?"
+    if connection.execute(sql, (kind, name)).fetchone() is not None:
+        raise damage(f"settings {name!r} of the kind {kind!r}", "they are gone, though their checksum is there")
     return None
 
 
@@ -171,6 +178,7 @@ class ViewLibrary:
     def list(self, kind: str) -> list[str]:
         """Returns the names of one kind."""
         with self._database.read() as connection:
+            check_count_of(connection, "views")
             names = fetched(connection, "SELECT name FROM views WHERE kind = ? ORDER BY name", (packed(kind),))
             with placed(f"names of settings of the kind {kind!r}"):
                 return [self._checked_name(connection, packed(kind), name) for (name,) in names]

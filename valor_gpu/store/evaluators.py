@@ -16,6 +16,7 @@ from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import check, checksum, fetched, placed, real, sealed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
 _COLUMNS = """evaluators.name, evaluator_versions.number, evaluator_versions.hash, note, created, evaluators.id,
@@ -155,6 +156,7 @@ class EvaluatorLibrary:
             values.append(version)
         sql = f"SELECT {_COLUMNS}, content FROM {_FROM} JOIN evaluator_contents USING (hash)"
         sql += f" WHERE evaluators.name = ? {which} ORDER BY evaluator_versions.number DESC LIMIT 1"
+        _check_counts(connection)
         found = fetched(connection, sql, values)
         return _version(found[0]) if found else None
 
@@ -165,6 +167,7 @@ class EvaluatorLibrary:
             (SELECT max(number) FROM evaluator_versions AS all_versions WHERE all_versions.evaluator = evaluators.id)
             ORDER BY evaluators.name"""
         with self._database.read() as connection:
+            _check_counts(connection)
             return [_version(row) for row in fetched(connection, sql, (deleted,))]
 
     def versions(self, name: str) -> tuple[EvaluatorVersion, ...]:
@@ -193,6 +196,11 @@ class EvaluatorLibrary:
         with self._database.write() as connection:
             self._found(connection, name, None)
             _mark(connection, name, time.time())
+
+
+def _check_counts(connection: sqlite3.Connection) -> None:
+    for table in ("evaluators", "evaluator_versions"):
+        check_count_of(connection, table)
 
 
 def _mark(connection: sqlite3.Connection, name: str, deleted: float | None) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import check, checksum, fetched, placed, real, real_or_none
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import packed, unpacked, unpacked_mapping
 
 _CHUNK = 500
@@ -46,6 +47,7 @@ def kept_runs(connection: sqlite3.Connection, which: str, values: Sequence[Any],
     Raises:
         DamageError: a run is damaged.
     """
+    check_count_of(connection, "runs")
     found = []
     for number, kept, *columns in fetched(connection, f"{_SELECT}{more} FROM runs {which}", values):
         run, rest = columns[: len(_COLUMNS)], columns[len(_COLUMNS) :]

@@ -10,7 +10,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import RunHandle
 from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback, check_count
-from valor_gpu.store.totals import check_rows, check_values
+from valor_gpu.store.totals import check_count_of, check_rows, check_values
 from valor_gpu.store.values import packed
 
 _INSERT = f"""INSERT INTO feedback (run, {CHECKED_FEEDBACK})
@@ -35,6 +35,7 @@ def add(connection: sqlite3.Connection, bound: tuple[Any, ...], run: str) -> Non
 
 def between(connection: sqlite3.Connection, run: int, first: int, last: int) -> list[Feedback]:
     """Returns the feedback on rows from ``first`` to ``last``."""
+    check_count_of(connection, "feedback", run)
     return [Feedback.kept(row, run) for row in fetched(connection, _SELECT, (run, first, last))]
 
 
@@ -73,6 +74,7 @@ def labelled_rows(run: RunHandle, evaluator: str, author: str) -> list[int]:
     sql = f"""SELECT {CHECKED_FEEDBACK} FROM feedback WHERE run = ? AND evaluator = ? AND author = ?
         AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY row"""
     with run._database.read() as connection:
+        check_count_of(connection, "feedback", run._number)
         found = fetched(connection, sql, (run._number, packed(evaluator), packed(author)))
         return [Feedback.kept(row, run._number).row for row in found]
 

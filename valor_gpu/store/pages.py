@@ -10,7 +10,7 @@ from valor_gpu.checks import check_number, check_type
 from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, LARGEST, OK, StoredRow, StoredScore, check_count
-from valor_gpu.store.totals import check_rows, check_scores, check_values
+from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
@@ -21,7 +21,10 @@ _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
     """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {column} = ?"
-    return [StoredRow.kept(row, run) for value in values for row in fetched(connection, sql, (run, value))]
+    found = [StoredRow.kept(row, run) for value in values for row in fetched(connection, sql, (run, value))]
+    if len(found) < len(values):
+        check_lookup(connection, run)
+    return found
 
 
 def stream_scores(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from valor_gpu.store.checksums import WRONG, damage, fetched
-from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback
+from valor_gpu.store.checksums import fetched
+from valor_gpu.store.records import CHECKED_FEEDBACK, CHECKED_SCORE, Feedback, StoredScore
 from valor_gpu.store.runs import Run
-from valor_gpu.store.totals import check_scores
+from valor_gpu.store.totals import check_count_of, check_scores
 
-_SELECT = f"""SELECT {", ".join(f"feedback.{column}" for column in CHECKED_FEEDBACK.split(", "))},
-    total(scores.again IS NOT NULL AND scores.value IS NOT scores.again), avg(scores.value)
-    FROM feedback LEFT JOIN scores ON scores.run = feedback.run AND scores.row = feedback.row
-    AND scores.evaluator = feedback.evaluator
-    WHERE feedback.run = ? AND feedback.evaluator <> '' AND (feedback.value IS NOT NULL OR passed IS NOT NULL)
-    GROUP BY feedback.id ORDER BY feedback.evaluator, feedback.row, author"""
+_SELECT = f"""SELECT {CHECKED_FEEDBACK} FROM feedback
+    WHERE run = ? AND evaluator <> '' AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY evaluator, row, author"""
 
 
 class Rated(NamedTuple):
@@ -54,13 +52,20 @@ def rated_scores(run: Run) -> list[Rated]:
     with run._database.read() as connection:
         number = run._number
         check_scores(connection, number)
-        return [
-            _rated(tuple(kept), wrong, score, number) for *kept, wrong, score in fetched(connection, _SELECT, (number,))
-        ]
+        check_count_of(connection, "feedback", number)
+        found = [Feedback.kept(kept, number) for kept in fetched(connection, _SELECT, (number,))]
+        scores = {row: list(_scores(connection, number, row)) for row in {each.row for each in found}}
+    return [
+        Rated(each.evaluator, each.row, each.author, each.value, each.passed, _mean(scores[each.row], each.evaluator))
+        for each in found
+    ]
 
 
-def _rated(kept: tuple[Any, ...], wrong: float, score: float | None, run: int) -> Rated:
-    said = Feedback.kept(kept, run)
-    if wrong:
-        raise damage(f"score of row {said.row} by {said.evaluator!r} in run ", WRONG, run)
-    return Rated(said.evaluator, said.row, said.author, said.value, said.passed, score)
+def _scores(connection: sqlite3.Connection, run: int, row: int) -> Iterator[StoredScore]:
+    sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row = ?"
+    return (StoredScore.kept(kept, run) for kept in fetched(connection, sql, (run, row)))
+
+
+def _mean(scores: Sequence[StoredScore], evaluator: str) -> float | None:
+    values = [each.value for each in scores if each.evaluator == evaluator and each.value is not None]
+    return sum(values) / len(values) if values else None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.store.checksums import check, checksum, fetched, placed, real_or_none
 from valor_gpu.store.records import CHECKED_ROW, OK, StoredRow
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.traces import ANSWER
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_mapping
 
@@ -110,6 +111,7 @@ def replaced_usage(run: RunHandle) -> Iterator[ReplacedUsage]:
     after = 0
     while True:
         with run._database.read() as connection:
+            check_count_of(connection, "replaced", run._number)
             page = fetched(connection, sql, (run._number, after, _PAGE))
             found = [_replaced(run._number, *kept) for _, *kept in page]
         yield from found

@@ -24,7 +24,7 @@ from valor_gpu.store.records import (
     check_count,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
-from valor_gpu.store.totals import check_rows, keep_totals
+from valor_gpu.store.totals import check_lookup, check_rows, keep_totals
 from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 from valor_gpu.store.writing import insert_rows, insert_scores
@@ -198,6 +198,8 @@ class Run:
             for (status,) in fetched(connection, sql, (self._number, number)):
                 with placed(f"row {number} of run ", self._number):
                     found[number] = unpacked(status)
+        if len(found) < len(set(numbers)):
+            check_lookup(connection, self._number)
         return found
 
     def rows(
@@ -342,9 +344,9 @@ class Run:
         kept = packed_json("summary", summary)
         with self._write() as connection:
             heads.update_run(connection, self._number, state=state, summary=kept, finished=time.time())
-            keep_totals(connection, self._number)
         with self._write() as connection:
             search.build(connection, self._number)
+            keep_totals(connection, self._number)
 
     def delete(self) -> None:
         """Marks the run as deleted, also one that is worked on: lists leave it out, ``Store.purge`` takes it away."""

@@ -102,7 +102,8 @@ CREATE TRIGGER rows_replaced AFTER UPDATE OF outputs ON rows BEGIN
 # columns without their checksum, which a trigger then takes away. It also inserts into ``views`` and
 # ``evaluator_versions`` without names of columns, so that these have their checksums in a table beside them.
 # ``again`` is ``value`` once more, within the index of values, for statements that read that index alone. ``totals``
-# says how many rows and scores a run had when it ended, until one of them changes.
+# says how many rows and scores a run had when it ended, until one of them changes; ``counts`` how many there are of
+# what is rarely written. "REPLACE" fires no trigger for what it takes away.
 _CHECKED = """
 ALTER TABLE runs ADD COLUMN checksum INTEGER;
 ALTER TABLE rows ADD COLUMN checksum INTEGER;
@@ -123,6 +124,8 @@ CREATE TABLE checks (
     ) WITHOUT ROWID;
 CREATE TABLE totals (
     run INTEGER PRIMARY KEY REFERENCES runs ON DELETE CASCADE, content TEXT NOT NULL, checksum INTEGER);
+CREATE TABLE counts (about TEXT NOT NULL, run INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (about, run)
+    ) WITHOUT ROWID;
 CREATE TRIGGER runs_unchecked AFTER UPDATE OF name, state, config, tags, dataset, summary, finished, deleted, indexed,
     note, edited ON runs WHEN NEW.checksum IS OLD.checksum AND NEW.checksum IS NOT NULL
     AND (NEW.name, NEW.state, NEW.config, NEW.tags, NEW.dataset, NEW.summary, NEW.finished, NEW.deleted, NEW.indexed,
@@ -161,6 +164,47 @@ CREATE TRIGGER views_unchecked AFTER INSERT ON views BEGIN
     DELETE FROM checks WHERE about = 'view' AND first = NEW.kind AND second = NEW.name; END;
 CREATE TRIGGER views_gone AFTER DELETE ON views BEGIN
     DELETE FROM checks WHERE about = 'view' AND first = OLD.kind AND second = OLD.name; END;
+CREATE TRIGGER runs_came AFTER INSERT ON runs BEGIN
+    INSERT INTO counts VALUES ('runs', 0, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER runs_went AFTER DELETE ON runs BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'runs' AND run = 0; END;
+CREATE TRIGGER feedback_came AFTER INSERT ON feedback BEGIN
+    INSERT INTO counts VALUES ('feedback', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER feedback_went AFTER DELETE ON feedback BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'feedback' AND run = OLD.run; END;
+CREATE TRIGGER datasets_came AFTER INSERT ON datasets BEGIN
+    INSERT INTO counts VALUES ('datasets', 0, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER datasets_went AFTER DELETE ON datasets BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'datasets' AND run = 0; END;
+CREATE TRIGGER evaluators_came AFTER INSERT ON evaluators BEGIN
+    INSERT INTO counts VALUES ('evaluators', 0, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER evaluators_went AFTER DELETE ON evaluators BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'evaluators' AND run = 0; END;
+CREATE TRIGGER evaluator_versions_came AFTER INSERT ON evaluator_versions BEGIN
+    INSERT INTO counts VALUES ('evaluator_versions', 0, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER evaluator_versions_went AFTER DELETE ON evaluator_versions BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'evaluator_versions' AND run = 0; END;
+CREATE TRIGGER views_came BEFORE INSERT ON views
+    WHEN NOT EXISTS (SELECT 1 FROM views WHERE kind = NEW.kind AND name = NEW.name) BEGIN
+    INSERT INTO counts VALUES ('views', 0, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER views_went AFTER DELETE ON views BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'views' AND run = 0; END;
+INSERT INTO counts SELECT 'feedback', run, count(*) FROM feedback GROUP BY run;
+INSERT INTO counts SELECT 'runs', 0, count(*) FROM runs;
+INSERT INTO counts SELECT 'datasets', 0, count(*) FROM datasets;
+INSERT INTO counts SELECT 'evaluators', 0, count(*) FROM evaluators;
+INSERT INTO counts SELECT 'evaluator_versions', 0, count(*) FROM evaluator_versions;
+INSERT INTO counts SELECT 'views', 0, count(*) FROM views;
+CREATE TRIGGER replaced_came AFTER INSERT ON replaced BEGIN
+    INSERT INTO counts VALUES ('replaced', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER replaced_went AFTER DELETE ON replaced BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'replaced' AND run = OLD.run; END;
+INSERT INTO counts SELECT 'replaced', run, count(*) FROM replaced GROUP BY run;
+CREATE TRIGGER traces_came AFTER INSERT ON traces BEGIN
+    INSERT INTO counts VALUES ('traces', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER traces_went AFTER DELETE ON traces BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'traces' AND run = OLD.run; END;
+INSERT INTO counts SELECT 'traces', run, count(*) FROM traces GROUP BY run;
 CREATE TRIGGER totals_row AFTER INSERT ON rows BEGIN DELETE FROM totals WHERE run = NEW.run; END;
 CREATE TRIGGER totals_row_gone AFTER DELETE ON rows BEGIN DELETE FROM totals WHERE run = OLD.run; END;
 CREATE TRIGGER totals_row_changed AFTER UPDATE OF status ON rows BEGIN

@@ -17,7 +17,7 @@ from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
 from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.totals import check_rows
+from valor_gpu.store.totals import add_function, check_rows
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
@@ -26,6 +26,7 @@ _UNSPACED = re.compile(f"[{UNSPACED}]+")
 _GAP = "\ue000"  # stands in the index for a text without spaces: a word, so that the words beside it are no neighbours
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
+_HOLDS = f"row_holds(?, ?, {CHECKED_ROW})"
 _PAGE = 1000  # rows that are in memory while the index is built
 _MERGED = 500  # pages of the index that one transaction writes anew
 _WORDS_ALONE, _WITH_COPIES = 1, 2  # of runs.indexed: the first by versions that had no copies of texts
@@ -73,9 +74,11 @@ def _add_leaves(value: Any, texts: list[str]) -> None:
         texts.append(str(value))
 
 
-def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:
-    """Whether a row holds a folded text: an SQL function."""
-    return text in folded(row_words(key, inputs, outputs))
+def _holds(text: str, run: int, *kept: Any) -> bool:
+    """Whether a row holds a folded text: an SQL function of the columns that are read."""
+    number, key, inputs, outputs, *_ = checked_row(kept, run)
+    with placed(f"row {number} of run ", run):
+        return text in folded(row_words(key, inputs, outputs))
 
 
 def _spaced_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
@@ -106,9 +109,9 @@ def folded(text: str) -> str:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    connection.create_function("row_words_of", 3, row_words, deterministic=True)
-    connection.create_function("spaced_words_of", 3, _spaced_words, deterministic=True)
-    connection.create_function("row_holds", 4, _holds, deterministic=True)
+    add_function(connection, "row_words_of", 3, row_words)
+    add_function(connection, "spaced_words_of", 3, _spaced_words)
+    add_function(connection, "row_holds", 9, _holds)
 
 
 def build(connection: sqlite3.Connection, run: int) -> bool:
@@ -237,9 +240,9 @@ def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> lis
     _prepare(connection)
     # SQLite would go through all rows of the run by the index of their numbers; those that are new stand at the end.
     which = "+run = ? AND id > ?" if after else "run = ? AND id > ?"
-    sql = f"SELECT id, number, row_holds(key, inputs, outputs, ?) FROM rows WHERE {which}"
+    sql = f"SELECT id, number, {_HOLDS} FROM rows WHERE {which}"
     with placed("numbers of rows of run ", run):
-        found = fetched(connection, sql, (packed(folded(_plain(text))), run, after))
+        found = fetched(connection, sql, (packed(folded(_plain(text))), run, run, after))
         return sorted((whole(row), whole(number), whole(holds)) for row, number, holds in found)
 
 
@@ -264,7 +267,7 @@ def _condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str
         where = "id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)"
         return where, (f"run : run{run} AND words : {words}",), WORDS
     _prepare(connection)
-    return "row_holds(key, inputs, outputs, ?)", (packed(folded(_plain(text))),), SUBSTRING
+    return _HOLDS, (packed(folded(_plain(text))), run), SUBSTRING
 
 
 def _plain(text: str) -> str:

@@ -14,7 +14,7 @@ from valor_gpu.store import search
 from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback
 from valor_gpu.store.runs import Run
-from valor_gpu.store.totals import check_rows, check_values
+from valor_gpu.store.totals import check_count_of, check_rows, check_values
 from valor_gpu.store.values import packed
 
 Bounds = Sequence[tuple[str, float]]
@@ -135,6 +135,7 @@ def rows_labelled(run: Run, evaluator: str = "") -> array[int]:
         AND (value IS NOT NULL OR passed IS NOT NULL)"""
     values = (run._number, *([packed(evaluator)] if evaluator else []))
     with run._database.read() as connection:
+        check_count_of(connection, "feedback", run._number)
         found = (Feedback.kept(kept, run._number).row for kept in fetched(connection, sql, values))
         return array("q", sorted(set(found)))
 

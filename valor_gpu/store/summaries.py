@@ -13,7 +13,8 @@ from typing import Any
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import damage, fetched, placed
-from valor_gpu.store.totals import check_scores, check_values, totals_of
+from valor_gpu.store.records import CHECKED_ROW, checked_row
+from valor_gpu.store.totals import add_function, check_scores, check_values, totals_of
 from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
@@ -33,6 +34,7 @@ _FAILED = """
     SELECT {cell} AS cell, evaluator, scores.status, count(*)
     FROM scores INDEXED BY scores_failed {join} WHERE scores.run = :run AND scores.value IS NULL
     GROUP BY cell, evaluator, scores.status"""
+_JOINED = ", ".join(f"rows.{column}" for column in CHECKED_ROW.split(", "))
 _JOIN = "CROSS JOIN rows ON rows.run = scores.run AND rows.number = scores.row"
 
 
@@ -78,12 +80,14 @@ class Histogram:
     failed: int
 
 
-def json_cell(inputs: str | bytes | None, column: str | bytes) -> str:
+def json_cell(column: str | bytes, run: int, *kept: Any) -> str:
     """Returns a column of JSON inputs as ASCII JSON, ``"null"`` where it is missing: an SQL function.
 
     SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
     """
-    cell = None if inputs is None else unpacked_mapping(inputs).get(unpacked(column))
+    number, _, inputs, *_ = checked_row(kept, run)
+    with placed(f"row {number} of run ", run):
+        cell = unpacked_mapping(inputs).get(unpacked(column))
     return json.dumps(cell, sort_keys=True)
 
 
@@ -96,13 +100,14 @@ def summarise_slices(
     connection: sqlite3.Connection, run: int, column: str, most: int
 ) -> list[tuple[Any, dict[str, EvaluatorSummary]]]:
     """Returns value and summaries for every value of an input column, in the order of their JSON."""
-    connection.create_function("json_cell", 2, json_cell, deterministic=True)
+    add_function(connection, "json_cell", 9, json_cell)
     values = {"run": run, "column": packed(column)}
-    count = "SELECT count(DISTINCT json_cell(inputs, :column)) FROM rows WHERE run = :run"
+    cell, joined = (f"json_cell(:column, :run, {columns})" for columns in (CHECKED_ROW, _JOINED))
+    count = f"SELECT count(DISTINCT {cell}) FROM rows WHERE run = :run"
     n = connection.execute(count, values).fetchone()[0]
     if n > most:
         raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
-    slices = _summaries(connection, values, "json_cell(inputs, :column)", "json_cell(rows.inputs, :column)", _JOIN)
+    slices = _summaries(connection, values, cell, joined, _JOIN)
     with placed("cells of rows of run ", run):
         return [(unpacked_json(cell), summaries) for cell, summaries in slices]
 

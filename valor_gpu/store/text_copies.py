@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Iterator
 
 from valor_gpu.store.checksums import check, damage, sealed
+from valor_gpu.store.totals import check_copies
 
 # Hangul letters; Thai to Myanmar, Khmer, Chinese, Japanese, Korean: words have no spaces between them, or endings that
 # nobody types.
@@ -83,6 +84,7 @@ def copied_rows(connection: sqlite3.Connection, run: int, folded: str) -> array[
     """
     sought, between = folded.encode(), _BETWEEN.encode()
     found = array("q")
+    check_copies(connection, run)
     sql = "SELECT numbers, texts, checksum FROM row_texts WHERE run = ?"
     where = "copies of texts of run "
     for numbers, texts, kept in connection.execute(sql, (run,)):

@@ -17,6 +17,7 @@ from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import check, damage, fetched, named, sealed, whole
 from valor_gpu.store.database import RunHandle
 from valor_gpu.store.records import check_count
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import json_text, packed, unpacked
 
 ANSWER = ""
@@ -225,6 +226,7 @@ def traces_of(run: RunHandle, row: int) -> list[StoredTrace]:
     """
     check_count("row", row, 1)
     with run._database.read() as connection:
+        check_count_of(connection, "traces", run._number)
         bases: dict[Any, bytes | None] = {None: None}
         kept = fetched(connection, _SELECT, (run._number, row))
         return [_trace(connection, run._number, row, values, bases) for values in kept]
@@ -267,6 +269,7 @@ def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row:
 def size_of_traces(run: RunHandle) -> int:
     """Returns the number of bytes that the traces of a run take in the store."""
     with run._database.read() as connection:
+        check_count_of(connection, "traces", run._number)
         sql = "SELECT coalesce(sum(length(content)), 0) FROM traces WHERE run = ?"
         return int(connection.execute(sql, (run._number,)).fetchone()[0])
 
@@ -296,6 +299,7 @@ def prompts_of_traces(run: RunHandle) -> set[bool]:
         An empty set for a run without such traces.
     """
     with run._database.read() as connection:
+        check_count_of(connection, "traces", run._number)
         sql = (
             "SELECT content FROM traces WHERE id IN (SELECT id FROM traces WHERE run = ? AND repeat < 0)"  # by an index
         )
