@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store import (
@@ -41,8 +44,12 @@ Reader = Callable[[Store], Any]
 
 
 def fill(path: Path) -> None:
-    """Makes the store: an ended run, one that goes on, and what stands beside them."""
-    with Store(path) as store:
+    """Makes the store, always the same: an ended run, one that goes on, and what stands beside them."""
+    ids, times, places = (itertools.count() for _ in range(3))
+    with pytest.MonkeyPatch.context() as patch, Store(path) as store:
+        patch.setattr("time.time", lambda: 1.6e9 + next(times) / 8)
+        patch.setattr("secrets.token_hex", lambda size: f"{next(ids):0{2 * size}x}")
+        patch.setattr("secrets.randbelow", lambda most: next(places))
         ended = store.create_run(
             "capitals é", {"metrics": list(NAMES), "deep": {"a": [1, 2.5, None]}}, {"model": "é"}, "d1"
         )

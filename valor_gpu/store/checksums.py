@@ -69,7 +69,8 @@ def _by_marshal(values: Sequence[Any]) -> bytes:
 
 _SAMPLE = (None, 1, -1, 1 << 40, -(1 << 62), 0.5, -0.0, "", "plain", "\u00e9 \ud800", b"\xe9", b"")
 # The format of marshal is not promised for ever, and a checksum has to be: 0.3 us a value list instead of 5.
-encoded = _by_marshal if _by_marshal(_SAMPLE) == _encoded_by_hand(_SAMPLE) else _encoded_by_hand
+_IS_AS_BY_HAND = _by_marshal(_SAMPLE) == _encoded_by_hand(_SAMPLE)
+encoded = _by_marshal if _IS_AS_BY_HAND else _encoded_by_hand
 """Unambiguous bytes of values."""
 
 
@@ -86,6 +87,15 @@ def checksum(values: Sequence[Any]) -> int:
     """
     number: int = _NUMBER.unpack(_HASH(encoded(values), digest_size=8).digest())[0]
     return number
+
+
+def is_right(
+    values: tuple[Any, ...], kept: Any, dumps: Any = marshal.dumps, make: Any = _HASH, unpack: Any = _NUMBER.unpack
+) -> bool:
+    """Returns whether values have the checksum that was kept: :func:`checksum` of a tuple, without calls in between."""
+    if _IS_AS_BY_HAND:
+        return unpack(make(dumps(values, 2), digest_size=8).digest()) == (kept,)
+    return checksum(values) == kept
 
 
 def sealed(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -131,20 +131,21 @@ class Columns:
     def levels(self, evaluator: str) -> dict[str, int]:
         """How many scores with a value there are of each level; scores without a level are left out."""
         found: dict[str, int] = {}
-        for page in self._scores("AND evaluator = ? AND value IS NOT NULL AND level <> ''", packed(evaluator)):
-            for score in page:
+        for page in self._scores("AND evaluator = ?", packed(evaluator)):
+            for score in (each for each in page if each.value is not None and each.level):
                 found[score.level] = found.get(score.level, 0) + 1
         return dict(sorted(found.items()))
 
     def details(self, evaluator: str) -> Iterator[tuple[int, int, Any]]:
         """Yields row, repeat and details of the scores with a value, by row and repeat."""
-        for page in self._scores("AND evaluator = ? AND value IS NOT NULL", packed(evaluator)):
-            yield from ((score.row, score.repeat, score.details) for score in page)
+        for page in self._scores("AND evaluator = ?", packed(evaluator)):
+            yield from ((score.row, score.repeat, score.details) for score in page if score.value is not None)
 
     def usage(self) -> Iterator[tuple[str, Any, float]]:
         """Yields evaluator, usage (None without) and seconds (0 without) of every score that has one of both."""
-        for page in self._scores("AND (usage IS NOT NULL OR seconds IS NOT NULL)"):
-            yield from ((score.evaluator, score.usage, score.seconds or 0.0) for score in page)
+        for page in self._scores(""):
+            found = (score for score in page if score.usage is not None or score.seconds is not None)
+            yield from ((score.evaluator, score.usage, score.seconds or 0.0) for score in found)
 
     def score_pages(self) -> Iterator[list[StoredScore]]:
         """Yields the scores of portions of the rows, by row, evaluator and repeat."""

@@ -172,4 +172,8 @@ def contents(
                 summary = None if kept["summary"] is None else unpacked_mapping(kept["summary"])
                 content = unpacked_mapping(kept["config"]), unpacked_mapping(kept["tags"]), summary
                 found[unpacked(kept["uid"])] = content
+    if len(found) < len(set(ids)):
+        for (uid,) in fetched(connection, "SELECT uid FROM runs NOT INDEXED"):
+            if uid in wanted and uid not in found:
+                raise DamageError(f"run {uid}", "the index of runs does not have it")
     return found

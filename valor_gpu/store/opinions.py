@@ -9,7 +9,7 @@ from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import RunHandle
-from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback, check_count
+from valor_gpu.store.records import CHECKED_FEEDBACK, LARGEST, Feedback, check_count
 from valor_gpu.store.totals import check_count_of, check_rows, check_values
 from valor_gpu.store.values import packed
 
@@ -71,12 +71,14 @@ def labelled_rows(run: RunHandle, evaluator: str, author: str) -> list[int]:
         evaluator: whose scores are meant; empty for rows as a whole.
         author: who says it.
     """
-    sql = f"""SELECT {CHECKED_FEEDBACK} FROM feedback WHERE run = ? AND evaluator = ? AND author = ?
-        AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY row"""
+    return [each.row for each in labels_of(run) if (each.evaluator, each.author) == (evaluator, author)]
+
+
+def labels_of(run: RunHandle) -> list[Feedback]:
+    """Returns the feedback of a run that has a score or a verdict, by row, evaluator and author."""
     with run._database.read() as connection:
-        check_count_of(connection, "feedback", run._number)
-        found = fetched(connection, sql, (run._number, packed(evaluator), packed(author)))
-        return [Feedback.kept(row, run._number).row for row in found]
+        found = between(connection, run._number, 1, LARGEST)
+    return [each for each in found if each.value is not None or each.passed is not None]
 
 
 def answered_rows(run: RunHandle) -> list[int]:

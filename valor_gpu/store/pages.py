@@ -9,11 +9,26 @@ from typing import Any
 from valor_gpu.checks import check_number, check_type
 from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import Database
-from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, LARGEST, OK, StoredRow, StoredScore, check_count
+from valor_gpu.store.records import (
+    CHECKED_ROW,
+    CHECKED_SCORE,
+    LARGEST,
+    StoredRow,
+    StoredScore,
+    check_count,
+    checked_row,
+    checked_score,
+)
 from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
+ANSWERED = """AND NOT EXISTS (SELECT 1 FROM rows AS failed INDEXED BY rows_failed
+    WHERE failed.run = rows.run AND failed.number = rows.number AND failed.status <> 'ok')"""
+"""Rows with status "ok": by the index of the others, so that a row whose status is damaged is among them."""
+FAILED = """AND number IN (SELECT number FROM rows AS failed INDEXED BY rows_failed
+    WHERE failed.run = rows.run AND failed.status <> 'ok' AND failed.status = ?)"""
+"""Rows of another status: by their index, so that a row whose status is damaged is among them."""
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 
@@ -142,8 +157,11 @@ def _missing(
         with database.read() as connection:
             check_scores(connection, run)
             sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
-            stored = (StoredScore.kept(each, run) for each in fetched(connection, sql, (run, page[0], page[-1])))
-            there = {(each.row, each.evaluator, each.repeat) for each in stored if each.status not in retry}
+            stored = (checked_score(each, run) for each in fetched(connection, sql, (run, page[0], page[-1])))
+            with placed("scores of run ", run):
+                there = {
+                    (row, unpacked(name), n) for row, name, n, _, kept, *_ in stored if unpacked(kept) not in retry
+                }
         wanted = ((row, name, repeat) for row in page for name in evaluators for repeat in range(repeats))
         yield from (score for score in wanted if score not in there)
 
@@ -151,11 +169,11 @@ def _missing(
 def _answered(database: Database, run: int) -> Iterator[list[int]]:
     """Pages of the numbers of rows with status "ok"."""
     after = 0
-    sql = "SELECT number FROM rows WHERE run = ? AND number > ? AND status = ? ORDER BY number LIMIT ?"
+    sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {ANSWERED} ORDER BY number LIMIT ?"
     while True:
         with database.read() as connection, placed("rows of run ", run):
             check_rows(connection, run)
-            page = [whole(number) for (number,) in fetched(connection, sql, (run, after, OK, PAGE))]
+            page = [whole(checked_row(kept, run)[0]) for kept in fetched(connection, sql, (run, after, PAGE))]
         if not page:
             return
         yield page

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
 from valor_gpu.store.checksums import check, fetched, placed, sealed
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import packed_json, unpacked_mapping
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def progress_of(run: Run) -> RunProgress | None:
 
 def read_progress(connection: sqlite3.Connection, run: int) -> RunProgress | None:
     """Returns the progress of the run with a number, within a transaction of the caller."""
+    check_count_of(connection, "progress", run)
     for content, changed, kept in fetched(connection, _SELECT, (run,)):
         place = "progress of run "
         check((run, content, changed), kept, place, run)

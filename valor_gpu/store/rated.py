@@ -7,12 +7,10 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from valor_gpu.store.checksums import fetched
-from valor_gpu.store.records import CHECKED_FEEDBACK, CHECKED_SCORE, Feedback, StoredScore
+from valor_gpu.store.opinions import labels_of
+from valor_gpu.store.records import CHECKED_SCORE, StoredScore
 from valor_gpu.store.runs import Run
-from valor_gpu.store.totals import check_count_of, check_scores
-
-_SELECT = f"""SELECT {CHECKED_FEEDBACK} FROM feedback
-    WHERE run = ? AND evaluator <> '' AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY evaluator, row, author"""
+from valor_gpu.store.totals import check_scores
 
 
 class Rated(NamedTuple):
@@ -49,11 +47,10 @@ def rated_scores(run: Run) -> list[Rated]:
         ...     rated_scores(run)
         [Rated(evaluator='gpt_fluency', row=1, author='me', value=2.0, passed=None, score=4.5)]
     """
+    found = sorted((each for each in labels_of(run) if each.evaluator), key=lambda each: each.evaluator)
     with run._database.read() as connection:
         number = run._number
         check_scores(connection, number)
-        check_count_of(connection, "feedback", number)
-        found = [Feedback.kept(kept, number) for kept in fetched(connection, _SELECT, (number,))]
         scores = {row: list(_scores(connection, number, row)) for row in {each.row for each in found}}
     return [
         Rated(each.evaluator, each.row, each.author, each.value, each.passed, _mean(scores[each.row], each.evaluator))

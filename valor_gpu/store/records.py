@@ -9,8 +9,8 @@ from typing import Any
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import check, checksum, damage, named, real, real_or_none, sealed, whole
-from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_mapping
+from valor_gpu.store.checksums import WRONG, check, damage, is_right, named, real, real_or_none, sealed, whole
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
 LARGEST = 2**63 - 1  # of SQLite's integers
 OK = "ok"
@@ -79,7 +79,11 @@ class StoredRow:
             DamageError: they cannot be what was written.
         """
         if run is not None:
-            values = checked_row(values, run)
+            if values[6] is not None:  # what has its checksum is what was written
+                number, key, inputs, outputs, status, error = checked_row(values, run)
+                texts = (unpacked(status), unpacked(error))
+                return cls(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+            values = values[:6]
         number, key, inputs, outputs, status, error = values
         try:
             texts = (unpacked(status), unpacked(error))
@@ -92,10 +96,10 @@ class StoredRow:
 
 def checked_row(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:
     """Returns the columns of a row without the checksum behind them, which was compared."""
-    *columns, kept = values
-    if kept is not None and checksum((run, *columns)) != kept:
-        check((run, *columns), kept, f"row {columns[0]} of run ", run)
-    return tuple(columns)
+    columns, kept = values[:-1], values[-1]
+    if kept is not None and not is_right((run, *columns), kept):
+        raise damage(f"row {columns[0]} of run ", WRONG, run)
+    return columns
 
 
 ROW_COLUMNS = "number, key, inputs, outputs, status, error"
@@ -188,7 +192,13 @@ class StoredScore:
             DamageError: they cannot be what was written.
         """
         if run is not None:
-            values = checked_score(values, run)
+            if values[10] is not None:  # what has its checksum is what was written
+                row, name, repeat, value, status, reason, level, details, usage, seconds = checked_score(values, run)
+                texts = (unpacked(status), unpacked(reason), unpacked(level))
+                more = None if details is None else unpacked_json(details)
+                tokens = None if usage is None else unpacked_json(usage)
+                return cls(row, unpacked(name), repeat, value, *texts, more, tokens, seconds)
+            values = values[:10]
         row, evaluator, repeat, value, status, reason, level, details, usage, seconds = values
         try:
             texts = (unpacked(status), unpacked(reason), unpacked(level))
@@ -210,10 +220,10 @@ def _check_kept(row: Any, repeat: Any, value: Any, status: str, seconds: Any) ->
 
 def checked_score(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:
     """Returns the columns of a score without the checksum behind them, which was compared."""
-    *columns, kept = values
-    if kept is not None and checksum((run, *columns)) != kept:
-        check((run, *columns), kept, _place_of_score(columns), run)
-    return tuple(columns)
+    columns, kept = values[:-1], values[-1]
+    if kept is not None and not is_right((run, *columns), kept):
+        raise damage(_place_of_score(columns), WRONG, run)
+    return columns
 
 
 def _place_of_score(values: Sequence[Any]) -> str:

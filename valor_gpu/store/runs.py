@@ -226,10 +226,8 @@ class Run:
             if keys is not None:
                 return pages.chosen_rows(connection, self._number, "key", [packed(key) for key in keys])
             values = _page_values(self._number, after, limit)
-            which = "" if status is None else "AND status = ?"
-            if status == OK:
-                which += " AND +status = status"  # the index of rows that failed is of no use here
-            values[2:2] = [] if status is None else [packed(status)]
+            which = "" if status is None else pages.ANSWERED if status == OK else pages.FAILED
+            values[2:2] = [] if status in (None, OK) else [packed(str(status))]
             sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
             return [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
 

@@ -195,6 +195,17 @@ INSERT INTO counts SELECT 'datasets', 0, count(*) FROM datasets;
 INSERT INTO counts SELECT 'evaluators', 0, count(*) FROM evaluators;
 INSERT INTO counts SELECT 'evaluator_versions', 0, count(*) FROM evaluator_versions;
 INSERT INTO counts SELECT 'views', 0, count(*) FROM views;
+CREATE TRIGGER states_came BEFORE INSERT ON states WHEN NOT EXISTS (SELECT 1 FROM states WHERE run = NEW.run) BEGIN
+    INSERT INTO counts VALUES ('states', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER states_went AFTER DELETE ON states BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'states' AND run = OLD.run; END;
+INSERT INTO counts SELECT 'states', run, count(*) FROM states GROUP BY run;
+CREATE TRIGGER progress_came BEFORE INSERT ON progress
+    WHEN NOT EXISTS (SELECT 1 FROM progress WHERE run = NEW.run) BEGIN
+    INSERT INTO counts VALUES ('progress', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
+CREATE TRIGGER progress_went AFTER DELETE ON progress BEGIN
+    UPDATE counts SET n = n - 1 WHERE about = 'progress' AND run = OLD.run; END;
+INSERT INTO counts SELECT 'progress', run, count(*) FROM progress GROUP BY run;
 CREATE TRIGGER replaced_came AFTER INSERT ON replaced BEGIN
     INSERT INTO counts VALUES ('replaced', NEW.run, 1) ON CONFLICT (about, run) DO UPDATE SET n = n + 1; END;
 CREATE TRIGGER replaced_went AFTER DELETE ON replaced BEGIN
@@ -205,14 +216,8 @@ CREATE TRIGGER traces_came AFTER INSERT ON traces BEGIN
 CREATE TRIGGER traces_went AFTER DELETE ON traces BEGIN
     UPDATE counts SET n = n - 1 WHERE about = 'traces' AND run = OLD.run; END;
 INSERT INTO counts SELECT 'traces', run, count(*) FROM traces GROUP BY run;
-CREATE TRIGGER totals_row AFTER INSERT ON rows BEGIN DELETE FROM totals WHERE run = NEW.run; END;
-CREATE TRIGGER totals_row_gone AFTER DELETE ON rows BEGIN DELETE FROM totals WHERE run = OLD.run; END;
-CREATE TRIGGER totals_row_changed AFTER UPDATE OF status ON rows BEGIN
-    DELETE FROM totals WHERE run = NEW.run; END;
-CREATE TRIGGER totals_score AFTER INSERT ON scores BEGIN DELETE FROM totals WHERE run = NEW.run; END;
-CREATE TRIGGER totals_score_gone AFTER DELETE ON scores BEGIN DELETE FROM totals WHERE run = OLD.run; END;
-CREATE TRIGGER totals_score_changed AFTER UPDATE OF value, status ON scores BEGIN
-    DELETE FROM totals WHERE run = NEW.run; END;
+CREATE TRIGGER totals_gone AFTER UPDATE OF state, indexed ON runs
+    WHEN NEW.state <> OLD.state OR NEW.indexed <> OLD.indexed BEGIN DELETE FROM totals WHERE run = NEW.id; END;
 """
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _STATES, _LIVE, _CHECKED)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from valor_gpu.store.checksums import fetched
 from valor_gpu.store.records import CHECKED_SCORE, StoredScore
 from valor_gpu.store.runs import Run
+from valor_gpu.store.totals import forget_totals
 from valor_gpu.store.values import packed
 
 _WITHDRAW = """UPDATE scores SET value = NULL, again = NULL, status = ?5, reason = ?6, level = '', details = NULL,
@@ -28,6 +29,7 @@ def move_scores(run: Run, gone: Sequence[StoredScore], new: Sequence[StoredScore
     run.add_scores(new)
     places = [(run._number, each.row, packed(each.evaluator), each.repeat) for each in gone]
     with run._write() as connection:
+        forget_totals(connection, run._number)
         sql = "DELETE FROM scores WHERE run = ? AND row = ? AND evaluator = ? AND repeat = ?"
         connection.executemany(sql, places)
 
@@ -45,6 +47,7 @@ def withdraw_scores(run: Run, scores: Iterable[StoredScore], status: str, reason
         LeaseError: another process works on the run.
     """
     with run._write() as connection:
+        forget_totals(connection, run._number)
         for place in [(run._number, score.row, packed(score.evaluator), score.repeat) for score in scores]:
             for kept in fetched(connection, _KEPT, place):
                 before = StoredScore.kept(kept, run._number)

@@ -76,14 +76,19 @@ def _add_leaves(value: Any, texts: list[str]) -> None:
 
 def _holds(text: str, run: int, *kept: Any) -> bool:
     """Whether a row holds a folded text: an SQL function of the columns that are read."""
-    number, key, inputs, outputs, *_ = checked_row(kept, run)
+    return text in folded(_words_of(run, *kept))
+
+
+def _words_of(run: int, *kept: Any) -> str:
+    """What :func:`row_words` says of a row that has its checksum: an SQL function of the columns that are read."""
+    number, *texts = checked_row(kept, run)
     with placed(f"row {number} of run ", run):
-        return text in folded(row_words(key, inputs, outputs))
+        return row_words(*texts[:3])
 
 
-def _spaced_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
+def _spaced_words(run: int, *kept: Any) -> str:
     """The words of a row for the index: an SQL function."""
-    return _spaced(folded(row_words(key, inputs, outputs)))
+    return _spaced(folded(_words_of(run, *kept)))
 
 
 def _spaced(text: str) -> str:
@@ -109,8 +114,8 @@ def folded(text: str) -> str:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    add_function(connection, "row_words_of", 3, row_words)
-    add_function(connection, "spaced_words_of", 3, _spaced_words)
+    add_function(connection, "row_words_of", 8, _words_of)
+    add_function(connection, "spaced_words_of", 8, _spaced_words)
     add_function(connection, "row_holds", 9, _holds)
 
 
@@ -151,7 +156,7 @@ def forget(connection: sqlite3.Connection, run: int) -> None:
     if not indexed:
         return
     _prepare(connection)
-    words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(key, inputs, outputs) FROM rows WHERE run = ?"
+    words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(run, {CHECKED_ROW}) FROM rows WHERE run = ?"
     connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {words}", (run,))
     connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))
     update_run(connection, run, indexed=0)

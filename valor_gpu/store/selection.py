@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from valor_gpu.store import search
-from valor_gpu.store.checksums import fetched, placed, whole
-from valor_gpu.store.records import CHECKED_FEEDBACK, Feedback
+from valor_gpu.store.checksums import placed, whole
+from valor_gpu.store.opinions import labels_of
 from valor_gpu.store.runs import Run
-from valor_gpu.store.totals import check_count_of, check_rows, check_values
+from valor_gpu.store.totals import check_rows, check_values
 from valor_gpu.store.values import packed
 
 Bounds = Sequence[tuple[str, float]]
@@ -130,14 +130,8 @@ def rows_labelled(run: Run, evaluator: str = "") -> array[int]:
         run: of a store.
         evaluator: whose score is meant; empty for any, and for the row as a whole.
     """
-    which = " AND evaluator = ?" if evaluator else ""
-    sql = f"""SELECT {CHECKED_FEEDBACK} FROM feedback WHERE run = ?{which}
-        AND (value IS NOT NULL OR passed IS NOT NULL)"""
-    values = (run._number, *([packed(evaluator)] if evaluator else []))
-    with run._database.read() as connection:
-        check_count_of(connection, "feedback", run._number)
-        found = (Feedback.kept(kept, run._number).row for kept in fetched(connection, sql, values))
-        return array("q", sorted(set(found)))
+    found = (each.row for each in labels_of(run) if not evaluator or each.evaluator == evaluator)
+    return array("q", sorted(set(found)))
 
 
 def rows_with_text(run: Run, text: str) -> tuple[array[int], str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import check, damage, kind, sealed
+from valor_gpu.store.totals import check_count_of
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -47,6 +48,7 @@ def keep_state(connection: sqlite3.Connection, run: int, content: bytes) -> None
 def state_of(run: Run) -> bytes | None:
     """Returns the content of the state file of a run, None where it has none."""
     with run._database.read() as connection:
+        check_count_of(connection, "states", run._number)
         row = connection.execute("SELECT content, checksum FROM states WHERE run = ?", (run._number,)).fetchone()
         if row is None:
             return None

@@ -34,7 +34,6 @@ _FAILED = """
     SELECT {cell} AS cell, evaluator, scores.status, count(*)
     FROM scores INDEXED BY scores_failed {join} WHERE scores.run = :run AND scores.value IS NULL
     GROUP BY cell, evaluator, scores.status"""
-_JOINED = ", ".join(f"rows.{column}" for column in CHECKED_ROW.split(", "))
 _JOIN = "CROSS JOIN rows ON rows.run = scores.run AND rows.number = scores.row"
 
 
@@ -80,14 +79,19 @@ class Histogram:
     failed: int
 
 
-def json_cell(column: str | bytes, run: int, *kept: Any) -> str:
+def _checked_cell(column: str | bytes, run: int, *kept: Any) -> str:
+    """Returns :func:`json_cell` of a row that has its checksum: an SQL function of the columns that are read."""
+    number, _, inputs, *_ = checked_row(kept, run)
+    with placed(f"row {number} of run ", run):
+        return json_cell(column, inputs)
+
+
+def json_cell(column: str | bytes, inputs: str | bytes) -> str:
     """Returns a column of JSON inputs as ASCII JSON, ``"null"`` where it is missing: an SQL function.
 
     SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
     """
-    number, _, inputs, *_ = checked_row(kept, run)
-    with placed(f"row {number} of run ", run):
-        cell = unpacked_mapping(inputs).get(unpacked(column))
+    cell = unpacked_mapping(inputs).get(unpacked(column))
     return json.dumps(cell, sort_keys=True)
 
 
@@ -100,14 +104,15 @@ def summarise_slices(
     connection: sqlite3.Connection, run: int, column: str, most: int
 ) -> list[tuple[Any, dict[str, EvaluatorSummary]]]:
     """Returns value and summaries for every value of an input column, in the order of their JSON."""
-    add_function(connection, "json_cell", 9, json_cell)
+    add_function(connection, "checked_cell", 9, _checked_cell)
+    add_function(connection, "json_cell", 2, json_cell)
     values = {"run": run, "column": packed(column)}
-    cell, joined = (f"json_cell(:column, :run, {columns})" for columns in (CHECKED_ROW, _JOINED))
-    count = f"SELECT count(DISTINCT {cell}) FROM rows WHERE run = :run"
+    count = f"SELECT count(DISTINCT checked_cell(:column, :run, {CHECKED_ROW})) FROM rows WHERE run = :run"
     n = connection.execute(count, values).fetchone()[0]
     if n > most:
         raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
-    slices = _summaries(connection, values, cell, joined, _JOIN)
+    cells = "json_cell(:column, inputs)", "json_cell(:column, rows.inputs)"
+    slices = _summaries(connection, values, *cells, _JOIN)
     with placed("cells of rows of run ", run):
         return [(unpacked_json(cell), summaries) for cell, summaries in slices]
 
@@ -138,14 +143,21 @@ def _summaries(
     return list(found.items())
 
 
+def _counted(connection: sqlite3.Connection, run: int, name: str) -> tuple[int, int, int]:
+    """Scores of an evaluator, 0, and those with a value, by the index of values."""
+    sql = "SELECT count(*), count(value) FROM scores INDEXED BY scores_value WHERE run = ? AND evaluator = ?"
+    n, valued = connection.execute(sql, (run, packed(name))).fetchone()
+    return n, 0, valued
+
+
 def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, list[int]]) -> None:
     """Compares scores, values and failures of each evaluator with those that an ended run had."""
     totals = totals_of(connection, run)
     for name, (n, valued, failed) in counts.items():
-        then = None if totals is None else totals["values"].get(name, [0, 0, 0])
-        if n != valued + failed or (then is not None and (n, valued) != (then[0], then[2])):
-            had = "" if then is None else f", and there were {then[0]} of which {then[2]} had one"
-            told = f"there are {n}, {valued} with a value and {failed} without{had}"
+        then = [*_counted(connection, run, name)] if totals is None else totals["values"].get(name, [0, 0, 0])
+        if n != valued + failed or (n, valued) != (then[0], then[2]):
+            had = f"and there were {then[0]}, {then[2]} with a value"
+            told = f"there are {n}, {valued} with a value and {failed} without, {had}"
             raise damage(f"scores by {name!r} in run ", told, run)
 
 

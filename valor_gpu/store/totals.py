@@ -20,7 +20,8 @@ _ROWS = f"SELECT count(*), sum(number % {_MIX}), min(number), max(number) FROM r
 _FAILED_ROWS = f"""SELECT status, count(*), sum(number % {_MIX}) FROM rows INDEXED BY rows_failed
     WHERE run = ? AND status <> 'ok' GROUP BY status"""
 _PLACE = f"(row * 31 + repeat) % {_MIX}"
-_SCORES = f"""SELECT count(*), sum({_PLACE}) FROM scores INDEXED BY sqlite_autoindex_scores_1 WHERE run = ?"""
+_SCORES = f"""SELECT evaluator, count(*), sum({_PLACE}) FROM scores INDEXED BY sqlite_autoindex_scores_1
+    WHERE run = ? GROUP BY evaluator"""
 _VALUES = f"""SELECT evaluator, count(*), sum({_PLACE}), count(value),
     total(again IS NOT NULL AND value IS NOT again) FROM scores INDEXED BY scores_value WHERE run = ? {{which}}
     GROUP BY evaluator"""
@@ -61,7 +62,7 @@ def keep_totals(connection: sqlite3.Connection, run: int) -> None:
     found = {
         "rows": rows,
         "failed_rows": _failed_rows(connection, run),
-        "scores": list(connection.execute(_SCORES, (run,)).fetchone()),
+        "scores": _scores(connection, run),
         "copies": list(connection.execute(_COPIES, (run,)).fetchone()),
         "values": {name: found for name, *found, _ in _values(connection, run)},
         "failed": _failed(connection, run),
@@ -85,6 +86,17 @@ def totals_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None
         return unpacked_mapping(content)
 
 
+def forget_totals(connection: sqlite3.Connection, run: int) -> None:
+    """Takes the totals of a run away whose rows or scores change, within a transaction that writes."""
+    connection.execute("DELETE FROM totals WHERE run = ?", (run,))
+
+
+def _is_stale(connection: sqlite3.Connection, run: int, table: str) -> bool:
+    """Whether an older version wrote to an ended run: it keeps no checksums, and leaves the totals as they are."""
+    sql = f"SELECT 1 FROM {table} WHERE run = ? AND checksum IS NULL LIMIT 1"
+    return connection.execute(sql, (run,)).fetchone() is not None
+
+
 def check_rows(connection: sqlite3.Connection, run: int) -> Mapping[str, Any] | None:
     """Counts the rows of an ended run by their indexes.
 
@@ -97,11 +109,14 @@ def check_rows(connection: sqlite3.Connection, run: int) -> Mapping[str, Any] | 
     totals = totals_of(connection, run)
     if totals is not None and not _is_known(connection, ("rows", run), totals):
         found = list(connection.execute(_ROWS, (run,)).fetchone())
-        if found != totals["rows"]:
+        if found != totals["rows"] and not _is_stale(connection, run, "rows"):
             raise damage("rows of run ", f"there are {found[0]} but there were {totals['rows'][0]}", run)
-        if _failed_rows(connection, run) != totals["failed_rows"]:
+        if _failed_rows(connection, run) != totals["failed_rows"] and not _is_stale(connection, run, "rows"):
             raise damage("rows without an answer of run ", "their index has others than there were", run)
         _note(connection, ("rows", run), totals)
+    elif totals is None and not _is_known(connection, ("rows", run), None):
+        _check_row_entries(connection, run)
+        _note(connection, ("rows", run), None)
     return totals
 
 
@@ -113,10 +128,14 @@ def check_scores(connection: sqlite3.Connection, run: int) -> None:
     """
     totals = check_rows(connection, run)
     if totals is not None and not _is_known(connection, ("scores", run), totals):
-        found = list(connection.execute(_SCORES, (run,)).fetchone())
-        if found != totals["scores"]:
-            raise damage("scores of run ", f"there are {found[0]} but there were {totals['scores'][0]}", run)
+        found, then = _scores(connection, run), totals["scores"]
+        if found != then and not _is_stale(connection, run, "scores"):
+            one, other = (sum(n for n, _ in each.values()) for each in (found, then))
+            raise damage("scores of run ", f"there are {one} but there were {other}, or of others", run)
         _note(connection, ("scores", run), totals)
+    elif totals is None and not _is_known(connection, ("scores", run), None):
+        _check_entries(connection, run)
+        _note(connection, ("scores", run), None)
 
 
 def check_copies(connection: sqlite3.Connection, run: int) -> None:
@@ -213,10 +232,10 @@ def _compare_values(
         kept, failed = ({evaluator: each[evaluator]} if evaluator in each else {} for each in (kept, failed))
     for name in {**kept, **found}:
         now, then = list(found.get(name, ())[:3]), kept.get(name, [])
-        if now != then:
+        if now != then and not _is_stale(connection, run, "scores"):
             told = f"there are {now[0] if now else 0} but there were {then[0] if then else 0}"
             raise damage(f"scores by {name!r} in run ", told, run)
-    if _failed(connection, run, evaluator) != failed:
+    if _failed(connection, run, evaluator) != failed and not _is_stale(connection, run, "scores"):
         raise damage("scores without a value in run ", "their index has others than there were", run)
 
 
@@ -227,6 +246,19 @@ def _check_entries(connection: sqlite3.Connection, run: int) -> None:
     one, other = (connection.execute(sql.format(name), (run,)).fetchone()[0] for name in names)
     if one != other:
         raise damage("scores of run ", f"one index has {one} of them, the other one {other}", run)
+
+
+def _scores(connection: sqlite3.Connection, run: int) -> dict[str, list[Any]]:
+    with placed("scores of run ", run):
+        return {unpacked(name): counts for name, *counts in fetched(connection, _SCORES, (run,))}
+
+
+def _check_row_entries(connection: sqlite3.Connection, run: int) -> None:
+    """Compares the numbers of entries that two indexes of the rows of a run have."""
+    sql = "SELECT count(*) FROM rows INDEXED BY sqlite_autoindex_rows_{} WHERE run = ?"
+    one, other = (connection.execute(sql.format(n), (run,)).fetchone()[0] for n in (1, 2))
+    if one != other:
+        raise damage("rows of run ", f"one index has {one} of them, the other one {other}", run)
 
 
 def _failed_rows(connection: sqlite3.Connection, run: int) -> dict[str, list[Any]]:

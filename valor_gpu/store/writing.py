@@ -10,6 +10,7 @@ from valor_gpu.store import search
 from valor_gpu.store.clashes import check_row_keys, clash
 from valor_gpu.store.records import CHECKED_ROW, OK, SCORE_COLUMNS
 from valor_gpu.store.replaced import keep_spending, seal_replaced
+from valor_gpu.store.totals import forget_totals
 
 # A replaced row gets a new id, so that rows which came or changed since an id was the last are those behind it.
 _INSERT_ROW = f"""INSERT INTO rows (run, {CHECKED_ROW}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -35,6 +36,7 @@ def insert_rows(connection: sqlite3.Connection, run: int, uid: str, bound: Bound
         bound: rows as they are bound to a statement.
     """
     search.forget(connection, run)
+    forget_totals(connection, run)
     before = keep_spending(connection, run, bound)
     try:
         changed = connection.executemany(_INSERT_ROW, bound).rowcount if bound else 0
@@ -51,6 +53,7 @@ def insert_scores(connection: sqlite3.Connection, run: int, bound: Bound) -> int
     """Keeps scores, and returns how many are new or replaced; see :meth:`valor_gpu.store.Run.add_scores`."""
     if not bound:
         return 0
+    forget_totals(connection, run)
     last = connection.execute("SELECT max(id) FROM replaced WHERE run = ?", (run,)).fetchone()[0] or 0
     changed = connection.executemany(_INSERT_SCORE, bound).rowcount
     seal_replaced(connection, run, last)
