@@ -24,7 +24,7 @@ from valor_gpu.store.records import (
     check_count,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
-from valor_gpu.store.totals import check_lookup, check_rows, keep_totals
+from valor_gpu.store.totals import check_rows, keep_totals
 from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 from valor_gpu.store.writing import insert_rows, insert_scores
@@ -194,12 +194,8 @@ class Run:
     def _statuses(self, connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, str]:
         found = {}
         for number in sorted(set(numbers)):
-            sql = "SELECT status FROM rows WHERE run = ? AND number = ?"
-            for (status,) in fetched(connection, sql, (self._number, number)):
-                with placed(f"row {number} of run ", self._number):
-                    found[number] = unpacked(status)
-        if len(found) < len(set(numbers)):
-            check_lookup(connection, self._number)
+            for row in pages.chosen_rows(connection, self._number, "number", [number]):
+                found[number] = row.status
         return found
 
     def rows(

@@ -240,6 +240,7 @@ def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> lis
         None where an index has the rows.
     """
     _check(text)
+    check_rows(connection, run)
     if _indexed(connection, run):
         return None
     _prepare(connection)

@@ -14,7 +14,7 @@ from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import damage, fetched, placed
 from valor_gpu.store.records import CHECKED_ROW, checked_row
-from valor_gpu.store.totals import add_function, check_scores, check_values, totals_of
+from valor_gpu.store.totals import add_function, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
@@ -22,9 +22,10 @@ from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_map
 # take the one that has all columns, and read all scores for every row. Repeats of a row are averaged first.
 _SUMMARY = """
     SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*), sum(wrong),
-        sum(n_all) FROM (
+        sum(n_all), total(amount) FROM (
         SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
-            count(value) AS n, total(again IS NOT NULL AND value IS NOT again) AS wrong, count(*) AS n_all
+            count(value) AS n, total(again IS NOT NULL AND value IS NOT again) AS wrong, count(*) AS n_all,
+            total(value) AS amount
         FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
         CROSS JOIN scores INDEXED BY sqlite_autoindex_scores_1
             ON scores.run = :run AND scores.row = cells.number
@@ -127,8 +128,8 @@ def _summaries(
         with placed("statuses of scores in run ", run):
             failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
     found: dict[str, dict[str, EvaluatorSummary]] = {}
-    counts: dict[str, list[int]] = {}
-    for where, kept, n, mean, low, high, n_scores, n_rows, wrong, n_all in fetched(
+    counts: dict[str, list[float]] = {}
+    for where, kept, n, mean, low, high, n_scores, n_rows, wrong, n_all, amount in fetched(
         connection, _SUMMARY.format(cell=cell), values
     ):
         with placed("names of evaluators of run ", run):
@@ -137,28 +138,26 @@ def _summaries(
             raise damage(f"scores by {name!r} in run ", f"{wrong:.0f} of their values are not what was written", run)
         causes = failed.get((where, name), {})
         found.setdefault(where, {})[name] = EvaluatorSummary(n, mean, low, high, n_scores, causes, n_rows - n)
-        counted = counts.setdefault(name, [0, 0, 0])
-        counts[name] = [counted[0] + n_all, counted[1] + n_scores, counted[2] + sum(causes.values())]
+        counted = counts.setdefault(name, [0, 0, 0, 0.0])
+        new = (n_all, n_scores, sum(causes.values()), amount)
+        counts[name] = [one + other for one, other in zip(counted, new)]
     _check_counts(connection, run, counts)
     return list(found.items())
 
 
-def _counted(connection: sqlite3.Connection, run: int, name: str) -> tuple[int, int, int]:
-    """Scores of an evaluator, 0, and those with a value, by the index of values."""
-    sql = "SELECT count(*), count(value) FROM scores INDEXED BY scores_value WHERE run = ? AND evaluator = ?"
-    n, valued = connection.execute(sql, (run, packed(name))).fetchone()
-    return n, 0, valued
+def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, list[float]]) -> None:
+    """Compares scores, values and their sum with those of the index of values: the other one may lead to other scores.
 
-
-def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, list[int]]) -> None:
-    """Compares scores, values and failures of each evaluator with those that an ended run had."""
-    totals = totals_of(connection, run)
-    for name, (n, valued, failed) in counts.items():
-        then = [*_counted(connection, run, name)] if totals is None else totals["values"].get(name, [0, 0, 0])
-        if n != valued + failed or (n, valued) != (then[0], then[2]):
-            had = f"and there were {then[0]}, {then[2]} with a value"
-            told = f"there are {n}, {valued} with a value and {failed} without, {had}"
-            raise damage(f"scores by {name!r} in run ", told, run)
+    Both add in their own order, so sums differ by rounding.
+    """
+    sql = """SELECT count(*), count(value), total(value), total(abs(value)) FROM scores INDEXED BY scores_value
+        WHERE run = ? AND evaluator = ?"""
+    check_values(connection, run, least=True)
+    for name, (n, valued, failed, amount) in counts.items():
+        n_then, valued_then, amount_then, size = connection.execute(sql, (run, packed(name))).fetchone()
+        if (n, valued) != (n_then, valued_then) or n != valued + failed or abs(amount - amount_then) > 1e-9 * size:
+            told = f"two indexes have {n:.0f} and {n_then} of them, {valued:.0f} and {valued_then} with a value"
+            raise damage(f"scores by {name!r} in run ", f"{told}, or other values", run)
 
 
 def histogram(connection: sqlite3.Connection, run: int, evaluator: str, edges: Sequence[float]) -> Histogram:
