@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from pathlib import Path
 
 import pytest
 
+from tests.store.old_versions import as_version
 from valor_gpu.errors import InputError, InputTypeError
 from valor_gpu.store import Feedback, Store, StoredRow, StoredScore, opinions
 from valor_gpu.store.edits import edit_run, edits_of
@@ -115,15 +115,7 @@ def test_a_purged_run_is_not_edited(store: Store) -> None:
 def test_a_store_of_version_2_is_edited(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store:
         uid = store.create_run("old", {}, {"a": 1}).id
-    with sqlite3.connect(tmp_path / "s.sqlite") as raw:
-        for statement in (
-            "ALTER TABLE runs DROP COLUMN note", "ALTER TABLE runs DROP COLUMN edited", "DROP TRIGGER traces_replaced",
-            "DROP TABLE traces", "DROP TABLE progress", "DROP TRIGGER scores_replaced", "DROP TABLE replaced",
-            "DROP TABLE row_texts",
-            "PRAGMA user_version = 2",
-        ):  # fmt: skip
-            raw.execute(statement)
-    raw.close()
+    as_version(tmp_path / "s.sqlite", 2)
     with Store(tmp_path / "s.sqlite") as store:
         run = store.run(uid)
         assert edits_of(run) == ("", None) and store.heads()[0].note == ""

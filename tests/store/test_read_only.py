@@ -101,7 +101,7 @@ connection.execute("BEGIN IMMEDIATE")
 connection.execute("UPDATE rows SET outputs = replace(outputs, 'x', 'y')")
 for number in range(10, 20):  # more than the cache holds, so that the file gets a part of it
     values = (number, f"{number}", "z" * 9000)
-    connection.execute("INSERT INTO rows VALUES (NULL, 1, ?, ?, '{}', ?, 'ok', '')", values)
+    connection.execute("INSERT INTO rows VALUES (NULL, 1, ?, ?, '{}', ?, 'ok', '', NULL)", values)
 os._exit(9)
 """
 

@@ -129,7 +129,7 @@ def test_a_scan_reads_nothing_twice(store: Store, monkeypatch: pytest.MonkeyPatc
     run.add_rows([StoredRow(n, str(n), {"q": "red"}) for n in range(1, 50)])
     read: list[str] = []
     holds = search._holds
-    monkeypatch.setattr(search, "_holds", lambda *parts: read.append(parts[0]) or holds(*parts))
+    monkeypatch.setattr(search, "_holds", lambda *parts: read.append(parts[3]) or holds(*parts))
     first = selection.scan_text(run, "red")
     assert first is not None and len(first.numbers) == len(read) == 49
     assert selection.scan_text(run, "red", first) == first and len(read) == 49
@@ -232,7 +232,7 @@ def test_a_run_that_an_older_version_ended_is_read_and_can_go_on(store: Store) -
     with run._write() as connection:  # the index as it was built before there were copies
         connection.execute(search._TABLE)
         search._prepare(connection)
-        sql = "SELECT id, 'run' || run, row_words_of(key, inputs, outputs) FROM rows"
+        sql = f"SELECT id, 'run' || run, row_words_of(run, {search.CHECKED_ROW}) FROM rows"
         connection.execute(f"INSERT INTO row_words (rowid, run, words) {sql}")
         connection.execute("UPDATE runs SET indexed = 1, state = 'finished', finished = 1")
     for text, how in (("塔守", "substring"), ("foo", "words")):

@@ -392,7 +392,7 @@ def test_a_newer_version_is_an_error_that_names_both(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite") as store:
         sql(store, "PRAGMA user_version = 7")
     with pytest.raises(
-        StoreError, match="has version 7, and this valor_gpu knows versions up to 3: install a newer one"
+        StoreError, match="has version 7, and this valor_gpu knows versions up to 4: install a newer one"
     ):
         Store(tmp_path / "s.sqlite")
 
@@ -404,11 +404,11 @@ def test_an_older_file_is_brought_up_to_date_as_a_whole(tmp_path: Path) -> None:
     broken = (*schema.MIGRATIONS, "ALTER TABLE runs ADD COLUMN extra TEXT;\nCREATE TABLE runs (a);\n")
     with pytest.raises(sqlite3.OperationalError, match="table runs already exists"):
         schema.migrate(connection, "s", broken)
-    assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (4,)
     assert "extra" not in connection.execute("SELECT sql FROM sqlite_master WHERE name = 'runs'").fetchone()[0]
     schema.migrate(connection, "s", (*schema.MIGRATIONS, "ALTER TABLE runs ADD COLUMN extra TEXT DEFAULT 'x';\n"))
     assert connection.execute("SELECT name, extra FROM runs").fetchall() == [("kept", "x")]
-    assert connection.execute("PRAGMA user_version").fetchone() == (4,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (5,)
     connection.close()
 
 

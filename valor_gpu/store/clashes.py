@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any
 
 from valor_gpu.errors import InputError
+from valor_gpu.store.checksums import placed
 from valor_gpu.store.values import unpacked
 
 
@@ -39,6 +40,8 @@ def check_row_keys(connection: sqlite3.Connection, run: int, bound: list[tuple[A
     for _, number, key, *_ in bound:
         kept = connection.execute("SELECT key FROM rows WHERE run = ? AND number = ?", (run, number)).fetchone()[0]
         if kept != key:
+            with placed(f"row {number} of run ", run):
+                unpacked(kept)
             raise InputError(
                 f"row {number} is stored under the key {unpacked(kept)!r} but came as {unpacked(key)!r}: "
                 "is this other data?"

@@ -14,12 +14,16 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from valor_gpu._forks import ForkLock
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import DamageError, InputError, StoreError
+from valor_gpu.store.checksums import RunDamage
 from valor_gpu.store.schema import migrate
+from valor_gpu.store.totals import Connection
 
 BUSY = 30.0  # seconds to wait for another process that writes
 _CHECKPOINT = 0.5  # seconds that a checkpoint waits for readers; all threads of this process wait with it
 _MAKING = threading.Lock()
+_DAMAGED = ("malformed", "decode to UTF-8", "no query solution", "no such", "corrupt", "too big", "constructor failed")
+_FUNCTION = "user-defined function raised exception"  # of ours, which read rows
 _ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
 
 
@@ -144,7 +148,7 @@ class Database:
 
     @contextlib.contextmanager
     def _transaction(self, begin: str, patience: float | None = None) -> Iterator[sqlite3.Connection]:
-        with self._turn(), self._errors():
+        with self._turn(), self._errors(begin == "BEGIN"):
             connection = self._open()
             with self._waiting(connection, patience):
                 connection.execute(begin)
@@ -172,13 +176,43 @@ class Database:
         return self._lock
 
     @contextlib.contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, reads: bool = False) -> Iterator[None]:
+        """A context whose errors name the file."""
         try:
             yield
-        except (sqlite3.DataError, OverflowError) as error:
+        except DamageError as error:
+            raise self._damage(error) from error
+        except UnicodeDecodeError as error:  # SQLite's module for Python, of a message that quotes the file
+            raise DamageError("the file", str(error), str(self.path)) from error
+        except OverflowError as error:
             raise InputError(f"the store cannot hold a value: {error}") from error
         except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.DataError) and not reads:
+                raise InputError(f"the store cannot hold a value: {error}") from error
+            text = str(error)
+            if isinstance(error, sqlite3.Error) and any(each in text for each in _DAMAGED):
+                raise DamageError("the file", text, str(self.path)) from error
+            found = getattr(self._connection, "damage", None)
+            if _FUNCTION in text and found is not None:
+                raise self._damage(found) from error
             raise StoreError(self._message(error)) from error
+
+    def _damage(self, error: DamageError) -> DamageError:
+        """The error with the file, and with the id of the run that it is of."""
+        if error.path:
+            return error
+        place = error.place or "the file"
+        return DamageError(f"{place}{self._id(error.run)}" if isinstance(error, RunDamage) else place,
+                           error.what, str(self.path))  # fmt: skip
+
+    def _id(self, run: int) -> str:
+        """The id of a run, as far as it can be read."""
+        with contextlib.suppress(sqlite3.Error):
+            if self._connection is not None:
+                found = self._connection.execute("SELECT uid FROM runs WHERE id = ?", (run,)).fetchone()
+                if found is not None and isinstance(found[0], str):
+                    return found[0]
+        return f"with the number {run}"
 
     def _message(self, error: Exception) -> str:
         text = str(error)
@@ -210,6 +244,7 @@ class Database:
             self._make_file()
             connection = self._connect()
             try:
+                connection.execute("PRAGMA cell_size_check = ON")  # SQLite looks at each page that it reads
                 if self._reads:
                     self._check_version(connection)
                 else:
@@ -230,7 +265,7 @@ class Database:
             name = f"{self.path.as_uri()}?mode=ro{'' if found.log else '&immutable=1'}"
         return sqlite3.connect(
             name, timeout=self._busy, isolation_level=None, check_same_thread=False, cached_statements=256,
-            uri=self._reads,
+            uri=self._reads, factory=Connection,
         )  # fmt: skip
 
     def _make_file(self) -> None:

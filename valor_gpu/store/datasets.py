@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.checks import check_type
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import check, checksum, damage, fetched, placed, real, sealed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
-from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
+from valor_gpu.store.totals import check_count_of
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
-_COLUMNS = "hash, name, columns, rows, source, created"
+_COLUMNS = "hash, name, columns, rows, source, created, checksum"
+_VIEW = """SELECT settings, changed, (SELECT checksum FROM checks WHERE about = 'view' AND first = kind
+    AND second = name) FROM views WHERE kind = ? AND name = ?"""
 
 
 @dataclass(frozen=True)
@@ -52,35 +57,32 @@ class DatasetLibrary:
         for column in columns:
             check_type("columns", column, str)
         check_count("rows", rows)
-        values = (
-            packed(digest),
-            packed(name),
-            packed_json("columns", list(columns)),
-            rows,
-            packed(source),
-            time.time(),
-        )
+        values = (packed(digest), packed(name), packed_json("columns", list(columns)), rows, packed(source))
         with self._database.write() as connection:
+            known = connection.execute("SELECT created FROM datasets WHERE hash = ?", values[:1]).fetchone()
             connection.execute(
-                f"""INSERT INTO datasets ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET
-                name = excluded.name, columns = excluded.columns, rows = excluded.rows, source = excluded.source""",
-                values,
+                f"""INSERT INTO datasets ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (hash) DO UPDATE SET
+                name = excluded.name, columns = excluded.columns, rows = excluded.rows, source = excluded.source,
+                checksum = excluded.checksum""",
+                sealed((*values, time.time() if known is None else known[0])),
             )
         return self.get(digest)
 
     def get(self, digest: str) -> StoredDataset:
         """Returns the data set of a hash; an InputError where there is none."""
         with self._database.read() as connection:
-            row = connection.execute(f"SELECT {_COLUMNS} FROM datasets WHERE hash = ?", (packed(digest),)).fetchone()
-        if row is None:
-            raise InputError(f"no data set with the hash {digest!r} in the store")
-        return _dataset(row)
+            check_count_of(connection, "datasets")
+            found = fetched(connection, f"SELECT {_COLUMNS} FROM datasets WHERE hash = ?", (packed(digest),))
+            if not found:
+                raise InputError(f"no data set with the hash {digest!r} in the store")
+            return _dataset(found[0])
 
     def list(self) -> list[StoredDataset]:
         """Returns all data sets, the newest first."""
         with self._database.read() as connection:
-            rows = connection.execute(f"SELECT {_COLUMNS} FROM datasets ORDER BY created DESC, hash").fetchall()
-        return [_dataset(row) for row in rows]
+            check_count_of(connection, "datasets")
+            found = fetched(connection, f"SELECT {_COLUMNS} FROM datasets ORDER BY created DESC, hash")
+            return [_dataset(row) for row in found]
 
     def delete(self, digest: str) -> None:
         """Forgets a data set; runs that used it keep its hash and their rows."""
@@ -89,10 +91,39 @@ class DatasetLibrary:
 
 
 def _dataset(row: tuple[Any, ...]) -> StoredDataset:
-    digest, name, columns, rows, source, created = row
-    return StoredDataset(
-        unpacked(digest), unpacked(name), tuple(unpacked_json(columns)), rows, unpacked(source), created
-    )
+    *kept, number = row
+    place = f"data set {kept[0]!r}"
+    check(kept, number, place)
+    digest, name, columns, rows, source, created = kept
+    with placed(place):
+        texts = unpacked(digest), unpacked(name)
+        names = unpacked_json(columns)
+        if type(names) is not list or not all(isinstance(each, str) for each in names):
+            raise DamageError("", "its columns are no texts")
+        return StoredDataset(*texts, tuple(names), whole(rows), unpacked(source), real(created))
+
+
+def keep_view(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
+    """Writes kind, name, settings and time of a view, in place of those that are there, with their checksum."""
+    connection.execute("INSERT OR REPLACE INTO views (kind, name, settings, changed) VALUES (?, ?, ?, ?)", values)
+    bound = ("view", *values[:2], checksum(values))
+    connection.execute("INSERT OR REPLACE INTO checks (about, first, second, checksum) VALUES (?, ?, ?, ?)", bound)
+
+
+def kept_view(
+    connection: sqlite3.Connection, kind: str | bytes, name: str | bytes
+) -> tuple[dict[str, Any], float] | None:
+    """Returns the settings of a view, and when they were kept; None where there are none."""
+    check_count_of(connection, "views")
+    for settings, changed, kept in fetched(connection, _VIEW, (kind, name)):
+        place = f"settings {name!r} of the kind {kind!r}"
+        check((kind, name, settings, changed), kept, place)
+        with placed(place):
+            return unpacked_mapping(settings), real(changed)
+    sql = "SELECT 1 FROM checks WHERE about = 'view' AND first = ? AND second = ?"
+    if connection.execute(sql, (kind, name)).fetchone() is not None:
+        raise damage(f"settings {name!r} of the kind {kind!r}", "they are gone, though their checksum is there")
+    return None
 
 
 class ViewLibrary:
@@ -108,14 +139,13 @@ class ViewLibrary:
         check_type("settings", settings, Mapping)
         values = (packed(kind), packed(name), packed_json("settings", settings), time.time())
         with self._database.write() as connection:
-            connection.execute("INSERT OR REPLACE INTO views VALUES (?, ?, ?, ?)", values)
+            keep_view(connection, values)
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
         """Returns the settings, or None."""
         with self._database.read() as connection:
-            sql = "SELECT settings FROM views WHERE kind = ? AND name = ?"
-            row = connection.execute(sql, (packed(kind), packed(name))).fetchone()
-        return None if row is None else dict(unpacked_json(row[0]))
+            found = kept_view(connection, packed(kind), packed(name))
+        return None if found is None else found[0]
 
     def change(
         self, kind: str, name: str, make: Callable[[dict[str, Any] | None], Mapping[str, Any] | None]
@@ -135,23 +165,27 @@ class ViewLibrary:
         check_type("name", name, str)
         key = (packed(kind), packed(name))
         with self._database.write() as connection:
-            row = connection.execute("SELECT settings FROM views WHERE kind = ? AND name = ?", key).fetchone()
-            before = None if row is None else dict(unpacked_json(row[0]))
+            found = kept_view(connection, *key)
+            before = None if found is None else found[0]
             made = make(None if before is None else dict(before))
             if made is not None:
                 values = (*key, packed_json("settings", made), time.time())
-                connection.execute("INSERT OR REPLACE INTO views VALUES (?, ?, ?, ?)", values)
-            elif row is not None:
+                keep_view(connection, values)
+            elif found is not None:
                 connection.execute("DELETE FROM views WHERE kind = ? AND name = ?", key)
         return before
 
     def list(self, kind: str) -> list[str]:
         """Returns the names of one kind."""
         with self._database.read() as connection:
-            names = connection.execute(
-                "SELECT name FROM views WHERE kind = ? ORDER BY name", (packed(kind),)
-            ).fetchall()
-        return [unpacked(name) for (name,) in names]
+            check_count_of(connection, "views")
+            names = fetched(connection, "SELECT name FROM views WHERE kind = ? ORDER BY name", (packed(kind),))
+            with placed(f"names of settings of the kind {kind!r}"):
+                return [self._checked_name(connection, packed(kind), name) for (name,) in names]
+
+    def _checked_name(self, connection: sqlite3.Connection, kind: str | bytes, name: Any) -> str:
+        kept_view(connection, kind, name)
+        return unpacked(name)
 
     def delete(self, kind: str, name: str) -> None:
         """Forgets settings."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
+from valor_gpu.store.checksums import placed, real_or_none
+from valor_gpu.store.heads import kept_run, update_run
 from valor_gpu.store.values import json_text, packed, packed_json, unpacked
 
 if TYPE_CHECKING:
@@ -34,10 +36,11 @@ class RunEdits(NamedTuple):
 def edits_of(run: Run) -> RunEdits:
     """Returns the note of a run, and when the run was last edited."""
     with run._database.read() as connection:
-        row = connection.execute("SELECT note, edited FROM runs WHERE id = ?", (run._number,)).fetchone()
-    if row is None:
-        raise InputError(f"run {run.id} is no longer in the store: it was purged")
-    return RunEdits(unpacked(row[0]), row[1])
+        kept = kept_run(connection, run._number)
+        if kept is None:
+            raise InputError(f"run {run.id} is no longer in the store: it was purged")
+        with placed("note of run ", run._number):
+            return RunEdits(unpacked(kept["note"]), real_or_none(kept["edited"]))
 
 
 _ANY = object()
@@ -79,18 +82,16 @@ def edit_run(
     if not changes:
         return
     with run._database.write() as connection:
-        row = connection.execute("SELECT edited FROM runs WHERE id = ?", (run._number,)).fetchone()
-        if row is None:
+        kept = kept_run(connection, run._number)
+        if kept is None:
             raise InputError(f"run {run.id} is no longer in the store: it was purged")
-        if edited is not _ANY and row[0] != edited:
+        if edited is not _ANY and kept["edited"] != edited:
             raise InputError(
                 f"run {run.id} was edited after this form was read, so nothing was changed: read the page again, then "
                 "edit what it says now"
             )
-        columns = ", ".join(f"{column} = ?" for column in changes)
-        now = max(time.time(), (row[0] or 0.0) + 1e-6)  # also where the clock was set back
-        values = (*changes.values(), now, run._number)
-        connection.execute(f"UPDATE runs SET {columns}, edited = ? WHERE id = ?", values)
+        now = max(time.time(), (kept["edited"] or 0.0) + 1e-6)  # also where the clock was set back
+        update_run(connection, run._number, **changes, edited=now)
     run.name = run.name if name is None else name
     run.tags = run.tags if tags is None else dict(tags)
 

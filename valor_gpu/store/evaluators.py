@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.checks import check_type
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import check, checksum, fetched, placed, real, sealed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
-from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
+from valor_gpu.store.totals import check_count_of
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
-_COLUMNS = "evaluators.name, evaluator_versions.number, evaluator_versions.hash, note, created"
+_COLUMNS = """evaluators.name, evaluator_versions.number, evaluator_versions.hash, note, created, evaluators.id,
+    deleted, evaluators.checksum, (SELECT checksum FROM checks WHERE about = 'version' AND first = evaluators.id
+    AND second = evaluator_versions.number)"""
 _FROM = "evaluator_versions JOIN evaluators ON evaluators.id = evaluator"
 
 
@@ -95,10 +99,7 @@ class EvaluatorLibrary:
             raise InputError("name must not be empty")
         digest, kept = content_hash(content), packed_json("content", content)
         with self._database.write() as connection:
-            connection.execute(
-                "INSERT INTO evaluators (name) VALUES (?) ON CONFLICT (name) DO UPDATE SET deleted = NULL",
-                (packed(name),),
-            )
+            _mark(connection, name, None)
             connection.execute("INSERT OR IGNORE INTO evaluator_contents VALUES (?, ?)", (digest, kept))
             return self._add(connection, name, digest, note)
 
@@ -106,9 +107,15 @@ class EvaluatorLibrary:
         newest = self._find(connection, name, None)
         if newest is None or newest.hash != digest:
             number = 1 if newest is None else newest.number + 1
+            sql = "SELECT id FROM evaluators WHERE name = ?"
+            place = connection.execute(sql, (packed(name),)).fetchone()[0]
+            values = (place, number, digest, packed(note), time.time())
             connection.execute(
-                "INSERT INTO evaluator_versions SELECT id, ?, ?, ?, ? FROM evaluators WHERE name = ?",
-                (number, digest, packed(note), time.time(), packed(name)),
+                "INSERT INTO evaluator_versions (evaluator, number, hash, note, created) VALUES (?, ?, ?, ?, ?)", values
+            )
+            connection.execute(
+                "INSERT OR REPLACE INTO checks (about, first, second, checksum) VALUES ('version', ?, ?, ?)",
+                (place, number, checksum(values)),
             )
         return self._found(connection, name, None)
 
@@ -149,8 +156,9 @@ class EvaluatorLibrary:
             values.append(version)
         sql = f"SELECT {_COLUMNS}, content FROM {_FROM} JOIN evaluator_contents USING (hash)"
         sql += f" WHERE evaluators.name = ? {which} ORDER BY evaluator_versions.number DESC LIMIT 1"
-        row = connection.execute(sql, values).fetchone()
-        return None if row is None else _version(row)
+        _check_counts(connection)
+        found = fetched(connection, sql, values)
+        return _version(found[0]) if found else None
 
     def list(self, deleted: bool = False) -> list[EvaluatorVersion]:
         """Returns the newest version of every evaluator by name; with ``deleted``, only of those that are deleted."""
@@ -159,7 +167,8 @@ class EvaluatorLibrary:
             (SELECT max(number) FROM evaluator_versions AS all_versions WHERE all_versions.evaluator = evaluators.id)
             ORDER BY evaluators.name"""
         with self._database.read() as connection:
-            return [_version(row) for row in connection.execute(sql, (deleted,))]
+            _check_counts(connection)
+            return [_version(row) for row in fetched(connection, sql, (deleted,))]
 
     def versions(self, name: str) -> tuple[EvaluatorVersion, ...]:
         """Returns all versions of an evaluator, the first one first."""
@@ -179,19 +188,46 @@ class EvaluatorLibrary:
         """Makes an old content the newest version again, under a new number; the versions between are kept."""
         with self._database.write() as connection:
             old = self._found(connection, name, version)
-            connection.execute("UPDATE evaluators SET deleted = NULL WHERE name = ?", (packed(name),))
+            _mark(connection, name, None)
             return self._add(connection, name, old.hash, f"restored from version {old.number}")
 
     def delete(self, name: str) -> None:
         """Takes an evaluator out of the list. Its versions stay, since runs name them; :meth:`restore` undoes it."""
         with self._database.write() as connection:
             self._found(connection, name, None)
-            connection.execute("UPDATE evaluators SET deleted = ? WHERE name = ?", (time.time(), packed(name)))
+            _mark(connection, name, time.time())
+
+
+def _check_counts(connection: sqlite3.Connection) -> None:
+    for table in ("evaluators", "evaluator_versions"):
+        check_count_of(connection, table)
+
+
+def _mark(connection: sqlite3.Connection, name: str, deleted: float | None) -> None:
+    """Writes a name, new or known, with or without a mark that it is deleted."""
+    values = sealed((packed(name), deleted))
+    connection.execute(
+        """INSERT INTO evaluators (name, deleted, checksum) VALUES (?, ?, ?)
+        ON CONFLICT (name) DO UPDATE SET deleted = excluded.deleted, checksum = excluded.checksum""",
+        values,
+    )
 
 
 def _version(row: tuple[Any, ...]) -> EvaluatorVersion:
-    name, number, digest, note, created, content = row
-    return EvaluatorVersion(unpacked(name), number, digest, unpacked_json(content), unpacked(note), created)
+    """Returns a version that was read.
+
+    Raises:
+        DamageError: it is not what was written, or its content does not have its hash.
+    """
+    name, number, digest, note, created, evaluator, deleted, marked, kept, content = row
+    place = f"version {number} of evaluator {name!r}"
+    check((name, deleted), marked, place)
+    check((evaluator, number, digest, note, created), kept, place)
+    with placed(place):
+        found = unpacked_mapping(content)
+        if content_hash(found) != digest:
+            raise DamageError("", "its content does not have its hash")
+        return EvaluatorVersion(unpacked(name), whole(number), digest, found, unpacked(note), real(created))
 
 
 def _lines(value: Any, name: str = "", depth: int = 0) -> Iterator[str]:

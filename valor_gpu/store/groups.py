@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from valor_gpu.checks import check_choice, check_number
-from valor_gpu.errors import InputError
-from valor_gpu.store.records import check_count
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import fetched, kind, placed, real, whole
+from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, check_count, checked_row, checked_score
 from valor_gpu.store.runs import Run
+from valor_gpu.store.totals import check_rows, check_values
 from valor_gpu.store.values import packed, unpacked
 
 LONGEST = 200
@@ -82,6 +85,7 @@ def failed_scores(run: Run, limit: int = 100) -> tuple[list[FailureGroup], int]:
         ([FailureGroup(evaluator='f1_score', status='missing_field', reason='no answer', n=2, first_row=1)], 0)
     """
     with run._database.read() as connection:
+        check_values(connection, run._number, least=True)
         sql = "SELECT count(*) FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL"
         total = connection.execute(sql, (run._number,)).fetchone()[0]
     return _groups(run, _SCORES, limit, total)
@@ -93,8 +97,11 @@ def failed_totals(run: Run) -> dict[tuple[str, str], int]:
         UNION ALL SELECT evaluator, status, count(*) FROM scores INDEXED BY scores_failed
         WHERE run = :run AND value IS NULL GROUP BY evaluator, status"""
     with run._database.read() as connection:
-        found = connection.execute(sql, {"run": run._number})
-        return {(unpacked(evaluator), unpacked(status)): n for evaluator, status, n in found}
+        check_rows(connection, run._number)
+        check_values(connection, run._number, least=True)
+        found = fetched(connection, sql, {"run": run._number})
+        with placed("statuses of run ", run._number):
+            return {(unpacked(evaluator), unpacked(status)): n for evaluator, status, n in found}
 
 
 def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -> list[int]:
@@ -103,17 +110,19 @@ def failed_numbers(run: Run, evaluator: str, after: int = 0, limit: int = 100) -
     check_count("limit", limit, 1)
     sql = """SELECT DISTINCT row FROM scores INDEXED BY scores_failed
         WHERE run = ? AND evaluator = ? AND value IS NULL AND row > ? ORDER BY row LIMIT ?"""
-    with run._database.read() as connection:
-        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator), after, limit))]
+    with run._database.read() as connection, placed("scores without a value of run ", run._number):
+        check_values(connection, run._number, evaluator, least=True)
+        return [whole(row) for (row,) in fetched(connection, sql, (run._number, packed(evaluator), after, limit))]
 
 
 def _groups(run: Run, sql: str, limit: int, total: int) -> tuple[list[FailureGroup], int]:
     check_count("limit", limit, 1)
     values: dict[str, Any] = {"run": run._number, "longest": LONGEST}
-    with run._database.read() as connection:
+    with run._database.read() as connection, placed("reasons of failures of run ", run._number):
+        _check_failures(connection, run._number, sql)
         found = _joined(
             FailureGroup(unpacked(evaluator), unpacked(status), _text(reason), n, first)
-            for evaluator, status, reason, n, first in connection.execute(sql, values)
+            for evaluator, status, reason, n, first in fetched(connection, sql, values)
         )
     found = sorted(found, key=lambda group: (-group.n, group.first_row, group.evaluator))[:limit]
     return found, total - sum(group.n for group in found)
@@ -149,9 +158,25 @@ def _placeholder(found: re.Match[str]) -> str:
     return found["kept"] or ("…" if found["quote"] or found[0][0] == "\u201c" else "#")
 
 
+def _check_failures(connection: sqlite3.Connection, run: int, sql: str) -> None:
+    """Compares the failures whose reasons are grouped with their checksums."""
+    if sql is _ROWS:
+        which = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND status <> 'ok'"
+        for kept in connection.execute(which, (run,)):
+            checked_row(kept, run)
+    else:
+        which = f"SELECT {CHECKED_SCORE} FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL"
+        for kept in connection.execute(which, (run,)):
+            checked_score(kept, run)
+
+
 def _text(kept: str | bytes) -> str:
     """A text that was cut; SQLite cuts one with a lone surrogate between bytes."""
-    return kept if isinstance(kept, str) else kept.decode(errors="replace")
+    if isinstance(kept, str):
+        return kept
+    if type(kept) is not bytes:
+        raise DamageError("", f"a text is kept as {kind(kept)}")
+    return kept.decode(errors="replace")
 
 
 def worst_rows(
@@ -190,5 +215,7 @@ def worst_rows(
         return []
     sql = f"""SELECT row, avg(mark) AS mean FROM ({" UNION ALL ".join(parts)}) GROUP BY row
         ORDER BY mean {"ASC" if which == "worst" else "DESC"}, row LIMIT ?"""
-    with run._database.read() as connection:
-        return [(number, mean) for number, mean in connection.execute(sql, (*values, limit))]
+    with run._database.read() as connection, placed("numbers of rows of run ", run._number):
+        for name in scales:
+            check_values(connection, run._number, name)
+        return [(whole(number), real(mean)) for number, mean in fetched(connection, sql, (*values, limit))]

@@ -3,13 +3,100 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from valor_gpu.errors import InputError
-from valor_gpu.store.values import packed, unpacked, unpacked_json
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import check, checksum, fetched, placed, real, real_or_none
+from valor_gpu.store.totals import check_count_of
+from valor_gpu.store.values import packed, unpacked, unpacked_mapping
 
 _CHUNK = 500
+_COLUMNS = (
+    *("uid", "name", "state", "config", "tags", "dataset", "created", "summary", "finished", "deleted", "indexed"),
+    *("note", "edited"),
+)
+_SELECT = f"SELECT id, checksum, {', '.join(_COLUMNS)}"
+STATES = ("draft", "running", "finished", "stopped", "failed")
+"""States of a run."""
+
+
+class KeptRun(NamedTuple):
+    """A run as SQLite gives it, with a right checksum.
+
+    Attributes:
+        number: of the run in the store.
+        values: column to its value.
+        more: values of further expressions.
+    """
+
+    number: int
+    values: dict[str, Any]
+    more: tuple[Any, ...] = ()
+
+
+def kept_runs(connection: sqlite3.Connection, which: str, values: Sequence[Any], more: str = "") -> list[KeptRun]:
+    """Returns runs that were read, by their columns.
+
+    Args:
+        connection: within a transaction.
+        which: SQL behind ``FROM runs``.
+        values: of ``which``.
+        more: further expressions to select, after a comma.
+
+    Raises:
+        DamageError: a run is damaged.
+    """
+    check_count_of(connection, "runs")
+    found = []
+    for number, kept, *columns in fetched(connection, f"{_SELECT}{more} FROM runs {which}", values):
+        run, rest = columns[: len(_COLUMNS)], columns[len(_COLUMNS) :]
+        check((number, *run), kept, "name, configuration, tags or summary of run ", number)
+        found.append(KeptRun(number, dict(zip(_COLUMNS, run)), tuple(rest)))
+    return found
+
+
+def kept_run(connection: sqlite3.Connection, number: int) -> dict[str, Any] | None:
+    """Returns the columns of the run with a number; None where it is gone."""
+    found = kept_runs(connection, "WHERE id = ?", (number,))
+    return found[0].values if found else None
+
+
+def update_run(connection: sqlite3.Connection, number: int, **changes: Any) -> None:
+    """Writes columns of a run, with a new checksum; what is damaged stays as it is.
+
+    Args:
+        connection: within a transaction that writes.
+        number: of the run.
+        changes: column to its new value, as it is bound to a statement.
+
+    Raises:
+        DamageError: the run is damaged.
+    """
+    kept = kept_run(connection, number)
+    if kept is None:
+        return
+    values = {**kept, **changes}
+    columns = ", ".join(f"{column} = ?" for column in changes)
+    number_of = checksum((number, *(values[column] for column in _COLUMNS)))
+    connection.execute(f"UPDATE runs SET {columns}, checksum = ? WHERE id = ?", (*changes.values(), number_of, number))
+
+
+def insert_run(connection: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    """Writes a new run; columns that are not given have the values of a draft."""
+    columns = ", ".join(values)
+    sql = f"INSERT INTO runs ({columns}) VALUES ({', '.join('?' * len(values))})"
+    number = connection.execute(sql, tuple(values.values())).lastrowid or 0
+    update_run(connection, number, indexed=0)
+
+
+def state_of(kept: Mapping[str, Any], number: int) -> str:
+    """Returns the state of a run that was read."""
+    with placed("state of run ", number):
+        state = unpacked(kept["state"])
+        if state not in STATES:
+            raise DamageError("", f"it is {state!r}, which is none")
+        return state
 
 
 class RunHead(NamedTuple):
@@ -42,28 +129,34 @@ class RunHead(NamedTuple):
 
 def heads(connection: sqlite3.Connection, deleted: bool) -> list[RunHead]:
     """Returns all runs, the newest first."""
-    sql = """SELECT uid, name, state, created, finished, deleted, dataset,
-        EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id), note, edited
-        FROM runs WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"""
-    found = []
-    for uid, name, state, created, finished, marked, dataset, owned, note, edited in connection.execute(
-        sql, (deleted,)
-    ):
-        ends = (created, finished, marked)
-        found.append(RunHead(uid, unpacked(name), state, *ends, unpacked(dataset), bool(owned), unpacked(note), edited))
-    return found
+    which = "WHERE (deleted IS NOT NULL) = ? ORDER BY id DESC"
+    owned = ", EXISTS (SELECT 1 FROM leases WHERE leases.run = runs.id)"
+    return [_head(each) for each in kept_runs(connection, which, (deleted,), owned)]
+
+
+def _head(kept: KeptRun) -> RunHead:
+    values, (owned,) = kept.values, kept.more
+    state = state_of(values, kept.number)
+    with placed("name, note or times of run ", kept.number):
+        uid, name, dataset, note = (unpacked(values[column]) for column in ("uid", "name", "dataset", "note"))
+        ends = (real_or_none(values[column]) for column in ("finished", "deleted"))
+        edited = real_or_none(values["edited"])
+        return RunHead(uid, name, state, real(values["created"]), *ends, dataset, bool(owned), note, edited)
 
 
 def finished_at(connection: sqlite3.Connection, uid: str) -> float | None:
     """When a run ended; None while it has no end, and where it is gone."""
-    row = connection.execute("SELECT finished FROM runs WHERE uid = ?", (packed(uid),)).fetchone()
-    return None if row is None else row[0]
+    found = kept_runs(connection, "WHERE uid = ?", (packed(uid),))
+    with placed("end of run ", found[0].number if found else None):
+        return real_or_none(found[0].values["finished"]) if found else None
 
 
 def mark_deleted(connection: sqlite3.Connection, uid: str, when: float | None) -> None:
     """Marks a run as deleted, or takes the mark away; that needs no lease, since nothing of the run changes."""
-    if not connection.execute("UPDATE runs SET deleted = ? WHERE uid = ?", (when, packed(uid))).rowcount:
+    found = connection.execute("SELECT id FROM runs WHERE uid = ?", (packed(uid),)).fetchone()
+    if found is None:
         raise InputError(f"run {uid} is no longer in the store: it was purged")
+    update_run(connection, found[0], deleted=when)
 
 
 def contents(
@@ -74,8 +167,13 @@ def contents(
     wanted = [packed(name) for name in ids]
     for start in range(0, len(wanted), _CHUNK):
         chunk = wanted[start : start + _CHUNK]
-        sql = f"SELECT uid, config, tags, summary FROM runs WHERE uid IN ({', '.join('?' * len(chunk))})"
-        for uid, config, tags, summary in connection.execute(sql, chunk):
-            kept = None if summary is None else unpacked_json(summary)
-            found[uid] = (unpacked_json(config), unpacked_json(tags), kept)
+        for number, kept, _ in kept_runs(connection, f"WHERE uid IN ({', '.join('?' * len(chunk))})", chunk):
+            with placed("configuration, tags or summary of run ", number):
+                summary = None if kept["summary"] is None else unpacked_mapping(kept["summary"])
+                content = unpacked_mapping(kept["config"]), unpacked_mapping(kept["tags"]), summary
+                found[unpacked(kept["uid"])] = content
+    if len(found) < len(set(ids)):
+        for (uid,) in fetched(connection, "SELECT uid FROM runs NOT INDEXED"):
+            if uid in wanted and uid not in found:
+                raise DamageError(f"run {uid}", "the index of runs does not have it")
     return found

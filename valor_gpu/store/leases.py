@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from valor_gpu.errors import InputError, LeaseError, StoreError
+from valor_gpu.store.checksums import damage
 from valor_gpu.store.database import Database
 
 HEARTBEAT = 5.0  # seconds between two heartbeats
@@ -152,6 +153,8 @@ def owner(connection: sqlite3.Connection, run: int) -> str | None:
     """Returns a description of the process that lives and holds a lease of the run; None if there is none."""
     sql = "SELECT token, pid, started, machine, heartbeat FROM leases WHERE run = ?"
     token, *kept = connection.execute(sql, (run,)).fetchone() or (None,)
+    if token is not None and [type(each) for each in (token, *kept)] != [str, int, str, str, float]:
+        raise damage("lease of run ", "its columns have other types", run)
     if token is None or (kept[0] == os.getpid() and kept[2] == machine() and token not in _HELD):
         return None
     return _described(*kept) if lives(*kept) else None

@@ -7,14 +7,17 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import InputError
+from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import RunHandle
-from valor_gpu.store.records import Feedback, check_count
+from valor_gpu.store.records import CHECKED_FEEDBACK, LARGEST, Feedback, check_count
+from valor_gpu.store.totals import check_count_of, check_rows, check_values
 from valor_gpu.store.values import packed
 
-_INSERT = """INSERT INTO feedback (run, row, evaluator, author, value, passed, note, created)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, row, evaluator, author) DO UPDATE SET
-    value = excluded.value, passed = excluded.passed, note = excluded.note, created = excluded.created"""
-_SELECT = """SELECT row, evaluator, author, value, passed, note, created FROM feedback
+_INSERT = f"""INSERT INTO feedback (run, {CHECKED_FEEDBACK})
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (run, row, evaluator, author) DO UPDATE SET
+    value = excluded.value, passed = excluded.passed, note = excluded.note, created = excluded.created,
+    checksum = excluded.checksum"""
+_SELECT = f"""SELECT {CHECKED_FEEDBACK} FROM feedback
     WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row, evaluator, author"""
 
 # Both are answered by an index alone: the status of a row stands behind its texts, which would all be read.
@@ -32,7 +35,8 @@ def add(connection: sqlite3.Connection, bound: tuple[Any, ...], run: str) -> Non
 
 def between(connection: sqlite3.Connection, run: int, first: int, last: int) -> list[Feedback]:
     """Returns the feedback on rows from ``first`` to ``last``."""
-    return [Feedback.kept(row) for row in connection.execute(_SELECT, (run, first, last))]
+    check_count_of(connection, "feedback", run)
+    return [Feedback.kept(row, run) for row in fetched(connection, _SELECT, (run, first, last))]
 
 
 def withdraw(run: RunHandle, row: int, evaluator: str = "", author: str = "") -> bool:
@@ -67,17 +71,22 @@ def labelled_rows(run: RunHandle, evaluator: str, author: str) -> list[int]:
         evaluator: whose scores are meant; empty for rows as a whole.
         author: who says it.
     """
-    sql = """SELECT row FROM feedback WHERE run = ? AND evaluator = ? AND author = ?
-        AND (value IS NOT NULL OR passed IS NOT NULL) ORDER BY row"""
+    return [each.row for each in labels_of(run) if (each.evaluator, each.author) == (evaluator, author)]
+
+
+def labels_of(run: RunHandle) -> list[Feedback]:
+    """Returns the feedback of a run that has a score or a verdict, by row, evaluator and author."""
     with run._database.read() as connection:
-        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator), packed(author)))]
+        found = between(connection, run._number, 1, LARGEST)
+    return [each for each in found if each.value is not None or each.passed is not None]
 
 
 def answered_rows(run: RunHandle) -> list[int]:
     """Returns the numbers of the rows with an answer, in their order."""
-    with run._database.read() as connection:
+    with run._database.read() as connection, placed("numbers of rows of run ", run._number):
+        check_rows(connection, run._number)
         failed = {number for (number,) in connection.execute(_FAILED, (run._number,))}
-        return [number for (number,) in connection.execute(_NUMBERS, (run._number,)) if number not in failed]
+        return [whole(number) for (number,) in connection.execute(_NUMBERS, (run._number,)) if number not in failed]
 
 
 def rows_by_score(run: RunHandle, evaluator: str, descending: bool = False) -> list[int]:
@@ -90,5 +99,6 @@ def rows_by_score(run: RunHandle, evaluator: str, descending: bool = False) -> l
     """
     sql = f"""SELECT row FROM scores INDEXED BY scores_value WHERE run = ? AND evaluator = ? AND value IS NOT NULL
         GROUP BY row ORDER BY avg(value) {"DESC" if descending else "ASC"}, row"""
-    with run._database.read() as connection:
-        return [row for (row,) in connection.execute(sql, (run._number, packed(evaluator)))]
+    with run._database.read() as connection, placed(f"scores by {evaluator!r} in run ", run._number):
+        check_values(connection, run._number, evaluator)
+        return [whole(row) for (row,) in connection.execute(sql, (run._number, packed(evaluator)))]

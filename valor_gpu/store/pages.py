@@ -7,20 +7,39 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_number, check_type
+from valor_gpu.store.checksums import fetched, placed, whole
 from valor_gpu.store.database import Database
-from valor_gpu.store.records import LARGEST, OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore, check_count
+from valor_gpu.store.records import (
+    CHECKED_ROW,
+    CHECKED_SCORE,
+    LARGEST,
+    StoredRow,
+    StoredScore,
+    check_count,
+    checked_row,
+    checked_score,
+)
+from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
+ANSWERED = """AND NOT EXISTS (SELECT 1 FROM rows AS failed INDEXED BY rows_failed
+    WHERE failed.run = rows.run AND failed.number = rows.number AND failed.status <> 'ok')"""
+"""Rows with status "ok": by the index of the others, so that a row whose status is damaged is among them."""
+FAILED = """AND number IN (SELECT number FROM rows AS failed INDEXED BY rows_failed
+    WHERE failed.run = rows.run AND failed.status <> 'ok' AND failed.status = ?)"""
+"""Rows of another status: by their index, so that a row whose status is damaged is among them."""
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 
 
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
     """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
-    sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {column} = ?"
-    found = (connection.execute(sql, (run, value)).fetchone() for value in values)
-    return [StoredRow.kept(row) for row in found if row is not None]
+    sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {column} = ?"
+    found = [StoredRow.kept(row, run) for value in values for row in fetched(connection, sql, (run, value))]
+    if len(found) < len(values):
+        check_lookup(connection, run)
+    return found
 
 
 def stream_scores(
@@ -44,13 +63,14 @@ def _stream(
     database: Database, run: int, between: tuple[int, int], which: str, values: list[Any]
 ) -> Iterator[StoredScore]:
     first, last = between
-    sql = f"""SELECT {SCORE_COLUMNS} FROM scores
+    sql = f"""SELECT {CHECKED_SCORE} FROM scores
         WHERE run = ? AND (row, evaluator, repeat) > (?, ?, ?) AND row <= ?{which}
         ORDER BY row, evaluator, repeat LIMIT ?"""
     key: tuple[Any, ...] = (first - 1, _ANY_NAME, LARGEST)
     while True:
         with database.read() as connection:
-            page = [StoredScore.kept(row) for row in connection.execute(sql, (run, *key, last, *values, PAGE))]
+            check_scores(connection, run)
+            page = [StoredScore.kept(row, run) for row in fetched(connection, sql, (run, *key, last, *values, PAGE))]
         yield from page
         if len(page) < PAGE:
             return
@@ -111,11 +131,13 @@ def _part(
     if after is not None:
         key = f"AND row {sign} ?" if after.value is None else f"AND (value, row) {sign} (?, ?)"
         values = [after.row] if after.value is None else [after.value, after.row]
-    sql = f"""SELECT {SCORE_COLUMNS} FROM scores INDEXED BY scores_value
+    sql = f"""SELECT {CHECKED_SCORE} FROM scores INDEXED BY scores_value
         WHERE run = ? AND evaluator = ? AND repeat = ? AND {part} {key}
         ORDER BY value {direction}, row {direction} LIMIT ?"""
     with database.read() as connection:
-        return [StoredScore.kept(row) for row in connection.execute(sql, (*which, *values, limit))]
+        run, kept_name, _ = which
+        check_values(connection, run, unpacked(kept_name), least=True)
+        return [StoredScore.kept(row, run) for row in fetched(connection, sql, (*which, *values, limit))]
 
 
 def missing_scores(
@@ -133,11 +155,13 @@ def _missing(
 ) -> Iterator[tuple[int, str, int]]:
     for page in _answered(database, run):
         with database.read() as connection:
-            stored = connection.execute(
-                "SELECT row, evaluator, repeat, status FROM scores WHERE run = ? AND row BETWEEN ? AND ?",
-                (run, page[0], page[-1]),
-            ).fetchall()
-        there = {(row, unpacked(name), repeat) for row, name, repeat, status in stored if unpacked(status) not in retry}
+            check_scores(connection, run)
+            sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
+            stored = (checked_score(each, run) for each in fetched(connection, sql, (run, page[0], page[-1])))
+            with placed("scores of run ", run):
+                there = {
+                    (row, unpacked(name), n) for row, name, n, _, kept, *_ in stored if unpacked(kept) not in retry
+                }
         wanted = ((row, name, repeat) for row in page for name in evaluators for repeat in range(repeats))
         yield from (score for score in wanted if score not in there)
 
@@ -145,10 +169,11 @@ def _missing(
 def _answered(database: Database, run: int) -> Iterator[list[int]]:
     """Pages of the numbers of rows with status "ok"."""
     after = 0
-    sql = "SELECT number FROM rows WHERE run = ? AND number > ? AND status = ? ORDER BY number LIMIT ?"
+    sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {ANSWERED} ORDER BY number LIMIT ?"
     while True:
-        with database.read() as connection:
-            page = [number for (number,) in connection.execute(sql, (run, after, OK, PAGE))]
+        with database.read() as connection, placed("rows of run ", run):
+            check_rows(connection, run)
+            page = [whole(checked_row(kept, run)[0]) for kept in fetched(connection, sql, (run, after, PAGE))]
         if not page:
             return
         yield page

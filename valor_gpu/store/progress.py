@@ -9,7 +9,9 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.checks import check_choice
-from valor_gpu.store.values import packed_json, unpacked_json
+from valor_gpu.store.checksums import check, fetched, placed, sealed
+from valor_gpu.store.totals import check_count_of
+from valor_gpu.store.values import packed_json, unpacked_mapping
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -19,6 +21,8 @@ PHASES = ("starting", "asking", "computing", "waiting", "ending")
 
 ``waiting`` has requests without an answer for some seconds. ``ending`` writes the summary and the index of words.
 """
+
+_SELECT = "SELECT content, changed, checksum FROM progress WHERE run = ?"
 
 
 @dataclass(frozen=True)
@@ -122,8 +126,8 @@ def keep(run: Run, progress: RunProgress, patience: float | None = None) -> None
     content = packed_json("progress", progress.to_dict())
     with run._write(patience) as connection:
         connection.execute(
-            "INSERT OR REPLACE INTO progress (run, content, changed) VALUES (?, ?, ?)",
-            (run._number, content, time.time()),
+            "INSERT OR REPLACE INTO progress (run, content, changed, checksum) VALUES (?, ?, ?, ?)",
+            sealed((run._number, content, time.time())),
         )
 
 
@@ -135,5 +139,10 @@ def progress_of(run: Run) -> RunProgress | None:
 
 def read_progress(connection: sqlite3.Connection, run: int) -> RunProgress | None:
     """Returns the progress of the run with a number, within a transaction of the caller."""
-    row = connection.execute("SELECT content FROM progress WHERE run = ?", (run,)).fetchone()
-    return None if row is None else RunProgress.from_dict(unpacked_json(row[0]))
+    check_count_of(connection, "progress", run)
+    for content, changed, kept in fetched(connection, _SELECT, (run,)):
+        place = "progress of run "
+        check((run, content, changed), kept, place, run)
+        with placed(place, run):
+            return RunProgress.from_dict(unpacked_mapping(content))
+    return None

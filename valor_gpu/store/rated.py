@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from valor_gpu.store.checksums import fetched
+from valor_gpu.store.opinions import labels_of
+from valor_gpu.store.records import CHECKED_SCORE, StoredScore
 from valor_gpu.store.runs import Run
-from valor_gpu.store.values import unpacked
-
-_SELECT = """SELECT feedback.evaluator, feedback.row, author, feedback.value, passed, avg(scores.value)
-    FROM feedback LEFT JOIN scores ON scores.run = feedback.run AND scores.row = feedback.row
-    AND scores.evaluator = feedback.evaluator
-    WHERE feedback.run = ? AND feedback.evaluator <> '' AND (feedback.value IS NOT NULL OR passed IS NOT NULL)
-    GROUP BY feedback.id ORDER BY feedback.evaluator, feedback.row, author"""
+from valor_gpu.store.totals import check_scores
 
 
 class Rated(NamedTuple):
@@ -48,9 +47,22 @@ def rated_scores(run: Run) -> list[Rated]:
         ...     rated_scores(run)
         [Rated(evaluator='gpt_fluency', row=1, author='me', value=2.0, passed=None, score=4.5)]
     """
+    found = sorted((each for each in labels_of(run) if each.evaluator), key=lambda each: each.evaluator)
     with run._database.read() as connection:
-        found = connection.execute(_SELECT, (run._number,)).fetchall()
+        number = run._number
+        check_scores(connection, number)
+        scores = {row: list(_scores(connection, number, row)) for row in {each.row for each in found}}
     return [
-        Rated(unpacked(evaluator), row, unpacked(author), value, None if passed is None else bool(passed), score)
-        for evaluator, row, author, value, passed, score in found
+        Rated(each.evaluator, each.row, each.author, each.value, each.passed, _mean(scores[each.row], each.evaluator))
+        for each in found
     ]
+
+
+def _scores(connection: sqlite3.Connection, run: int, row: int) -> Iterator[StoredScore]:
+    sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row = ?"
+    return (StoredScore.kept(kept, run) for kept in fetched(connection, sql, (run, row)))
+
+
+def _mean(scores: Sequence[StoredScore], evaluator: str) -> float | None:
+    values = [each.value for each in scores if each.evaluator == evaluator and each.value is not None]
+    return sum(values) / len(values) if values else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.checks import check_int, check_number, check_type
-from valor_gpu.errors import InputError
-from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import WRONG, check, damage, is_right, named, real, real_or_none, sealed, whole
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
 LARGEST = 2**63 - 1  # of SQLite's integers
 OK = "ok"
@@ -47,7 +48,7 @@ class StoredRow:
     error: str = ""
 
     def bound(self, run: int) -> tuple[Any, ...]:
-        """Returns the row as it is bound to a statement, checked."""
+        """Returns the row as it is bound to a statement, checked, with its checksum."""
         name = f"row {self.number}"
         plain = type(self.number) is int and 1 <= self.number <= LARGEST and self.status != ""
         plain &= type(self.key) is type(self.status) is type(self.error) is str
@@ -55,7 +56,7 @@ class StoredRow:
             self._check(name)
         inputs = packed_json(f"inputs of {name}", self.inputs)
         outputs = packed_json(f"outputs of {name}", self.outputs)
-        return (run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error))
+        return sealed((run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error)))
 
     def _check(self, name: str) -> None:
         check_count("number", self.number, 1)
@@ -67,14 +68,43 @@ class StoredRow:
             check_type(f"{attribute} of {name}", getattr(self, attribute), Mapping)
 
     @classmethod
-    def kept(cls, values: tuple[Any, ...]) -> StoredRow:
-        """Returns the row of number, key, inputs, outputs, status and error as SQLite gives them."""
+    def kept(cls, values: tuple[Any, ...], run: int | None = None) -> StoredRow:
+        """Returns the row of the columns in :data:`ROW_COLUMNS` as SQLite gives them.
+
+        Args:
+            values: of the columns; with ``run`` also the checksum of the row.
+            run: number of the run; None: the values were checked.
+
+        Raises:
+            DamageError: they cannot be what was written.
+        """
+        if run is not None:
+            if values[6] is not None:  # what has its checksum is what was written
+                number, key, inputs, outputs, status, error = checked_row(values, run)
+                texts = (unpacked(status), unpacked(error))
+                return cls(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+            values = values[:6]
         number, key, inputs, outputs, status, error = values
-        texts = (unpacked(status), unpacked(error))
-        return cls(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+        try:
+            texts = (unpacked(status), unpacked(error))
+            if type(number) is not int or not texts[0]:
+                raise damage("", "its number or its status is missing")
+            return cls(number, unpacked(key), unpacked_mapping(inputs), unpacked_mapping(outputs), *texts)
+        except DamageError as found:
+            raise named(found, f"row {number} of run ", run) from found
+
+
+def checked_row(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:
+    """Returns the columns of a row without the checksum behind them, which was compared."""
+    columns, kept = values[:-1], values[-1]
+    if kept is not None and not is_right((run, *columns), kept):
+        raise damage(f"row {columns[0]} of run ", WRONG, run)
+    return columns
 
 
 ROW_COLUMNS = "number, key, inputs, outputs, status, error"
+CHECKED_ROW = f"{ROW_COLUMNS}, checksum"
+"""Columns of a row that are read; behind the number of the run they are those that are bound."""
 
 
 @dataclass(frozen=True)
@@ -110,16 +140,17 @@ class StoredScore:
     seconds: float | None = None
 
     def bound(self, run: int) -> tuple[Any, ...]:
-        """Returns the score as it is bound to a statement, checked."""
+        """Returns the score as it is bound to a statement, checked, with its checksum."""
         name = f"the score of row {self.row} by {self.evaluator!r}"
         if not self._is_plain():  # most scores are spared the checks by name
             self._check(name)
-        value = None if self.value is None or math.isnan(self.value) else float(self.value)  # SQLite has no NaN
+        # SQLite has no NaN, and keeps -0.0 as 0.
+        value = None if self.value is None or math.isnan(self.value) else float(self.value) + 0.0
         texts = (packed(self.status), packed(self.reason), packed(self.level))
         details = None if self.details is None else packed_json(f"details of {name}", self.details)
         usage = None if self.usage is None else packed_json(f"usage of {name}", self.usage)
-        seconds = None if self.seconds is None else float(self.seconds)
-        return (run, self.row, packed(self.evaluator), self.repeat, value, *texts, details, usage, seconds)
+        seconds = None if self.seconds is None else float(self.seconds) + 0.0
+        return sealed((run, self.row, packed(self.evaluator), self.repeat, value, *texts, details, usage, seconds))
 
     def _is_plain(self) -> bool:
         """Whether it is a score with a value, of exactly the types that are stored."""
@@ -150,15 +181,61 @@ class StoredScore:
             raise InputError(f"{name} must have {needed}, but got {self.value!r} and {self.status!r}")
 
     @classmethod
-    def kept(cls, values: tuple[Any, ...]) -> StoredScore:
-        """Returns the score of the columns in :data:`SCORE_COLUMNS` as SQLite gives them."""
+    def kept(cls, values: tuple[Any, ...], run: int | None = None) -> StoredScore:
+        """Returns the score of the columns in :data:`SCORE_COLUMNS` as SQLite gives them.
+
+        Args:
+            values: of the columns; with ``run`` also the checksum of the score.
+            run: number of the run; None: the values were checked.
+
+        Raises:
+            DamageError: they cannot be what was written.
+        """
+        if run is not None:
+            if values[10] is not None:  # what has its checksum is what was written
+                row, name, repeat, value, status, reason, level, details, usage, seconds = checked_score(values, run)
+                texts = (unpacked(status), unpacked(reason), unpacked(level))
+                more = None if details is None else unpacked_json(details)
+                tokens = None if usage is None else unpacked_json(usage)
+                return cls(row, unpacked(name), repeat, value, *texts, more, tokens, seconds)
+            values = values[:10]
         row, evaluator, repeat, value, status, reason, level, details, usage, seconds = values
-        texts = (unpacked(status), unpacked(reason), unpacked(level))
-        more, tokens = (None if kept is None else unpacked_json(kept) for kept in (details, usage))
-        return cls(row, unpacked(evaluator), repeat, value, *texts, more, tokens, seconds)
+        try:
+            texts = (unpacked(status), unpacked(reason), unpacked(level))
+            more, tokens = (None if kept is None else unpacked_mapping(kept) for kept in (details, usage))
+            _check_kept(row, repeat, value, texts[0], seconds)
+            return cls(row, unpacked(evaluator), repeat, value, *texts, more, tokens, seconds)
+        except DamageError as found:
+            raise named(found, _place_of_score(values), run) from found
+
+
+def _check_kept(row: Any, repeat: Any, value: Any, status: str, seconds: Any) -> None:
+    """Raises for numbers of a score that no store keeps."""
+    if not (type(row) is type(repeat) is int and (type(value) is float or value is None)):
+        raise damage("", "its row, repeat or value is no number")
+    if (value is None) == (status == OK) or (value is not None and not math.isfinite(value)):
+        raise damage("", f"it has the value {value!r} with the status {status!r}")
+    real_or_none(seconds)
+
+
+def checked_score(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:
+    """Returns the columns of a score without the checksum behind them, which was compared."""
+    columns, kept = values[:-1], values[-1]
+    if kept is not None and not is_right((run, *columns), kept):
+        raise damage(_place_of_score(columns), WRONG, run)
+    return columns
+
+
+def _place_of_score(values: Sequence[Any]) -> str:
+    name = values[1]
+    shown = name if isinstance(name, str) else str(name)
+    repeat = f" (repeat {values[2]})" if values[2] else ""
+    return f"score of row {values[0]} by {shown!r}{repeat} in run "
 
 
 SCORE_COLUMNS = "row, evaluator, repeat, value, status, reason, level, details, usage, seconds"
+CHECKED_SCORE = f"{SCORE_COLUMNS}, checksum"
+"""Columns of a score that are read; behind the number of the run they are those that are bound."""
 
 
 @dataclass(frozen=True)
@@ -188,7 +265,7 @@ class Feedback:
     created: float = 0.0
 
     def bound(self, run: int, created: float) -> tuple[Any, ...]:
-        """Returns the feedback as it is bound to a statement, checked."""
+        """Returns the feedback as it is bound to a statement, checked, with its checksum."""
         check_count("row", self.row, 1)
         for attribute in ("evaluator", "author", "note"):
             check_type(attribute, getattr(self, attribute), str)
@@ -196,21 +273,29 @@ class Feedback:
             check_number("value", self.value, -1.7976931348623157e308, 1.7976931348623157e308)
         if self.passed is not None:
             check_type("passed", self.passed, bool)
-        value = None if self.value is None else float(self.value)
-        return (
-            run,
-            self.row,
-            packed(self.evaluator),
-            packed(self.author),
-            value,
-            self.passed,
-            packed(self.note),
-            created,
-        )
+        value = None if self.value is None else float(self.value) + 0.0
+        passed = None if self.passed is None else int(self.passed)
+        names = packed(self.evaluator), packed(self.author)
+        return sealed((run, self.row, *names, value, passed, packed(self.note), created))
 
     @classmethod
-    def kept(cls, values: tuple[Any, ...]) -> Feedback:
-        """Returns the feedback of row, evaluator, author, value, passed, note and created as SQLite gives them."""
-        row, evaluator, author, value, passed, note, created = values
-        verdict = None if passed is None else bool(passed)
-        return cls(row, unpacked(evaluator), unpacked(author), value, verdict, unpacked(note), created)
+    def kept(cls, values: tuple[Any, ...], run: int) -> Feedback:
+        """Returns the feedback of the columns in :data:`CHECKED_FEEDBACK` as SQLite gives them.
+
+        Raises:
+            DamageError: they cannot be what was written.
+        """
+        *columns, kept = values
+        row, evaluator, author, value, passed, note, created = columns
+        place = f"feedback on row {row} of run "
+        check((run, *columns), kept, place, run)
+        try:
+            verdict = None if passed is None else bool(whole(passed))
+            texts = unpacked(evaluator), unpacked(author)
+            return cls(whole(row), *texts, real_or_none(value), verdict, unpacked(note), real(created))
+        except DamageError as found:
+            raise named(found, place, run) from found
+
+
+CHECKED_FEEDBACK = "row, evaluator, author, value, passed, note, created, checksum"
+"""Columns of feedback that are read; behind the number of the run they are those that are bound."""

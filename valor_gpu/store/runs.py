@@ -11,36 +11,26 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.store import heads, opinions, pages, search
-from valor_gpu.store.clashes import check_row_keys, clash
+from valor_gpu.store.checksums import fetched, placed, real
 from valor_gpu.store.database import Database
 from valor_gpu.store.leases import Lease, check_free, quiet_release
 from valor_gpu.store.records import (
+    CHECKED_ROW,
     LARGEST,
     OK,
-    ROW_COLUMNS,
-    SCORE_COLUMNS,
     Feedback,
     StoredRow,
     StoredScore,
     check_count,
 )
-from valor_gpu.store.replaced import keep_spending
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
+from valor_gpu.store.totals import check_rows, keep_totals
 from valor_gpu.store.traces import StoredTrace, TraceBase, insert_traces
-from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json
+from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
+from valor_gpu.store.writing import insert_rows, insert_scores
 
-RUN_STATES = ("draft", "running", "finished", "stopped", "failed")
+RUN_STATES = heads.STATES
 ENDED = ("finished", "stopped", "failed")
-
-# A replaced row gets a new id, so that rows which came or changed since an id was the last are those behind it.
-_INSERT_ROW = f"""INSERT INTO rows (run, {ROW_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run, number) DO UPDATE SET id = (SELECT max(id) + 1 FROM rows), inputs = excluded.inputs,
-    outputs = excluded.outputs, status = excluded.status, error = excluded.error
-    WHERE rows.status <> '{OK}' AND rows.key = excluded.key"""
-_INSERT_SCORE = f"""INSERT INTO scores (run, {SCORE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET value = excluded.value, status = excluded.status,
-    reason = excluded.reason, level = excluded.level, details = excluded.details, usage = excluded.usage,
-    seconds = excluded.seconds WHERE scores.value IS NULL"""
 
 
 class Run:
@@ -69,16 +59,14 @@ class Run:
         ({'answer': 'Paris'}, 1.0)
     """
 
-    def __init__(self, database: Database, number: int, values: Sequence[Any]) -> None:
-        uid, name, config, tags, dataset, created = values
+    def __init__(self, database: Database, number: int, values: Mapping[str, Any]) -> None:
         self._database, self._number = database, number
         self._lease: Lease | None = None
-        self.id: str = uid
-        self.name = unpacked(name)
-        self.config: dict[str, Any] = unpacked_json(config)
-        self.tags: dict[str, Any] = unpacked_json(tags)
-        self.dataset = unpacked(dataset)
-        self.created: float = created
+        with placed("configuration, tags or name of run ", number):
+            self.id, self.name, self.dataset = (unpacked(values[column]) for column in ("uid", "name", "dataset"))
+            self.config: dict[str, Any] = unpacked_mapping(values["config"])
+            self.tags: dict[str, Any] = unpacked_mapping(values["tags"])
+            self.created = real(values["created"])
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}, name={self.name!r})"
@@ -95,7 +83,7 @@ class Run:
         lease = Lease(self._database, self._number, self.id)
         with quiet_release(lease):
             with self._database.write() as connection:
-                connection.execute("UPDATE runs SET state = 'running', finished = NULL WHERE id = ?", (self._number,))
+                heads.update_run(connection, self._number, state="running", finished=None)
             self._lease = lease
             try:
                 yield lease
@@ -119,26 +107,27 @@ class Run:
         """
         kept = packed_json("config", config)
         with self._write() as connection:
-            connection.execute("UPDATE runs SET config = ? WHERE id = ?", (kept, self._number))
+            heads.update_run(connection, self._number, config=kept)
         self.config = unpacked_json(kept)
 
     @property
     def state(self) -> str:
         """One of "draft", "running", "finished", "stopped" and "failed"."""
-        return str(self._field("state"))
+        with self._database.read() as connection:
+            return heads.state_of(self._kept(connection), self._number)
 
     @property
     def finished_summary(self) -> dict[str, Any] | None:
         """What :meth:`finish` was given; None before."""
-        kept = self._field("summary")
-        return None if kept is None else dict(unpacked_json(kept))
+        with self._database.read() as connection, placed("summary of run ", self._number):
+            kept = self._kept(connection)["summary"]
+            return None if kept is None else unpacked_mapping(kept)
 
-    def _field(self, column: str) -> Any:
-        with self._database.read() as connection:
-            row = connection.execute(f"SELECT {column} FROM runs WHERE id = ?", (self._number,)).fetchone()
-        if row is None:
+    def _kept(self, connection: sqlite3.Connection) -> dict[str, Any]:
+        kept = heads.kept_run(connection, self._number)
+        if kept is None:
             raise InputError(f"run {self.id} is no longer in the store: it was purged")
-        return row[0]
+        return kept
 
     def add_rows(self, rows: Iterable[StoredRow], traces: Iterable[StoredTrace | TraceBase] = ()) -> int:
         """Keeps rows, all or none. They are safe from a kill when this returns.
@@ -161,16 +150,7 @@ class Run:
         bound = [row.bound(self._number) for row in rows]
         bound_traces = [trace.bound(self._number) for trace in traces]
         with self._write() as connection:
-            search.forget(connection, self._number)
-            keep_spending(connection, self._number, bound)
-            try:
-                changed = connection.executemany(_INSERT_ROW, bound).rowcount if bound else 0
-            except sqlite3.IntegrityError as error:
-                raise InputError(
-                    f"keys of rows must differ within a run but {clash(connection, self._number, self.id, bound)}"
-                ) from error
-            if changed < len(bound):
-                check_row_keys(connection, self._number, bound)
+            changed = insert_rows(connection, self._number, self.id, bound)
             insert_traces(connection, bound_traces, self.id)
         return changed
 
@@ -198,7 +178,7 @@ class Run:
             try:
                 if bound_traces:
                     insert_traces(connection, bound_traces, self.id)
-                return connection.executemany(_INSERT_SCORE, bound).rowcount if bound else 0
+                return insert_scores(connection, self._number, bound)
             except sqlite3.IntegrityError as error:
                 stored = self._statuses(connection, {values[1] for values in bound})
                 lacking = next((values[1] for values in bound if values[1] not in stored), None)
@@ -214,11 +194,8 @@ class Run:
     def _statuses(self, connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, str]:
         found = {}
         for number in sorted(set(numbers)):
-            row = connection.execute(
-                "SELECT status FROM rows WHERE run = ? AND number = ?", (self._number, number)
-            ).fetchone()
-            if row is not None:
-                found[number] = unpacked(row[0])
+            for row in pages.chosen_rows(connection, self._number, "number", [number]):
+                found[number] = row.status
         return found
 
     def rows(
@@ -239,17 +216,16 @@ class Run:
             keys: of rows, likewise.
         """
         with self._database.read() as connection:
+            check_rows(connection, self._number)
             if numbers is not None:
                 return pages.chosen_rows(connection, self._number, "number", numbers)
             if keys is not None:
                 return pages.chosen_rows(connection, self._number, "key", [packed(key) for key in keys])
             values = _page_values(self._number, after, limit)
-            which = "" if status is None else "AND status = ?"
-            if status == OK:
-                which += " AND +status = status"  # the index of rows that failed is of no use here
-            values[2:2] = [] if status is None else [packed(status)]
-            sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
-            return [StoredRow.kept(row) for row in connection.execute(sql, values)]
+            which = "" if status is None else pages.ANSWERED if status == OK else pages.FAILED
+            values[2:2] = [] if status in (None, OK) else [packed(str(status))]
+            sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
+            return [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
 
     def stream_rows(self) -> Iterator[StoredRow]:
         """Yields all rows in the order of their numbers, reading a page at a time."""
@@ -312,8 +288,10 @@ class Run:
     def counts(self) -> dict[str, int]:
         """Returns how many rows there are of each status."""
         with self._database.read() as connection:
+            check_rows(connection, self._number)
             sql = "SELECT status, count(*) FROM rows WHERE run = ? AND status <> 'ok' GROUP BY status"
-            failed = {unpacked(status): n for status, n in connection.execute(sql, (self._number,))}
+            with placed("statuses of rows of run ", self._number):
+                failed = {unpacked(status): n for status, n in fetched(connection, sql, (self._number,))}
             total = connection.execute("SELECT count(*) FROM rows WHERE run = ?", (self._number,)).fetchone()[0]
         return {OK: total - sum(failed.values()), **failed}
 
@@ -359,12 +337,10 @@ class Run:
         check_choice("state", state, ENDED)
         kept = packed_json("summary", summary)
         with self._write() as connection:
-            connection.execute(
-                "UPDATE runs SET state = ?, summary = ?, finished = ? WHERE id = ?",
-                (state, kept, time.time(), self._number),
-            )
+            heads.update_run(connection, self._number, state=state, summary=kept, finished=time.time())
         with self._write() as connection:
             search.build(connection, self._number)
+            keep_totals(connection, self._number)
 
     def delete(self) -> None:
         """Marks the run as deleted, also one that is worked on: lists leave it out, ``Store.purge`` takes it away."""

@@ -11,11 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import damage, fetched, placed, whole
+from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
-from valor_gpu.store.records import ROW_COLUMNS, StoredRow
+from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.values import packed, unpacked
+from valor_gpu.store.totals import add_function, check_rows
+from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
 WORDS, SUBSTRING = "words", "substring"
@@ -23,6 +26,8 @@ _UNSPACED = re.compile(f"[{UNSPACED}]+")
 _GAP = "\ue000"  # stands in the index for a text without spaces: a word, so that the words beside it are no neighbours
 # Without content of its own, since the rows have it; so words of a row are deleted by giving them again.
 _TABLE = "CREATE VIRTUAL TABLE IF NOT EXISTS row_words USING fts5 (run, words, content = '', detail = full)"
+_HOLDS = f"row_holds(?, ?, {CHECKED_ROW})"
+_PAGE = 1000  # rows that are in memory while the index is built
 _MERGED = 500  # pages of the index that one transaction writes anew
 _WORDS_ALONE, _WITH_COPIES = 1, 2  # of runs.indexed: the first by versions that had no copies of texts
 _FUNCTIONS = {_WORDS_ALONE: "row_words_of", _WITH_COPIES: "spaced_words_of"}
@@ -50,7 +55,7 @@ def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> st
     texts = [unpacked(key)]
     for kept in (inputs, outputs):
         if kept != "{}":
-            _add_leaves(json.loads(unpacked(kept)), texts)
+            _add_leaves(unpacked_json(kept), texts)
     text = "\n".join(texts)
     whole = text if text.isascii() else text.encode(errors="replace").decode()
     return whole.replace("\0", " ")  # FTS5 would end at a NUL
@@ -69,14 +74,21 @@ def _add_leaves(value: Any, texts: list[str]) -> None:
         texts.append(str(value))
 
 
-def _holds(key: str | bytes, inputs: str | bytes, outputs: str | bytes, text: str) -> bool:
-    """Whether a row holds a folded text: an SQL function."""
-    return text in folded(row_words(key, inputs, outputs))
+def _holds(text: str, run: int, *kept: Any) -> bool:
+    """Whether a row holds a folded text: an SQL function of the columns that are read."""
+    return text in folded(_words_of(run, *kept))
 
 
-def _spaced_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> str:
+def _words_of(run: int, *kept: Any) -> str:
+    """What :func:`row_words` says of a row that has its checksum: an SQL function of the columns that are read."""
+    number, *texts = checked_row(kept, run)
+    with placed(f"row {number} of run ", run):
+        return row_words(*texts[:3])
+
+
+def _spaced_words(run: int, *kept: Any) -> str:
     """The words of a row for the index: an SQL function."""
-    return _spaced(folded(row_words(key, inputs, outputs)))
+    return _spaced(folded(_words_of(run, *kept)))
 
 
 def _spaced(text: str) -> str:
@@ -102,9 +114,9 @@ def folded(text: str) -> str:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
-    connection.create_function("row_words_of", 3, row_words, deterministic=True)
-    connection.create_function("spaced_words_of", 3, _spaced_words, deterministic=True)
-    connection.create_function("row_holds", 4, _holds, deterministic=True)
+    add_function(connection, "row_words_of", 8, _words_of)
+    add_function(connection, "spaced_words_of", 8, _spaced_words)
+    add_function(connection, "row_holds", 9, _holds)
 
 
 def build(connection: sqlite3.Connection, run: int) -> bool:
@@ -122,17 +134,20 @@ def build(connection: sqlite3.Connection, run: int) -> bool:
     words = _copying(connection, run, copies)
     connection.executemany("INSERT INTO row_words (rowid, run, words) VALUES (?, ?, ?)", words)
     copies.write()
-    connection.execute("UPDATE runs SET indexed = ? WHERE id = ?", (_WITH_COPIES, run))
+    update_run(connection, run, indexed=_WITH_COPIES)
     return True
 
 
 def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> Iterator[tuple[int, str, str]]:
     """Records of the index, each of a row whose texts are copied meanwhile."""
-    sql = "SELECT id, number, key, inputs, outputs FROM rows WHERE run = ?"
-    for row, number, *kept in connection.execute(sql, (run,)):
-        text = folded(row_words(*kept))
-        copies.add(number, text)
-        yield row, f"run{run}", _spaced(text)
+    last, sql = 0, f"SELECT id, {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
+    while page := fetched(connection, sql, (run, last)):
+        for row, *kept in page:
+            number, *texts = checked_row(tuple(kept), run)
+            with placed(f"row {number} of run ", run):
+                text, last = folded(row_words(*texts[:3])), whole(number)
+            copies.add(number, text)
+            yield row, f"run{run}", _spaced(text)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
@@ -141,10 +156,10 @@ def forget(connection: sqlite3.Connection, run: int) -> None:
     if not indexed:
         return
     _prepare(connection)
-    words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(key, inputs, outputs) FROM rows WHERE run = ?"
+    words = f"SELECT 'delete', id, 'run' || run, {_FUNCTIONS[indexed]}(run, {CHECKED_ROW}) FROM rows WHERE run = ?"
     connection.execute(f"INSERT INTO row_words (row_words, rowid, run, words) {words}", (run,))
     connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))
-    connection.execute("UPDATE runs SET indexed = 0 WHERE id = ?", (run,))
+    update_run(connection, run, indexed=0)
 
 
 def compact(connection: sqlite3.Connection) -> bool:
@@ -164,19 +179,23 @@ def compact(connection: sqlite3.Connection) -> bool:
 
 def _indexed(connection: sqlite3.Connection, run: int) -> int:
     row = connection.execute("SELECT indexed FROM runs WHERE id = ?", (run,)).fetchone()
+    if row is not None and row[0] not in (0, *_FUNCTIONS):
+        raise damage("index of words of run ", f"it is {row[0]!r}, which is none", run)
     return 0 if row is None else int(row[0])
 
 
 def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> FoundRows:
     """Finds a page of rows; ``page`` is run, number behind which it begins, and limit."""
     run, after, limit = page
+    check_rows(connection, run)
     copied = _copied(connection, run, text)
     if copied is not None:
         numbers = sorted(number for number in copied if number > after)[:limit]
         return FoundRows(chosen_rows(connection, run, "number", numbers), SUBSTRING)
     where, values, how = _condition(connection, run, text)
-    sql = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
-    return FoundRows([StoredRow.kept(row) for row in connection.execute(sql, (run, *values, after, limit))], how)
+    sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
+    found = fetched(connection, sql, (run, *values, after, limit))
+    return FoundRows([StoredRow.kept(row, run) for row in found], how)
 
 
 def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[int], str]:
@@ -191,7 +210,19 @@ def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[
 def joined_numbers(connection: sqlite3.Connection, sql: str, values: Sequence[Any]) -> array[int]:
     """Returns the integers that a statement selects, in no order."""
     (found,) = connection.execute(f"WITH found (n) AS ({sql}) SELECT group_concat(n) FROM found", values).fetchone()
-    return array("q", json.loads(f"[{found}]")) if found else array("q")  # four times as fast as int by int
+    return split_numbers(found)
+
+
+def split_numbers(joined: Any) -> array[int]:
+    """Returns the integers that SQLite has joined by commas; None for no integer.
+
+    Raises:
+        DamageError: something else was joined.
+    """
+    try:
+        return array("q", json.loads(f"[{joined}]")) if joined else array("q")  # four times as fast as int by int
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DamageError("numbers of rows", f"they are not integers: {error}") from error
 
 
 def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> list[tuple[int, int, int]] | None:
@@ -209,13 +240,16 @@ def scan(connection: sqlite3.Connection, run: int, text: str, after: int) -> lis
         None where an index has the rows.
     """
     _check(text)
+    check_rows(connection, run)
     if _indexed(connection, run):
         return None
     _prepare(connection)
     # SQLite would go through all rows of the run by the index of their numbers; those that are new stand at the end.
     which = "+run = ? AND id > ?" if after else "run = ? AND id > ?"
-    sql = f"SELECT id, number, row_holds(key, inputs, outputs, ?) FROM rows WHERE {which}"
-    return sorted(connection.execute(sql, (packed(folded(_plain(text))), run, after)))
+    sql = f"SELECT id, number, {_HOLDS} FROM rows WHERE {which}"
+    with placed("numbers of rows of run ", run):
+        found = fetched(connection, sql, (packed(folded(_plain(text))), run, run, after))
+        return sorted((whole(row), whole(number), whole(holds)) for row, number, holds in found)
 
 
 def _check(text: str) -> None:
@@ -239,7 +273,7 @@ def _condition(connection: sqlite3.Connection, run: int, text: str) -> tuple[str
         where = "id IN (SELECT rowid FROM row_words WHERE row_words MATCH ?)"
         return where, (f"run : run{run} AND words : {words}",), WORDS
     _prepare(connection)
-    return "row_holds(key, inputs, outputs, ?)", (packed(folded(_plain(text))),), SUBSTRING
+    return _HOLDS, (packed(folded(_plain(text))), run), SUBSTRING
 
 
 def _plain(text: str) -> str:

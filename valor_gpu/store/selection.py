@@ -6,13 +6,15 @@ tuples in 40.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from valor_gpu.store import search
+from valor_gpu.store.checksums import placed, whole
+from valor_gpu.store.opinions import labels_of
 from valor_gpu.store.runs import Run
+from valor_gpu.store.totals import check_rows, check_values
 from valor_gpu.store.values import packed
 
 Bounds = Sequence[tuple[str, float]]
@@ -26,8 +28,11 @@ def row_numbers(run: Run) -> array[int] | range:
     """Returns the numbers of all rows in their order; a range where none is missing in between."""
     sql = """SELECT (SELECT count(*) FROM rows WHERE run = :run), (SELECT min(number) FROM rows WHERE run = :run),
         (SELECT max(number) FROM rows WHERE run = :run)"""
-    with run._database.read() as connection:
+    with run._database.read() as connection, placed("numbers of rows of run ", run._number):
+        check_rows(connection, run._number)
         n, first, last = connection.execute(sql, {"run": run._number}).fetchone()
+        if n:
+            whole(first), whole(last)
         if not n or n == last - first + 1:
             return range(first, last + 1) if n else range(0)
         sql = "SELECT number FROM rows WHERE run = ?"
@@ -42,12 +47,15 @@ def rows_unanswered(run: Run, status: str = "") -> array[int]:
         status: of these rows; empty for any but "ok".
     """
     sql = "SELECT number FROM rows WHERE run = ? AND status <> 'ok'"
+    with run._database.read() as connection:
+        check_rows(connection, run._number)
     return _joined(run, f"{sql} AND status = ?", packed(status)) if status else _joined(run, sql)
 
 
 def is_repeated(run: Run, evaluator: str) -> bool:
     """Returns whether any row has a score of a repeat after the first by an evaluator, with a value."""
     with run._database.read() as connection:
+        check_values(connection, run._number, evaluator, least=True)
         sql = f"SELECT 1 {_SCORES} AND repeat > 0 LIMIT 1"
         return connection.execute(sql, (run._number, packed(evaluator))).fetchone() is not None
 
@@ -75,6 +83,8 @@ def rows_between(run: Run, evaluator: str, bounds: Bounds) -> array[int]:
         if sign not in COMPARISONS:
             raise ValueError(f"comparison must be one of {COMPARISONS} but is {sign!r}")
         tests.append(f" AND value {sign} ?")
+    with run._database.read() as connection:
+        check_values(connection, run._number, evaluator)
     return _joined(run, f"SELECT row {_SCORES}{''.join(tests)}", packed(evaluator), *(bound for _, bound in bounds))
 
 
@@ -89,11 +99,12 @@ def rows_by_value(run: Run, evaluator: str, descending: bool) -> array[int]:
     sql = f"SELECT group_concat(row) {_SCORES} GROUP BY value ORDER BY value"
     found = array("q")
     with run._database.read() as connection:
+        check_values(connection, run._number, evaluator)
         for (joined,) in connection.execute(sql, (run._number, packed(evaluator))):
             if "," in joined:
-                found.extend(sorted(json.loads(f"[{joined}]")))  # SQLite joins in no order
+                found.extend(sorted(search.split_numbers(joined)))  # SQLite joins in no order
             else:
-                found.append(int(joined))
+                found.extend(search.split_numbers(joined))
     return found[::-1] if descending else found
 
 
@@ -107,6 +118,8 @@ def rows_failed(run: Run, evaluator: str, status: str = "") -> array[int]:
     """
     sql = "SELECT DISTINCT row FROM scores INDEXED BY scores_failed WHERE run = ? AND evaluator = ? AND value IS NULL"
     values = [packed(evaluator)]
+    with run._database.read() as connection:
+        check_values(connection, run._number, evaluator, least=True)
     return _joined(run, f"{sql} AND status = ?" if status else sql, *values, *([packed(status)] if status else []))
 
 
@@ -117,12 +130,8 @@ def rows_labelled(run: Run, evaluator: str = "") -> array[int]:
         run: of a store.
         evaluator: whose score is meant; empty for any, and for the row as a whole.
     """
-    which = " AND evaluator = ?" if evaluator else ""
-    sql = f"""SELECT DISTINCT row FROM feedback WHERE run = ?{which} AND (value IS NOT NULL OR passed IS NOT NULL)
-        ORDER BY row"""
-    values = (run._number, *([packed(evaluator)] if evaluator else []))
-    with run._database.read() as connection:
-        return array("q", (row for (row,) in connection.execute(sql, values)))
+    found = (each.row for each in labels_of(run) if not evaluator or each.evaluator == evaluator)
+    return array("q", sorted(set(found)))
 
 
 def rows_with_text(run: Run, text: str) -> tuple[array[int], str]:
@@ -133,6 +142,7 @@ def rows_with_text(run: Run, text: str) -> tuple[array[int], str]:
         text: see :meth:`valor_gpu.store.Run.search`, which says what "words" and "substring" mean.
     """
     with run._database.read() as connection:
+        check_rows(connection, run._number)
         return search.numbers(connection, run._number, text)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from valor_gpu.errors import InputError
+from valor_gpu.store.checksums import check, damage, kind, sealed
+from valor_gpu.store.totals import check_count_of
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -39,14 +41,23 @@ def keep_state(connection: sqlite3.Connection, run: int, content: bytes) -> None
         run: number of the run.
         content: of the file.
     """
-    connection.execute("INSERT OR REPLACE INTO states (run, content) VALUES (?, ?)", (run, content))
+    sql = "INSERT OR REPLACE INTO states (run, content, checksum) VALUES (?, ?, ?)"
+    connection.execute(sql, sealed((run, content)))
 
 
 def state_of(run: Run) -> bytes | None:
     """Returns the content of the state file of a run, None where it has none."""
     with run._database.read() as connection:
-        row = connection.execute("SELECT content FROM states WHERE run = ?", (run._number,)).fetchone()
-    return None if row is None else bytes(row[0])
+        check_count_of(connection, "states", run._number)
+        row = connection.execute("SELECT content, checksum FROM states WHERE run = ?", (run._number,)).fetchone()
+        if row is None:
+            return None
+        content, kept = row
+        place = "state file of run "
+        check((run._number, content), kept, place, run._number)
+        if type(content) is not bytes:
+            raise damage(place, f"it is kept as {kind(content)}", run._number)
+        return content
 
 
 def too_large(size: int) -> str:

@@ -25,10 +25,6 @@ from valor_gpu.store.values import packed, packed_json
 if TYPE_CHECKING:
     from valor_gpu.store.saved import Savable
 
-_RUN = "id, uid, name, config, tags, dataset, created"
-
-_INSERT = """INSERT INTO runs (uid, name, config, tags, dataset, created, state) VALUES (?, ?, ?, ?, ?, ?, 'draft')"""
-
 
 class NewRun(NamedTuple):
     """A run that is to be made; see :meth:`Store.create_run`."""
@@ -38,13 +34,14 @@ class NewRun(NamedTuple):
     tags: Mapping[str, Any]
     dataset: str = ""
 
-    def bound(self) -> tuple[Any, ...]:
-        """Returns the run as it is bound to a statement, with an id of its own, checked."""
+    def bound(self) -> dict[str, Any]:
+        """Returns the columns of the run as they are bound to a statement, with an id of its own, checked."""
         for argument, value in (("name", self.name), ("dataset", self.dataset)):
             check_type(argument, value, str)
         check_type("config", self.config, Mapping)
-        texts = packed_json("config", self.config), packed_json("tags", self.tags), packed(self.dataset)
-        return (secrets.token_hex(6), packed(self.name), *texts, time.time())
+        texts = {"config": packed_json("config", self.config), "tags": packed_json("tags", self.tags)}
+        names = {"uid": secrets.token_hex(6), "name": packed(self.name), "dataset": packed(self.dataset)}
+        return {**names, **texts, "created": time.time(), "state": "draft"}
 
 
 class Store:
@@ -109,8 +106,9 @@ class Store:
                 sql = "DELETE FROM views WHERE kind = ? AND name = ?"
                 if not connection.execute(sql, tuple(map(packed, instead_of))).rowcount:
                     return []
-            connection.executemany(_INSERT, bound)
-        return [self.run(uid) for uid, *_ in bound]
+            for each in bound:
+                heads.insert_run(connection, each)
+        return [self.run(each["uid"]) for each in bound]
 
     def save(
         self,
@@ -182,14 +180,13 @@ class Store:
         """
         check_type("id_or_name", id_or_name, str)
         with self._database.read() as connection:
-            sql = f"SELECT {_RUN} FROM runs WHERE uid = ?"
-            row = connection.execute(sql, (packed(id_or_name),)).fetchone()
-            if row is None:
-                sql = f"SELECT {_RUN} FROM runs WHERE name = ? AND deleted IS NULL ORDER BY id DESC LIMIT 1"
-                row = connection.execute(sql, (packed(id_or_name),)).fetchone()
-        if row is None:
-            raise InputError(f"no run with the id or name {id_or_name!r} in the store {self.path}")
-        return Run(self._database, row[0], row[1:])
+            found = heads.kept_runs(connection, "WHERE uid = ?", (packed(id_or_name),))
+            if not found:
+                which = "WHERE name = ? AND deleted IS NULL ORDER BY id DESC LIMIT 1"
+                found = heads.kept_runs(connection, which, (packed(id_or_name),))
+            if not found:
+                raise InputError(f"no run with the id or name {id_or_name!r} in the store {self.path}")
+            return Run(self._database, found[0].number, found[0].values)
 
     def runs(
         self,
@@ -217,11 +214,10 @@ class Store:
             which, values = which + " AND state = ?", [*values, state]
         if dataset is not None:
             which, values = which + " AND dataset = ?", [*values, packed(dataset)]
-        sql = f"""SELECT {_RUN} FROM runs WHERE id < ? {which} AND (deleted IS NOT NULL) = ?
-            ORDER BY id DESC LIMIT ?"""
+        which = f"WHERE id < ? {which} AND (deleted IS NOT NULL) = ? ORDER BY id DESC LIMIT ?"
         with self._database.read() as connection:
-            rows = connection.execute(sql, (*values, deleted, limit)).fetchall()
-        return [Run(self._database, row[0], row[1:]) for row in rows]
+            found = heads.kept_runs(connection, which, (*values, deleted, limit))
+            return [Run(self._database, each.number, each.values) for each in found]
 
     def heads(self, deleted: bool = False) -> list[heads.RunHead]:
         """Returns what a list shows of every run, the newest first, without its configuration.

@@ -12,15 +12,20 @@ from typing import Any
 
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
-from valor_gpu.store.values import packed, unpacked
+from valor_gpu.store.checksums import damage, fetched, placed
+from valor_gpu.store.records import CHECKED_ROW, checked_row
+from valor_gpu.store.totals import add_function, check_scores, check_values
+from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
 # SQLite from merging it into the join, where it would be read for every score. The index is named, since SQLite would
 # take the one that has all columns, and read all scores for every row. Repeats of a row are averaged first.
 _SUMMARY = """
-    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*) FROM (
+    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*), sum(wrong),
+        sum(n_all), total(amount) FROM (
         SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
-            count(value) AS n
+            count(value) AS n, total(again IS NOT NULL AND value IS NOT again) AS wrong, count(*) AS n_all,
+            total(value) AS amount
         FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
         CROSS JOIN scores INDEXED BY sqlite_autoindex_scores_1
             ON scores.run = :run AND scores.row = cells.number
@@ -75,12 +80,19 @@ class Histogram:
     failed: int
 
 
-def json_cell(inputs: str | bytes | None, column: str | bytes) -> str:
+def _checked_cell(column: str | bytes, run: int, *kept: Any) -> str:
+    """Returns :func:`json_cell` of a row that has its checksum: an SQL function of the columns that are read."""
+    number, _, inputs, *_ = checked_row(kept, run)
+    with placed(f"row {number} of run ", run):
+        return json_cell(column, inputs)
+
+
+def json_cell(column: str | bytes, inputs: str | bytes) -> str:
     """Returns a column of JSON inputs as ASCII JSON, ``"null"`` where it is missing: an SQL function.
 
     SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
     """
-    cell = None if inputs is None else json.loads(unpacked(inputs)).get(unpacked(column))
+    cell = unpacked_mapping(inputs).get(unpacked(column))
     return json.dumps(cell, sort_keys=True)
 
 
@@ -93,34 +105,66 @@ def summarise_slices(
     connection: sqlite3.Connection, run: int, column: str, most: int
 ) -> list[tuple[Any, dict[str, EvaluatorSummary]]]:
     """Returns value and summaries for every value of an input column, in the order of their JSON."""
-    connection.create_function("json_cell", 2, json_cell, deterministic=True)
+    add_function(connection, "checked_cell", 9, _checked_cell)
+    add_function(connection, "json_cell", 2, json_cell)
     values = {"run": run, "column": packed(column)}
-    count = "SELECT count(DISTINCT json_cell(inputs, :column)) FROM rows WHERE run = :run"
+    count = f"SELECT count(DISTINCT checked_cell(:column, :run, {CHECKED_ROW})) FROM rows WHERE run = :run"
     n = connection.execute(count, values).fetchone()[0]
     if n > most:
         raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
-    slices = _summaries(connection, values, "json_cell(inputs, :column)", "json_cell(rows.inputs, :column)", _JOIN)
-    return [(json.loads(cell), summaries) for cell, summaries in slices]
+    cells = "json_cell(:column, inputs)", "json_cell(:column, rows.inputs)"
+    slices = _summaries(connection, values, *cells, _JOIN)
+    with placed("cells of rows of run ", run):
+        return [(unpacked_json(cell), summaries) for cell, summaries in slices]
 
 
 def _summaries(
     connection: sqlite3.Connection, values: dict[str, Any], cell: str, failed_cell: str, join: str
 ) -> list[tuple[str, dict[str, EvaluatorSummary]]]:
     failed: dict[tuple[str, str], dict[str, int]] = {}
-    for where, name, status, n in connection.execute(_FAILED.format(cell=failed_cell, join=join), values):
-        failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
+    run = values["run"]
+    check_scores(connection, run)
+    for where, name, status, n in fetched(connection, _FAILED.format(cell=failed_cell, join=join), values):
+        with placed("statuses of scores in run ", run):
+            failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
     found: dict[str, dict[str, EvaluatorSummary]] = {}
-    for where, kept, n, mean, low, high, n_scores, n_rows in connection.execute(_SUMMARY.format(cell=cell), values):
-        name = unpacked(kept)
+    counts: dict[str, list[float]] = {}
+    for where, kept, n, mean, low, high, n_scores, n_rows, wrong, n_all, amount in fetched(
+        connection, _SUMMARY.format(cell=cell), values
+    ):
+        with placed("names of evaluators of run ", run):
+            name = unpacked(kept)
+        if wrong:
+            raise damage(f"scores by {name!r} in run ", f"{wrong:.0f} of their values are not what was written", run)
         causes = failed.get((where, name), {})
         found.setdefault(where, {})[name] = EvaluatorSummary(n, mean, low, high, n_scores, causes, n_rows - n)
+        counted = counts.setdefault(name, [0, 0, 0, 0.0])
+        new = (n_all, n_scores, sum(causes.values()), amount)
+        counts[name] = [one + other for one, other in zip(counted, new)]
+    _check_counts(connection, run, counts)
     return list(found.items())
+
+
+def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, list[float]]) -> None:
+    """Compares scores, values and their sum with those of the index of values: the other one may lead to other scores.
+
+    Both add in their own order, so sums differ by rounding.
+    """
+    sql = """SELECT count(*), count(value), total(value), total(abs(value)) FROM scores INDEXED BY scores_value
+        WHERE run = ? AND evaluator = ?"""
+    check_values(connection, run, least=True)
+    for name, (n, valued, failed, amount) in counts.items():
+        n_then, valued_then, amount_then, size = connection.execute(sql, (run, packed(name))).fetchone()
+        if (n, valued) != (n_then, valued_then) or n != valued + failed or abs(amount - amount_then) > 1e-9 * size:
+            told = f"two indexes have {n:.0f} and {n_then} of them, {valued:.0f} and {valued_then} with a value"
+            raise damage(f"scores by {name!r} in run ", f"{told}, or other values", run)
 
 
 def histogram(connection: sqlite3.Connection, run: int, evaluator: str, edges: Sequence[float]) -> Histogram:
     """Counts scores between edges, each bin by a range of the index of values."""
     for edge in edges:
         check_number("edges", edge, -1.7976931348623157e308, 1.7976931348623157e308)
+    check_values(connection, run, evaluator)
     bounds = [float(edge) for edge in edges]
     if len(bounds) < 2 or any(left >= right for left, right in itertools.pairwise(bounds)):
         raise InputError(f"edges must be at least two increasing numbers but got {list(edges)}")

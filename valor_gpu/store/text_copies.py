@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 import sqlite3
 from array import array
+from collections.abc import Iterator
+
+from valor_gpu.store.checksums import check, damage, sealed
+from valor_gpu.store.totals import check_copies
 
 # Hangul letters; Thai to Myanmar, Khmer, Chinese, Japanese, Korean: words have no spaces between them, or endings that
 # nobody types.
@@ -63,7 +67,10 @@ class TextCopies:
         """Writes what was added since the last record."""
         if self._numbers:
             kept = ",".join(map(str, self._numbers)), _BETWEEN.join(self._texts).encode()
-            self._connection.execute("INSERT INTO row_texts (run, numbers, texts) VALUES (?, ?, ?)", (self._run, *kept))
+            values = sealed((self._run, *kept))
+            self._connection.execute(
+                "INSERT INTO row_texts (run, numbers, texts, checksum) VALUES (?, ?, ?, ?)", values
+            )
         self._numbers, self._texts, self._size = [], [], 0
 
 
@@ -77,15 +84,27 @@ def copied_rows(connection: sqlite3.Connection, run: int, folded: str) -> array[
     """
     sought, between = folded.encode(), _BETWEEN.encode()
     found = array("q")
-    for numbers, texts in connection.execute("SELECT numbers, texts FROM row_texts WHERE run = ?", (run,)):
-        place = texts.find(sought)
-        if place < 0:
-            continue
-        rows = list(map(int, numbers.split(",")))
-        row = start = 0
-        while place >= 0:
-            row += texts.count(between, start, place)
-            found.append(rows[row])
-            start = texts.find(between, place)
-            place = -1 if start < 0 else texts.find(sought, start)
+    check_copies(connection, run)
+    sql = "SELECT numbers, texts, checksum FROM row_texts WHERE run = ?"
+    where = "copies of texts of run "
+    for numbers, texts, kept in connection.execute(sql, (run,)):
+        check((run, numbers, texts), kept, where, run)
+        try:
+            found.extend(_holding(numbers, texts, sought, between))
+        except (ValueError, TypeError, AttributeError, IndexError, OverflowError) as error:
+            raise damage(where, str(error), run) from error
     return found
+
+
+def _holding(numbers: str, texts: bytes, sought: bytes, between: bytes) -> Iterator[int]:
+    """Numbers of the rows of one record whose text holds another."""
+    place = texts.find(sought)
+    if place < 0:
+        return
+    rows = list(map(int, numbers.split(",")))
+    row = start = 0
+    while place >= 0:
+        row += texts.count(between, start, place)
+        yield rows[row]
+        start = texts.find(between, place)
+        place = -1 if start < 0 else texts.find(sought, start)

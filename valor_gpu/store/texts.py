@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from valor_gpu.store.records import ROW_COLUMNS, SCORE_COLUMNS
+from valor_gpu.store.checksums import fetched
+from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, StoredRow, StoredScore, checked_row, checked_score
 from valor_gpu.store.runs import Run
+from valor_gpu.store.totals import check_scores
 
 PAGE = 500  # rows whose scores are in memory at once
-_ROWS = f"SELECT {ROW_COLUMNS} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-_SCORES = f"""SELECT {SCORE_COLUMNS} FROM scores
+_ROWS = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+_SCORES = f"""SELECT {CHECKED_SCORE} FROM scores
     WHERE run = ? AND row BETWEEN ? AND ? ORDER BY row, evaluator, repeat"""
 
 Kept = tuple[Any, ...]
@@ -38,13 +40,27 @@ def kept_rows(run: Run) -> Iterator[tuple[Kept, Sequence[Kept]]]:
     database, number, after = run._database, run._number, 0
     while True:
         with database.read() as connection:  # rows and scores of one state
-            rows = connection.execute(_ROWS, (number, after, PAGE)).fetchall()
+            check_scores(connection, number)
+            rows = [_row(kept, number) for kept in fetched(connection, _ROWS, (number, after, PAGE))]
             if not rows:
                 return
             after = rows[-1][0]
-            scores = connection.execute(_SCORES, (number, rows[0][0], after)).fetchall()
+            scores = [_score(kept, number) for kept in fetched(connection, _SCORES, (number, rows[0][0], after))]
         found: dict[int, list[Kept]] = {}
         for score in scores:
             found.setdefault(score[0], []).append(score)
         for row in rows:
             yield row, found.get(row[0], ())
+
+
+def _row(kept: Kept, run: int) -> Kept:
+    """The columns of a row, compared with its checksum; one without is read as a whole, so that it can be read."""
+    if kept[-1] is None:
+        StoredRow.kept(kept, run)
+    return checked_row(kept, run)
+
+
+def _score(kept: Kept, run: int) -> Kept:
+    if kept[-1] is None:
+        StoredScore.kept(kept, run)
+    return checked_score(kept, run)

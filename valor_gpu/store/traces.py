@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.checks import check_type
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import check, damage, fetched, named, sealed, whole
 from valor_gpu.store.database import RunHandle
 from valor_gpu.store.records import check_count
+from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import json_text, packed, unpacked
 
 ANSWER = ""
@@ -29,18 +31,18 @@ _START = 40
 _WINDOW = 1 << 15
 """Bytes of a base that zlib looks at."""
 _BASED, _PLACE = b"B", struct.Struct(">qq")  # a zlib stream begins with 0x78
-_SELECT = """SELECT evaluator, repeat, content FROM traces WHERE run = ? AND row = ? AND repeat >= 0
+_SELECT = """SELECT evaluator, repeat, content, checksum FROM traces WHERE run = ? AND row = ? AND repeat >= 0
     ORDER BY evaluator, repeat"""
-_SELECT_BASE = "SELECT content FROM traces WHERE run = ? AND row = ? AND evaluator = ? AND repeat = ?"
-_COLUMNS = "run, row, evaluator, repeat, content"
+_SELECT_BASE = "SELECT content, checksum FROM traces WHERE run = ? AND row = ? AND evaluator = ? AND repeat = ?"
+_COLUMNS = "run, row, evaluator, repeat, content, checksum"
 # A score that has a value stays as it is, and so does its trace: this runs before the scores are written. An answer
 # that is replaced loses its trace by a trigger, so that a trace that is there is of an answer that stays.
-_INSERT = f"""INSERT INTO traces ({_COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM scores
+_INSERT = f"""INSERT INTO traces ({_COLUMNS}) SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE NOT EXISTS (SELECT 1 FROM scores
     WHERE run = ?1 AND row = ?2 AND evaluator = ?3 AND repeat = ?4 AND value IS NOT NULL)
-    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content
+    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content, checksum = excluded.checksum
     WHERE evaluator <> ''"""
-_REPLACE = f"""INSERT INTO traces ({_COLUMNS}) VALUES (?, ?, ?, ?, ?)
-    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content"""
+_REPLACE = f"""INSERT INTO traces ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT (run, row, evaluator, repeat) DO UPDATE SET content = excluded.content, checksum = excluded.checksum"""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class StoredTrace:
     base: TraceBase | None = field(default=None, compare=False, repr=False)
 
     def bound(self, run: int) -> tuple[Any, ...]:
-        """Returns the trace as it is bound to a statement.
+        """Returns the trace as it is bound to a statement, with its checksum.
 
         Raises:
             InputError: content that JSON cannot express.
@@ -91,7 +93,8 @@ class StoredTrace:
         check_count("row", self.row, 1)
         check_count("repeat", self.repeat)
         check_type("evaluator", self.evaluator, str)
-        return run, self.row, packed(self.evaluator), self.repeat, _packed(_text_of(self.content), self.base)
+        content = _packed(_text_of(self.content), self.base)
+        return sealed((run, self.row, packed(self.evaluator), self.repeat, content))
 
     def as_base(self) -> TraceBase:
         """Returns the base for later traces of the evaluator, which are much like this one."""
@@ -119,8 +122,8 @@ class TraceBase:
     text: bytes
 
     def bound(self, run: int) -> tuple[Any, ...]:
-        """Returns the base as it is bound to a statement."""
-        return run, self.row, packed(self.evaluator), self.repeat, _packed(self.text, None)
+        """Returns the base as it is bound to a statement, with its checksum."""
+        return sealed((run, self.row, packed(self.evaluator), self.repeat, _packed(self.text, None)))
 
 
 def _text_of(content: Mapping[str, Any]) -> bytes:
@@ -140,23 +143,23 @@ def _place_of(kept: bytes) -> tuple[int, int] | None:
     """Returns the row and repeat of the base of a trace; None for a trace without a base.
 
     Raises:
-        StoreError: the store is damaged.
+        DamageError: the store is damaged.
     """
     try:
         return _PLACE.unpack_from(kept, len(_BASED)) if kept.startswith(_BASED) else None
-    except struct.error as error:
+    except (struct.error, AttributeError, TypeError) as error:
         raise _damaged(error) from error
 
 
-def _damaged(error: object) -> StoreError:
-    return StoreError(f"a trace cannot be read: {error}; the file of the store is damaged")
+def _damaged(error: object) -> DamageError:
+    return DamageError("", f"it cannot be read: {error}")
 
 
 def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
     """Returns the content of a trace.
 
     Raises:
-        StoreError: the store is damaged.
+        DamageError: the store is damaged.
     """
     try:
         if base is None:
@@ -164,7 +167,7 @@ def _unpacked(kept: bytes, base: bytes | None) -> dict[str, Any]:
         else:
             text = zlib.decompressobj(zdict=base).decompress(kept[len(_BASED) + _PLACE.size :])
         return dict(json.loads(text.decode(errors="surrogatepass")))
-    except (zlib.error, ValueError) as error:
+    except (zlib.error, ValueError, TypeError, RecursionError) as error:
         raise _damaged(error) from error
 
 
@@ -223,36 +226,50 @@ def traces_of(run: RunHandle, row: int) -> list[StoredTrace]:
     """
     check_count("row", row, 1)
     with run._database.read() as connection:
-        kept = connection.execute(_SELECT, (run._number, row)).fetchall()
-        places = {(name, _place_of(content)) for name, _, content in kept}
-        bases = {
-            (name, place): None if place is None else _base(connection, run._number, name, *place)
-            for name, place in places
-        }
-    return [
-        StoredTrace(row, unpacked(name), repeat, _unpacked(content, bases[name, _place_of(content)]))
-        for name, repeat, content in kept
-    ]
+        check_count_of(connection, "traces", run._number)
+        bases: dict[Any, bytes | None] = {None: None}
+        kept = fetched(connection, _SELECT, (run._number, row))
+        return [_trace(connection, run._number, row, values, bases) for values in kept]
+
+
+def _trace(
+    connection: sqlite3.Connection, run: int, row: int, values: tuple[Any, ...], bases: dict[Any, bytes | None]
+) -> StoredTrace:
+    """Returns a trace that was read; a base that it needs is added to ``bases``."""
+    name, repeat, content, kept = values
+    about = f"by {name!r}" if name else "of the answer"
+    place = f"trace {about} of row {row} in run "
+    check((run, row, name, repeat, content), kept, place, run)
+    try:
+        at = _place_of(content)
+        key = None if at is None else (name, at)
+        if at is not None and key not in bases:
+            bases[key] = _base(connection, run, name, *at)
+        return StoredTrace(row, unpacked(name), whole(repeat), _unpacked(content, bases[key]))
+    except DamageError as error:
+        raise named(error, place, run) from error
 
 
 def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row: int, repeat: int) -> bytes:
     """Returns the text of a base.
 
     Raises:
-        StoreError: the store is damaged.
+        DamageError: the store is damaged.
     """
-    kept = connection.execute(_SELECT_BASE, (run, row, evaluator, repeat)).fetchone()
-    if kept is None:
-        raise _damaged("its base is gone")
-    try:
-        return zlib.decompress(kept[0])
-    except zlib.error as error:
-        raise _damaged(error) from error
+    for content, kept in fetched(connection, _SELECT_BASE, (run, row, evaluator, repeat)):
+        place = f"text that traces by {evaluator!r} share, kept with row {row} of run "
+        check((run, row, evaluator, repeat, content), kept, place, run)
+        try:
+            return zlib.decompress(content)
+        except (zlib.error, TypeError) as error:
+            raise damage(place, f"it cannot be read: {error}", run) from error
+    raise _damaged("the text that it shares with others is gone")
 
 
 def size_of_traces(run: RunHandle) -> int:
     """Returns the number of bytes that the traces of a run take in the store."""
     with run._database.read() as connection:
+        check_count_of(connection, "traces", run._number)
         sql = "SELECT coalesce(sum(length(content)), 0) FROM traces WHERE run = ?"
         return int(connection.execute(sql, (run._number,)).fetchone()[0])
 
@@ -282,11 +299,17 @@ def prompts_of_traces(run: RunHandle) -> set[bool]:
         An empty set for a run without such traces.
     """
     with run._database.read() as connection:
+        check_count_of(connection, "traces", run._number)
         sql = (
             "SELECT content FROM traces WHERE id IN (SELECT id FROM traces WHERE run = ? AND repeat < 0)"  # by an index
         )
-        kept = [content for (content,) in connection.execute(sql, (run._number,))]
-    starts = {zlib.decompressobj().decompress(content, _START) for content in kept}
+        try:
+            starts = {
+                zlib.decompressobj().decompress(content, _START)
+                for (content,) in connection.execute(sql, (run._number,))
+            }
+        except (zlib.error, TypeError) as error:
+            raise damage("text that traces share in run ", f"it cannot be read: {error}", run._number) from error
     return {prompts for prompts in (True, False) if any(_starts(prompts).match(each) for each in starts)}
 
 

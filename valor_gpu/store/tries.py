@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from valor_gpu.store.values import packed, packed_json, unpacked_json
+from valor_gpu.store.datasets import keep_view, kept_view
+from valor_gpu.store.values import packed, packed_json
 
 if TYPE_CHECKING:
     from valor_gpu.store.runs import Run
@@ -33,8 +34,7 @@ def note_try(run: Run, reason: str) -> None:
         return
     with run._database.write() as connection:
         if reason:
-            values = (*key, packed_json("reason", {"reason": reason}), time.time())
-            connection.execute("INSERT OR REPLACE INTO views VALUES (?, ?, ?, ?)", values)
+            keep_view(connection, (*key, packed_json("reason", {"reason": reason}), time.time()))
         else:
             connection.execute("DELETE FROM views WHERE kind = ? AND name = ?", key)
 
@@ -42,9 +42,5 @@ def note_try(run: Run, reason: str) -> None:
 def last_try(run: Run) -> LastTry | None:
     """Returns the last try of a run's failures if it ended early; None otherwise."""
     with run._database.read() as connection:
-        sql = "SELECT settings, changed FROM views WHERE kind = ? AND name = ?"
-        row = connection.execute(sql, (packed(KIND), packed(run.id))).fetchone()
-    if row is None:
-        return None
-    said: dict[str, Any] = unpacked_json(row[0])
-    return LastTry(float(row[1]), str(said.get("reason", "")))
+        found = kept_view(connection, packed(KIND), packed(run.id))
+    return None if found is None else LastTry(found[1], str(found[0].get("reason", "")))

@@ -6,12 +6,14 @@ SQLite's text is UTF-8, which has no lone surrogates. A text that holds one is k
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from json import encoder
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
+from valor_gpu.store.checksums import kind
 
 _ERRORS = "surrogatepass"
 _FLAT = frozenset((str, float, int, bool, type(None)))  # values without keys of their own
@@ -40,7 +42,23 @@ def unpacked(kept: str | bytes) -> str:
         >>> unpacked(packed("lone \ud800")) == "lone \ud800"
         True
     """
-    return kept if isinstance(kept, str) else kept.decode(errors=_ERRORS)
+    return kept if isinstance(kept, str) else _from_bytes(kept)
+
+
+def _from_bytes(kept: object) -> str:
+    """Returns the text of bytes, which hold a lone surrogate: others are kept as texts.
+
+    Raises:
+        DamageError: it cannot be what was written.
+    """
+    if type(kept) is bytes:
+        with contextlib.suppress(UnicodeDecodeError):
+            text = kept.decode(errors=_ERRORS)
+            if packed(text) == kept:
+                return text
+    if isinstance(kept, bytes):
+        raise DamageError("", "a text is not UTF-8")
+    raise DamageError("", f"a text is kept as {kind(kept)}")
 
 
 def json_text(name: str, value: object) -> str:
@@ -80,7 +98,19 @@ def unpacked_json(kept: str | bytes) -> Any:
         >>> unpacked_json(packed_json("inputs", {"a": (1, "\x00")}))
         {'a': [1, '\x00']}
     """
-    return json.loads(unpacked(kept))
+    text = unpacked(kept)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DamageError("", f"its JSON cannot be read: {error}") from error
+
+
+def unpacked_mapping(kept: str | bytes) -> dict[str, Any]:
+    """Returns the mapping that :func:`packed_json` was given; another value is a :class:`DamageError`."""
+    value = unpacked_json(kept)
+    if type(value) is not dict:
+        raise DamageError("", f"its JSON is no object but {type(value).__name__}")
+    return value
 
 
 def _check_keys(name: str, value: object) -> None:

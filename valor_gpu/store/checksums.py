@@ -1,0 +1,188 @@
+"""Checksums of what a store keeps, and errors that name the damaged place. Standard library alone."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import marshal
+import sqlite3
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from valor_gpu.errors import DamageError
+
+_HASH = hashlib.blake2b
+_NUMBER = struct.Struct("<q")
+_COUNT = struct.Struct("<i")
+_REAL = struct.Struct("<d")
+_FORMAT = 2  # of marshal: without references, whose use depends on how often an object is used elsewhere
+_DIGIT = 15  # bits
+WRONG = "its checksum differs, so what stands there is not what was written"
+
+
+class RunDamage(DamageError):
+    """Damage of a run of which the number is known; the database puts the id of the run behind the place.
+
+    Args:
+        place: words that end before the id.
+        what: what is wrong.
+        run: number of the run.
+    """
+
+    def __init__(self, place: str, what: str, run: int) -> None:
+        super().__init__(place, what)
+        self.run = run
+
+
+def _encoded_by_hand(values: Sequence[Any]) -> bytes:
+    """Returns what :data:`encoded` returns, whatever ``marshal`` of this Python writes."""
+    return b"(" + _COUNT.pack(len(values)) + b"".join(map(_encoded_value, values))
+
+
+def _encoded_value(value: Any) -> bytes:
+    """Returns a type tag, a length where the type has no fixed one, and the bytes of a value."""
+    if value is None:
+        return b"N"
+    if isinstance(value, str):
+        return _counted(b"u", value.encode(errors="surrogatepass"))
+    if isinstance(value, bytes):
+        return _counted(b"s", value)
+    if isinstance(value, float):
+        return b"g" + _REAL.pack(value)
+    if -(1 << 31) <= value < 1 << 31:
+        return b"i" + _COUNT.pack(value)
+    rest, digits = abs(value), b""
+    while rest:
+        digits += struct.pack("<H", rest & (1 << _DIGIT) - 1)
+        rest >>= _DIGIT
+    return b"l" + _COUNT.pack(len(digits) // 2 * (1 if value > 0 else -1)) + digits
+
+
+def _counted(tag: bytes, content: bytes) -> bytes:
+    return tag + _COUNT.pack(len(content)) + content
+
+
+def _by_marshal(values: Sequence[Any]) -> bytes:
+    return marshal.dumps(tuple(values), _FORMAT)
+
+
+_SAMPLE = (None, 1, -1, 1 << 40, -(1 << 62), 0.5, -0.0, "", "plain", "\u00e9 \ud800", b"\xe9", b"")
+# The format of marshal is not promised for ever, and a checksum has to be: 0.3 us a value list instead of 5.
+_IS_AS_BY_HAND = _by_marshal(_SAMPLE) == _encoded_by_hand(_SAMPLE)
+encoded = _by_marshal if _IS_AS_BY_HAND else _encoded_by_hand
+"""Unambiguous bytes of values."""
+
+
+def checksum(values: Sequence[Any]) -> int:
+    """Returns a signed 64-bit number of values, as they are bound to a statement.
+
+    Args:
+        values: texts, bytes, integers of 64 bits, floats and None. A float counts by its bits, and a text differs from
+            bytes.
+
+    Example:
+        >>> checksum((1, "a")) == checksum((1, "a")), checksum((1, "a")) == checksum((1, b"a"))
+        (True, False)
+    """
+    number: int = _NUMBER.unpack(_HASH(encoded(values), digest_size=8).digest())[0]
+    return number
+
+
+def is_right(
+    values: tuple[Any, ...], kept: Any, dumps: Any = marshal.dumps, make: Any = _HASH, unpack: Any = _NUMBER.unpack
+) -> bool:
+    """Returns whether values have the checksum that was kept: :func:`checksum` of a tuple, without calls in between."""
+    if _IS_AS_BY_HAND:
+        return unpack(make(dumps(values, 2), digest_size=8).digest()) == (kept,)
+    return checksum(values) == kept
+
+
+def sealed(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Returns values with their checksum behind them."""
+    return (*values, checksum(values))
+
+
+def check(values: Sequence[Any], kept: Any, place: str, run: int | None = None) -> None:
+    """Raises :class:`DamageError` where values do not have the checksum that was kept; None was not kept.
+
+    Args:
+        values: as SQLite gives them.
+        kept: checksum.
+        place: of the values, in words; of a run they end before its id.
+        run: number of the run.
+    """
+    if kept is not None and checksum(values) != kept:
+        raise damage(place, WRONG, run)
+
+
+def damage(place: str, what: str, run: int | None = None) -> DamageError:
+    """Returns an error for a damaged place."""
+    return DamageError(place, what) if run is None else RunDamage(place, what, run)
+
+
+@contextlib.contextmanager
+def placed(place: str, run: int | None = None) -> Iterator[None]:
+    """A context whose damages without a place are those of a place."""
+    try:
+        yield
+    except DamageError as error:
+        raise named(error, place, run) from error.__cause__
+
+
+def named(error: DamageError, place: str, run: int | None = None) -> DamageError:
+    """Returns a damage with a place where it has none."""
+    return error if error.place else damage(place, error.what, run)
+
+
+def whole(value: Any) -> int:
+    """Returns an integer as SQLite gives it; the column of another type is damaged."""
+    if type(value) is not int:
+        raise DamageError("", f"a number is kept as {kind(value)}")
+    return value
+
+
+def real(value: Any) -> float:
+    """Returns a float as SQLite gives it; the column of another type is damaged."""
+    if type(value) is not float:
+        raise DamageError("", f"a number is kept as {kind(value)}")
+    return value
+
+
+def real_or_none(value: Any) -> float | None:
+    """Returns a float or None as SQLite gives it; the column of another type is damaged."""
+    return None if value is None else real(value)
+
+
+def kind(value: Any) -> str:
+    """Returns the type of a value of SQLite, in words."""
+    kinds = {str: "a text", int: "an integer", float: "a real number", type(None): "nothing"}
+    return kinds.get(type(value), "bytes")
+
+
+class Broken(bytes):
+    """Bytes of a text that is no UTF-8."""
+
+
+def _text(content: bytes) -> str | Broken:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return Broken(content)
+
+
+def fetched(connection: sqlite3.Connection, sql: str, values: Any = ()) -> list[Any]:
+    """Returns what a statement selects; a text that is no UTF-8 is :class:`Broken`, so that others can be read.
+
+    SQLite's module for Python decodes texts itself, and says only in which column one cannot be decoded.
+    """
+    try:
+        return connection.execute(sql, values).fetchall()
+    except sqlite3.OperationalError as error:
+        if "decode" not in str(error):
+            raise
+    connection.text_factory = _text
+    try:
+        return connection.execute(sql, values).fetchall()
+    finally:
+        connection.text_factory = str
