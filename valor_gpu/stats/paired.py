@@ -294,8 +294,9 @@ def bca_interval(
     acceleration = -float((deviations**3).sum()) / (6 * spread) if spread else 0.0
     ends = []
     for z in (-normal_quantile(confidence), normal_quantile(confidence)):
-        shifted = bias + (bias + z) / (1 - acceleration * (bias + z))
-        ends.append(float(np.quantile(resampled, normal.cdf(shifted))))
+        scale = 1 - acceleration * (bias + z)
+        level = normal.cdf(bias + (bias + z) / scale) if scale > 0 else float(z > 0)  # 0: beyond every quantile
+        ends.append(float(np.quantile(resampled, level)))
     return ends[0], ends[1]
 
 
