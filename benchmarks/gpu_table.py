@@ -110,15 +110,15 @@ def rows(record: Record, quick: bool = False) -> list[Record]:
 
 # -------------------------------------------------------------------------------------------------------------- shape
 
-_SPREAD = {"median": Real, "min?": Real, "max?": Real}
-_TARGET = {"text": str, "met": bool, "measured": Real, "limit": Real}
-_SHAPE = {
+_SPREAD: dict[str, Any] = {"median": Real, "min?": Real, "max?": Real}
+_TARGET: dict[str, Any] = {"text": str, "met": bool, "measured": Real, "limit": Real}
+_SHAPE: dict[str, Any] = {
     "kind": str, "date": str, "commit": str, "versions": {"torch": str}, "digest?": str,
     "runs?": [{"asked": [str], "quick?": bool}],
     "device": {"name": str, "driver": str}, "machine": {"processor": str, "cpus": Real},
     "sections": {"*": {"checks": [{"name": str, "outcome": str, "quick": bool, "detail?": str, "rows?": [dict]}]}},
 }  # fmt: skip
-_ROW_SHAPE = {
+_ROW_SHAPE: dict[str, Any] = {
     "work": str, "met": object, "missed": [str], "seconds?": _SPREAD, "device_seconds?": _SPREAD,
     "floor_seconds?": Real, "bytes?": Real, "copy_bytes_per_second?": Real, "share_of_copy?": Real,
     "times_torchmetrics?": Real, "times_cpu_route?": Real, "extra_memory?": Real, "targets?": [_TARGET],
