@@ -1,6 +1,7 @@
 """The record of a GPU check: where it lies, how it is written, and which of its checks stand.
 
-A record is a dict of the machine and the sources, of ``runs``, of ``running``, and of ``sections``: name to
+A record is a dict of the machine and the sources, of ``runs``, of ``running``, of the ``digest`` of its content,
+which a record put together from several machines has not, and of ``sections``: name to
 ``seconds``, ``ended`` (the last run that came to its end, 0 if none did) and ``checks``. Each check has the keys of
 :class:`benchmarks.checks.Checks`, the ``run`` that made it, and ``failed_before`` if it failed in an earlier run.
 """
@@ -60,7 +61,8 @@ def _is_whole(record: Any) -> bool:
         checks = [check for _, check in checks_of(record)]
         keys = {"name", "outcome", "detail", "seconds", "run", "quick"}
         runs = all({"asked", "quick", "chosen"} <= set(run) for run in record["runs"])
-        return runs and bool(_key(record)) and all(keys <= set(check) for check in checks)
+        stored = record.get("digest") in (None, digest_of(record))
+        return stored and runs and bool(_key(record)) and all(keys <= set(check) for check in checks)
     except (KeyError, TypeError, AttributeError):
         return False
 
@@ -95,8 +97,17 @@ def _is_copy(path: Path, root: Path) -> bool:
 def store(record: Record, path: Path) -> None:
     """Writes the record whole, or leaves the one before: a kill may come at any time."""
     scratch = path.with_suffix(f".{os.getpid()}.part")
-    scratch.write_text(json.dumps(record, indent=1) + "\n")
+    scratch.write_text(json.dumps({**record, "digest": digest_of(record)}, indent=1) + "\n")
     scratch.replace(path)
+
+
+def digest_of(record: Record) -> str:
+    """Returns the digest of all that a record holds, but for the digest that it was stored with.
+
+    It tells a change by accident. It is no proof: whoever changes a record on purpose writes the digest anew.
+    """
+    content = {name: value for name, value in record.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def standing(record: Record, section: str, quick: bool, chosen: Collection[str] = ()) -> dict[str, Record]:

@@ -11,6 +11,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gpu_consistency import contradiction, doubts
 from benchmarks.gpu_record import Record, checks_of, rows_of
 from benchmarks.gpu_targets import duration
 from benchmarks.machine import RESULTS
@@ -109,16 +110,19 @@ def rows(record: Record, quick: bool = False) -> list[Record]:
 
 # -------------------------------------------------------------------------------------------------------------- shape
 
-_SPREAD = {"median": Real}
-_SHAPE = {
-    "kind": str, "date": str, "commit": str, "versions": {"torch": str}, "runs?": [{"asked": [str]}],
+_SPREAD: dict[str, Any] = {"median": Real, "min?": Real, "max?": Real}
+_TARGET: dict[str, Any] = {"text": str, "met": bool, "measured": Real, "limit": Real}
+_SHAPE: dict[str, Any] = {
+    "kind": str, "date": str, "commit": str, "versions": {"torch": str}, "digest?": str,
+    "runs?": [{"asked": [str], "quick?": bool}],
     "device": {"name": str, "driver": str}, "machine": {"processor": str, "cpus": Real},
-    "sections": {"*": {"checks": [{"name": str, "outcome": str, "quick": bool, "rows?": [dict]}]}},
+    "sections": {"*": {"checks": [{"name": str, "outcome": str, "quick": bool, "detail?": str, "rows?": [dict]}]}},
 }  # fmt: skip
-_ROW_SHAPE = {
+_ROW_SHAPE: dict[str, Any] = {
     "work": str, "met": object, "missed": [str], "seconds?": _SPREAD, "device_seconds?": _SPREAD,
     "floor_seconds?": Real, "bytes?": Real, "copy_bytes_per_second?": Real, "share_of_copy?": Real,
-    "times_torchmetrics?": Real, "times_cpu_route?": Real,
+    "times_torchmetrics?": Real, "times_cpu_route?": Real, "extra_memory?": Real, "targets?": [_TARGET],
+    "host_seconds?": _SPREAD, "cpu_route?": _SPREAD, "torchmetrics?": _SPREAD,
 }  # fmt: skip
 """Entries of a record and of its rows that are shown, with their types; ``?``: may be absent, ``*``: of any name."""
 _KINDS_OF_JSON = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
@@ -127,8 +131,10 @@ _KINDS_OF_JSON = {dict: "an object", list: "an array", str: "a string", bool: "a
 def _read_record(path: Path) -> Record:
     record = read_result(path)
     wrong = _fault(record, _SHAPE, "the record")
-    for row in [] if wrong else rows(record, quick=True):
-        wrong = wrong or _fault(row, _ROW_SHAPE, f"row {row['work']!r}")
+    for _, check in [] if wrong else checks_of(record):
+        for row in check.get("rows", ()):
+            wrong = wrong or (_fault(row, _ROW_SHAPE, f"row {row['work']!r}") if "work" in row else "")
+    wrong = wrong or contradiction(record)
     if wrong:
         raise _broken(path, f"must hold the record of a GPU check, but {wrong}")
     return record
@@ -184,7 +190,8 @@ def page_text(record: Record | None) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     shown = rows(record)
     sums = " ".join((_choice(shown), _aims(shown))).strip()
-    return "\n\n".join(filter(None, ["\n".join(lines), sums, f"{_ABOUT} {_ABOUT_PAGE}", conditions(record)]))
+    about = f"{_ABOUT} {_ABOUT_PAGE}"
+    return "\n\n".join(filter(None, ["\n".join(lines), sums, about, f"{conditions(record)} {doubts(record)}"]))
 
 
 def untimed(record: Record | None) -> str:

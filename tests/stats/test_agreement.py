@@ -117,7 +117,7 @@ def test_large_ratings_do_not_overflow() -> None:
         ([1, 2], [1], {}, "second must have 2 ratings"),
         ([1, math.inf], [1, 2], {}, r"first\[1\] is infinite"),
         ([[1]], [[1]], {}, "first must hold one rating for each row"),
-        ([1, 2], [1, 2], {"clusters": [1]}, "clusters must hold one id"),
+        ([1, 2], [1, 2], {"clusters": [1]}, "clusters must have one for each of"),
         ([1, 2], [1, 2], {"confidence": 1.0}, "confidence must"),
         ([1, 2], [1, 2], {"resamples": 0}, "resamples must be"),
         ([1, 2], [1, 2], {"seed": -1}, "seed must be"),

@@ -119,7 +119,7 @@ def test_the_interval_holds_what_it_promises(method: str) -> None:
         (([[1]], [1]), r"first must hold one score for each row but has shape \[1, 1\]"),
         (([1, math.inf], [1, 2]), r"first must be finite or NaN but first\[1\] is infinite"),
         ((["a"], [1]), "first must hold numbers"),
-        (([1, 2], [1, 2], [0]), r"clusters must hold one id for each of 2 pairs but has shape \[1\]"),
+        (([1, 2], [1, 2], [0]), r"clusters must have one for each of 2 rows but has 1"),
     ],
 )
 def test_bad_input_is_named(arguments: Any, says: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from fractions import Fraction
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from torchmetrics.functional.text import translation_edit_rate
 
+from tests.fuzz import seeds
 from valor_gpu import native, text
 from valor_gpu.errors import InputTypeError
 from valor_gpu.text.edit_rate import WORD_UNITS
@@ -84,6 +86,49 @@ def test_counts_are_those_of_sacrebleu(seed: int) -> None:
         metric.update(preds[part], target[part])
     assert metric.compute() == pytest.approx(peer._aggregate_and_compute(expected).score / 100, rel=1e-12)
     assert metric.result().counts == {"rows": 20} and "ter" in metric.result().values
+
+
+SPACES = [*(chr(code) for code in range(0x3001) if chr(code).isspace()), "\u200b", "\ufeff", "\x00"]
+ODD = [
+    "dog's",
+    "'s",
+    "s'",
+    "1.,2",
+    ",.",
+    "..",
+    "2-",
+    "&amp;lt;",
+    "ΑΣ",
+    "İ",
+    "日本",
+    "'s。",
+    "㈱",
+    "(x)",
+    "'s,",
+    "a's-b",
+]
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_all_white_space_is_read_as_by_sacrebleu(seed: int) -> None:
+    """It prepares references twice and predictions once: an 's before a tab is a word of a reference alone."""
+    rng = random.Random(seed)
+
+    def odd() -> str:
+        return "".join(rng.choice(ODD) + rng.choice([*SPACES, *" " * 15, ""]) for _ in range(rng.randrange(9)))
+
+    preds = [odd() for _ in range(8)]
+    target = [[pred if rng.random() < 0.4 else odd(), *(odd() for _ in range(rng.randrange(3)))] for pred in preds]
+    preds.append("the dog bone")
+    target.append(["the dog's\tbone is old"])
+    for chosen in itertools.product([False, True], repeat=4):
+        choices = dict(zip(OPTIONS, chosen))
+        peer, expected = _statistics(preds, target, choices)
+        scores = [peer._compute_score_from_stats(each).score / 100 for each in expected]
+        assert text.ter_scores(preds, target, **choices).tolist() == pytest.approx(scores, rel=1e-12)
+        assert text.ter_counts(preds, target, **choices).edits.tolist() == [edits for edits, _ in expected]
+        if choices["normalize"]:
+            assert scores[-1] == 0.5
 
 
 @pytest.mark.parametrize("with_library", [True, False])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
+from valor_gpu.stats.clusters import Clusters, codes_of_rows
 from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.proportions import normal_quantile
 
@@ -50,7 +51,7 @@ class Agreement:
 def weighted_kappa(
     first: ArrayLike,
     second: ArrayLike,
-    clusters: ArrayLike | None = None,
+    clusters: Clusters | None = None,
     *,
     confidence: float = 0.95,
     resamples: int = 2_000,
@@ -67,7 +68,8 @@ def weighted_kappa(
     Args:
         first: ``[n]`` ratings of one rater; NaN where there is none.
         second: ``[n]`` ratings of the other.
-        clusters: ``[n]`` ids, such as rows that several people rated; None when the pairs are independent.
+        clusters: the cluster of every pair, such as a row that several people rated, or pair number, from 0, to
+            cluster; None when the pairs are independent.
         confidence: of the interval, above 0 and below 1.
         resamples: how many.
         seed: of the random numbers; the same seed gives the same interval on every machine.
@@ -78,7 +80,7 @@ def weighted_kappa(
         same rating to all (resampling shows no spread then), and where more than 5% of the resamples have no kappa.
 
     Raises:
-        InputError: other numbers of ratings, an infinite one, or an argument out of its range.
+        InputError: other numbers of ratings, an infinite one, a pair without cluster, or an argument out of its range.
 
     Source: Cohen, "Weighted kappa" (1968); the form by squared differences: Fleiss and Cohen, "The equivalence of
     weighted kappa and the intraclass correlation coefficient" (1973).
@@ -120,7 +122,7 @@ def weighted_kappa(
     return Agreement(kappa, float(low), float(high), *counted)
 
 
-def _pairs(first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None) -> tuple[Floats, NDArray[np.int64], int]:
+def _pairs(first: ArrayLike, second: ArrayLike, clusters: Clusters | None) -> tuple[Floats, NDArray[np.int64], int]:
     """Pairs of ratings that are there, their clusters, and how many lack one."""
     sides = [float_rows(*side) for side in (("first", first), ("second", second))]
     for name, side in zip(("first", "second"), sides):
@@ -130,9 +132,7 @@ def _pairs(first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None) -> t
             raise InputError(f"{name} must be finite or NaN but {name}[{int(np.isinf(side).argmax())}] is infinite")
     if len(sides[0]) != len(sides[1]):
         raise InputError(f"second must have {len(sides[0])} ratings, as first has, but has {len(sides[1])}")
-    ids = np.arange(len(sides[0])) if clusters is None else np.asarray(clusters)
-    if ids.shape != sides[0].shape:
-        raise InputError(f"clusters must hold one id for each of {len(sides[0])} pairs but has shape {list(ids.shape)}")
+    ids = np.arange(len(sides[0])) if clusters is None else codes_of_rows(clusters, len(sides[0]))
     pairs = np.stack(sides, 1)
     kept = ~np.isnan(pairs).any(1)
     return pairs[kept], ids[kept], int((~kept).sum())
@@ -153,8 +153,8 @@ def _kappas(sums: Floats) -> Floats:
     n, apart, x, y, xx, yy = sums.T
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = (xx + yy) / n - 2 * (x / n) * (y / n)
-        found: Floats = np.where(chance > 1e-14, 1 - apart / n / chance, math.nan)
-    return found
+        found = np.where(chance > 1e-14, 1 - apart / n / chance, math.nan)
+    return np.maximum(found, -1.0)  # the least there is, but for rounding
 
 
 def _resampled(sums: Floats, resamples: int, rng: np.random.Generator) -> Floats:

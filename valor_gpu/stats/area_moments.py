@@ -13,6 +13,7 @@ from valor_gpu.stats.placements import Placements, exact_dot
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+_FLAT = 1e-24  # below the variance of the area of any rows that fit in memory
 
 
 @frozen
@@ -87,6 +88,11 @@ class Moments:
     variances: tuple[float, float]
     covariance: float
     sides: tuple[tuple[float, float, float, int], ...]
+
+    @property
+    def flat(self) -> bool:
+        """Whether neither area varies, but for rounding."""
+        return max(self.variances) <= _FLAT
 
     def freedom(self, factors: tuple[float, float]) -> float:
         """Returns the degrees of freedom of the variance of a sum of both areas by factors, after Satterthwaite.

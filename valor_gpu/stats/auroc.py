@@ -27,6 +27,7 @@ from valor_gpu.stats.proportions import normal_quantile
 NULL = "both models have the same area under the ROC curve"
 ALIKE = "both models rank all rows alike"
 _ENDS = "data of this size do not show how it varies"
+UNVARIED = f"every row is ranked as every other of its side: {_ENDS}"
 
 
 @frozen
@@ -95,6 +96,8 @@ def delong(
         return AreaEstimate(value, math.nan, math.nan, math.nan, *sides, confidence, reason)
     areas = Areas([places], None if codes is None else [codes])
     found = moments(areas, areas)
+    if found.flat:
+        return AreaEstimate(value, math.nan, math.nan, math.nan, *sides, confidence, UNVARIED)
     low, high = area_ends(value, found.variances[0], found.freedom((1.0, 0.0)), confidence)
     return AreaEstimate(value, math.sqrt(found.variances[0]), low, high, *sides, confidence)
 
@@ -173,6 +176,8 @@ def compared_areas(first: Areas, second: Areas, confidence: float, reason: str =
     found = moments(first, second)
     if difference == 0 and first.ranks_like(second):
         return replace(made, p_value=1.0, standard_error=0.0, reason=ALIKE)
+    if found.flat:
+        return replace(made, reason=UNVARIED)
     freedom = found.freedom((-_slope(values[0]), _slope(values[1])))
     low, high, p_value = area_difference(values, found, freedom, confidence)
     variance = found.variances[0] + found.variances[1] - 2 * found.covariance

@@ -11,6 +11,10 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError, InputTypeError
 
 Ints = NDArray[np.int64]
+Clusters = Mapping[Any, Any] | Sequence[Any] | NDArray[Any]
+"""The cluster of every row, in their order; or row, from 0, to cluster."""
+_MISSING = ("NAType", "NaTType")
+"""What pandas has in a place without a value."""
 
 
 def plain_clusters(given: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Hashable] | list[Hashable]:
@@ -40,10 +44,17 @@ def _plain(values: Iterable[Any], units: Sequence[Any]) -> list[Hashable]:
     found = []
     for unit, value in zip(units, values):
         cluster = _hashable(value)
-        if cluster is None or cluster != cluster:
+        if _missing(cluster):
             raise InputError(f"clusters must name the cluster of every unit but that of {unit!r} is {value!r}")
         found.append(cluster)
     return found
+
+
+def _missing(cluster: Any) -> bool:
+    """Whether it is None, NaN, or a tuple with one of them."""
+    if isinstance(cluster, tuple):
+        return any(map(_missing, cluster))
+    return cluster is None or type(cluster).__name__ in _MISSING or bool(cluster != cluster)
 
 
 def _hashable(value: Any) -> Hashable:

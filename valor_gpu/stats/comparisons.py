@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.errors import InputError
+from valor_gpu.stats.given import float_rows
 
 
 def adjust_holm(p_values: ArrayLike) -> list[float]:
@@ -20,7 +21,7 @@ def adjust_holm(p_values: ArrayLike) -> list[float]:
         Adjusted values in the order given; NaN stays NaN.
 
     Raises:
-        InputError: a number outside [0, 1].
+        InputError: a number outside [0, 1], or what is no row of numbers.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure" (1979).
 
@@ -48,7 +49,7 @@ def adjust_benjamini_yekutieli(p_values: ArrayLike) -> list[float]:
         Adjusted values in the order given; NaN stays NaN.
 
     Raises:
-        InputError: a number outside [0, 1].
+        InputError: a number outside [0, 1], or what is no row of numbers.
 
     Source: Benjamini and Yekutieli, "The control of the false discovery rate in multiple testing under dependency"
     (2001), theorem 1.3.
@@ -78,7 +79,7 @@ def adjust_benjamini_hochberg(p_values: ArrayLike) -> list[float]:
         Adjusted values in the order given; NaN stays NaN.
 
     Raises:
-        InputError: a number outside [0, 1].
+        InputError: a number outside [0, 1], or what is no row of numbers.
 
     Source: Benjamini and Hochberg, "Controlling the false discovery rate" (1995).
 
@@ -112,7 +113,7 @@ def adjust_max_t(statistics: ArrayLike, replicates: ArrayLike) -> list[float]:
         Adjusted two-sided values in the order given; NaN stays NaN.
 
     Raises:
-        InputError: the shapes do not fit, or there is no replicate.
+        InputError: the shapes do not fit, there is no replicate, or something is no number.
 
     Source: Westfall and Young, "Resampling-based multiple testing" (1993), algorithm 4.1; Phipson and Smyth,
     "Permutation p-values should never be zero" (2010), for the 1 that is added.
@@ -121,8 +122,8 @@ def adjust_max_t(statistics: ArrayLike, replicates: ArrayLike) -> list[float]:
         >>> adjust_max_t([3.0, -0.5, float("nan")], [[0.1, -2.0, 1.0], [0.4, 0.0, -0.6], [9.0, 9.0, 9.0]])
         [0.25, 0.5, nan]
     """
-    observed = np.abs(np.asarray(statistics, np.float64))
-    table = np.asarray(replicates, np.float64)
+    observed = np.abs(float_rows("statistics", statistics))
+    table = float_rows("replicates", replicates)
     if observed.ndim != 1 or table.ndim != 2 or len(table) != len(observed) or not table.shape[1]:
         raise InputError(
             "replicates must have a row for each of the statistics and a column for each replicate but have shape"
@@ -140,7 +141,9 @@ def adjust_max_t(statistics: ArrayLike, replicates: ArrayLike) -> list[float]:
 
 def _ordered(p_values: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The values, and the places of those that are not NaN, ascending."""
-    values = np.asarray(p_values, np.float64).reshape(-1)
+    values = float_rows("p_values", p_values)
+    if values.ndim != 1:
+        raise InputError(f"p_values must hold one number for each comparison but has shape {list(values.shape)}")
     made = np.flatnonzero(~np.isnan(values))
     bad = made[(values[made] < 0) | (values[made] > 1)]
     if len(bad):

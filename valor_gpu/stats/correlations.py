@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_choice
 from valor_gpu.errors import InputError
+from valor_gpu.stats.clusters import Clusters, codes_of_rows
 from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.proportions import normal_quantile
 from valor_gpu.stats.ranks import mid_ranks
@@ -52,7 +52,7 @@ class Correlation:
 def correlation(
     first: ArrayLike,
     second: ArrayLike,
-    clusters: ArrayLike | None = None,
+    clusters: Clusters | None = None,
     *,
     method: str = "pearson",
     confidence: float = 0.95,
@@ -66,7 +66,8 @@ def correlation(
     Args:
         first: ``[n]`` scores of any real dtype; NaN where a row has none.
         second: ``[n]`` other scores of the same rows, likewise.
-        clusters: ``[n]`` ids, such as questions that were answered several times; None when rows are independent.
+        clusters: the cluster of every pair, such as a question that was answered several times, or pair number, from
+            0, to cluster; None when pairs are independent.
         method: ``pearson`` for a straight line, or ``spearman`` for any increasing curve; ranks of equal scores are
             the mean of their places.
         confidence: of the interval, above 0 and below 1.
@@ -76,7 +77,8 @@ def correlation(
         are equal. Its interval is NaN, with a reason, for fewer than four clusters and where all pairs lie on one line.
 
     Raises:
-        InputError: the arrays differ in length, a score is infinite, or an argument is out of its range.
+        InputError: the arrays differ in length, a score is infinite, a pair has no cluster, or an argument is out of
+            its range.
 
     Source: Pearson, "Note on regression and inheritance in the case of two parents" (1895); Spearman, "The proof and
     measurement of association between two things" (1904). Interval: Fisher, "On the 'probable error' of a coefficient
@@ -140,8 +142,8 @@ def _unit(values: Floats) -> Floats:
 
 
 def _pairs(
-    first: ArrayLike, second: ArrayLike, clusters: ArrayLike | None
-) -> tuple[Floats, Floats, NDArray[Any] | None, int]:
+    first: ArrayLike, second: ArrayLike, clusters: Clusters | None
+) -> tuple[Floats, Floats, NDArray[np.int64] | None, int]:
     """Scores of the pairs that are whole, their clusters, and how many lack one."""
     sides = [float_rows(*side) for side in (("first", first), ("second", second))]
     for name, side in zip(("first", "second"), sides):
@@ -151,8 +153,6 @@ def _pairs(
             raise InputError(f"{name} must be finite or NaN but {name}[{int(np.isinf(side).argmax())}] is infinite")
     if len(sides[0]) != len(sides[1]):
         raise InputError(f"second must have {len(sides[0])} scores, as first has, but has {len(sides[1])}")
-    ids = None if clusters is None else np.asarray(clusters)
-    if ids is not None and ids.shape != sides[0].shape:
-        raise InputError(f"clusters must hold one id for each of {len(sides[0])} pairs but has shape {list(ids.shape)}")
+    ids = None if clusters is None else codes_of_rows(clusters, len(sides[0]))
     kept = ~(np.isnan(sides[0]) | np.isnan(sides[1]))
     return sides[0][kept], sides[1][kept], None if ids is None else ids[kept], int((~kept).sum())

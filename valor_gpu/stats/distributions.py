@@ -164,13 +164,15 @@ def t_quantile(confidence: float, freedom: float) -> float:
         >>> round(t_quantile(0.95, 10), 4)
         2.2281
     """
+    upper = 0.5 + confidence / 2  # 1 for the largest confidence below 1
+    normal = NormalDist().inv_cdf(upper) if upper < 1 else -NormalDist().inv_cdf((1 - confidence) / 2)
     if freedom >= _NORMAL:
-        return NormalDist().inv_cdf(0.5 + confidence / 2)
+        return normal
     if confidence < _STEEP:
         return _crossing(lambda t: 1 - confidence - t_beyond(t, freedom), 1.0)
     # Newton's method for log P over log t, which is nearly straight in the tail.
     scale = 2 * math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
-    t = NormalDist().inv_cdf(0.5 + confidence / 2)
+    t = normal
     for _ in range(_STEPS):
         beyond = t_beyond(t, freedom)
         slope = t * scale * (1 + t * t / freedom) ** (-(freedom + 1) / 2) / beyond

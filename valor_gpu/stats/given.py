@@ -29,12 +29,17 @@ def float_rows(name: str, given: ArrayLike) -> NDArray[np.float64]:
     """Returns float64 of the given, NaN where it is None.
 
     Raises:
-        InputError: it holds other things than numbers.
+        InputError: it holds other things than numbers, or a number that no float holds.
     """
-    found = host_array(given)
+    try:
+        found = host_array(given)
+    except ValueError:  # lists of different lengths in a list
+        raise InputError(f"{name} must hold numbers but holds lists of different lengths") from None
     if found.dtype.kind in "biufO":
         try:
             return found.astype(np.float64)
+        except OverflowError:  # an int that no float holds
+            raise InputError(f"{name} must hold numbers of at most 1.8e308 but holds a larger one") from None
         except (TypeError, ValueError):
             pass
     raise InputError(f"{name} must hold numbers but has dtype {found.dtype}")

@@ -133,6 +133,7 @@ def _ends(gained: int, lost: int, n: int, confidence: float, method: str) -> tup
     # The last product is taken off below, where it lets the end be 0 just where that of the share is, and not above.
     low = math.sqrt(max((rate * below) ** 2 + (share * less) ** 2 - (below * less) ** 2, 0.0))
     high = math.sqrt((rate * above) ** 2 + (share * more) ** 2 + (above * more) ** 2)
+    low = high if gained == lost else low  # neither model is better: both ends lie equally far from 0
     return share * rate - low, min(share * rate + high, 1.0)
 
 

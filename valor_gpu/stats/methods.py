@@ -42,6 +42,7 @@ FEW_UNITS = 20
 """A number of a class has an interval only where so many units hold a truth of the class."""
 _FAR = 500.0  # log odds that are as good as infinite
 _LARGEST = 1e100  # the cubes of sums of such numbers are finite
+_ROUNDING = 1e-12  # of means of a million equal numbers, relative
 _EVEN = 1e-6  # skewness below which its correction is lost in rounding
 MOST_LOST = 0.05
 """Fraction of replicates without the number up to which the others give an interval."""
@@ -168,10 +169,20 @@ def interval_by(method: str, estimate: float, sample: Replicates, confidence: fl
 
 def _doubt_of_half(kept: Floats, half: Floats, unit: str) -> str:
     """Why samples of half of the units give no interval; empty where they do."""
-    if kept.min() == kept.max():
+    if all_equal(kept):
         return EQUAL
     there = half[~np.isnan(half)]
-    return _unusable(half, f"samples of half of the {unit}") or (EQUAL if there.min() == there.max() else "")
+    return _unusable(half, f"samples of half of the {unit}") or (EQUAL if all_equal(there) else "")
+
+
+def all_equal(replicates: Floats) -> bool:
+    """Returns whether replicates differ by no more than the rounding of their sums.
+
+    Example:
+        >>> all_equal(np.array([0.1 + 0.2, 0.3])), all_equal(np.array([0.3, 0.3001]))
+        (True, False)
+    """
+    return float(np.ptp(replicates)) <= _ROUNDING * float(np.abs(replicates).max())
 
 
 def _unusable(values: Floats, what: str) -> str:

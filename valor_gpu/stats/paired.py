@@ -6,7 +6,7 @@ Rows may come in clusters, such as answers to one question: then clusters are dr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -16,15 +16,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
-from valor_gpu.stats.clusters import plain_clusters
+from valor_gpu.stats.clusters import Clusters, plain_clusters
 from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.proportions import normal_quantile
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Clusters = Mapping[Any, Any] | Sequence[Any]
-"""The cluster of every row, in their order; or row, from 0, to cluster."""
 
 _DRAWS = 1 << 22  # random numbers in memory at a time: 32 MB
 _FEW = 64  # up to so many different values are drawn by their counts
@@ -294,8 +292,9 @@ def bca_interval(
     acceleration = -float((deviations**3).sum()) / (6 * spread) if spread else 0.0
     ends = []
     for z in (-normal_quantile(confidence), normal_quantile(confidence)):
-        shifted = bias + (bias + z) / (1 - acceleration * (bias + z))
-        ends.append(float(np.quantile(resampled, normal.cdf(shifted))))
+        scale = 1 - acceleration * (bias + z)
+        level = normal.cdf(bias + (bias + z) / scale) if scale > 0 else float(z > 0)  # 0: beyond every quantile
+        ends.append(float(np.quantile(resampled, level)))
     return ends[0], ends[1]
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.stats.area_ends import area_ends
 from valor_gpu.stats.area_moments import Areas, moments
-from valor_gpu.stats.auroc import compared_areas, unusable
+from valor_gpu.stats.auroc import UNVARIED, compared_areas, unusable
 from valor_gpu.stats.intervals import Interval
 from valor_gpu.stats.paired_test import PairedTest
 from valor_gpu.stats.placements import Placements, placements
@@ -84,6 +84,9 @@ class PlacedAreas:
                 found[name] = Interval(reason=reason)
                 continue
             made = moments(areas, areas)
+            if made.flat:
+                found[name] = Interval(reason=UNVARIED)
+                continue
             ends = area_ends(areas.value, made.variances[0], made.freedom((1.0, 0.0)), confidence)
             found[name] = Interval(*ends, math.sqrt(made.variances[0]))
         return found

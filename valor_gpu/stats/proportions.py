@@ -107,4 +107,5 @@ def normal_quantile(confidence: float) -> float:
     check_number("confidence", confidence, 0, 1)
     if confidence in (0, 1):
         raise InputError(f"confidence must be above 0 and below 1 but got {confidence}")
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
+    upper = 0.5 + confidence / 2  # 1 for the largest confidence below 1
+    return NormalDist().inv_cdf(upper) if upper < 1 else -NormalDist().inv_cdf((1 - confidence) / 2)

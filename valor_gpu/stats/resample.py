@@ -23,6 +23,7 @@ from valor_gpu.stats.methods import (
     EQUAL,
     METHODS,
     Replicates,
+    all_equal,
     default_method,
     interval_by,
     too_few_units,
@@ -280,7 +281,7 @@ def _checked(made: Interval, replicates: Floats, trials: tuple[int, int] | None,
         ends, some = pass_rate(*trials, confidence), len(kept) > 1
         error = float(kept.std(ddof=1)) if some else math.nan
         return Interval(ends.low, ends.high, error, float(kept.mean()) - ends.rate if some else math.nan, made.lost)
-    equal = not made.reason and len(kept) > 0 and kept.min() == kept.max()
+    equal = not made.reason and len(kept) > 0 and all_equal(kept)
     return Interval(lost=made.lost, reason=EQUAL) if equal else made
 
 

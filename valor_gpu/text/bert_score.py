@@ -97,7 +97,8 @@ class BERTScore(Metric[TokenScores]):
     references the best counts, for each of the three. A row whose prediction has no token, or no reference of which has
     one, has 0 before rescaling, as in bert-score, and is counted as ``empty``; a text whose tokens all weigh 0 has 0.
 
-    Nothing is downloaded. ``update`` on CUDA synchronises with the device once.
+    Cosines are computed in float32, whatever the dtype of the embeddings, and averaged in float64: scores of embeddings
+    of a thousand numbers are right to 1e-6. Nothing is downloaded. ``update`` on CUDA synchronises with the device once.
 
     Source: Zhang et al., "BERTScore: evaluating text generation with BERT" (2020).
 

@@ -64,7 +64,11 @@ def ter_counts(
     """
     texts, rows = texts_of(predictions, references, lowercase)
     if normalize or no_punctuation:
-        texts = [_prepared(text.rstrip(), normalize, no_punctuation, asian_support) for text in texts]
+        choices = normalize, no_punctuation, asian_support
+        once = [_prepared(text.rstrip(), *choices) for text in texts]
+        texts = [_prepared(text, *choices) for text in once]  # sacreBLEU prepares references twice, predictions once
+        for row in rows[:-1].tolist():
+            texts[row] = once[row]
     counted = word_rows(map(str.split, texts), rows)
     edits = moving_edits(counted)
     best = first_best(-edits.astype(np.float64), counted.reference_counts)
@@ -75,14 +79,14 @@ def ter_counts(
 
 
 def _prepared(text: str, normalize: bool, no_punctuation: bool, asian_support: bool) -> str:
-    """The text with signs set apart or left out, by Tercom's rules."""
+    """The text with signs set apart or left out, by Tercom's rules, and one blank between words."""
     if normalize and text:
         text = _apart(text)
         text = _apart_asian(text) if asian_support else text
     if no_punctuation:
         text = _SIGNS.sub("", text)
         text = _WIDE_SIGNS.sub("", text) if asian_support else text
-    return text
+    return " ".join(text.split())
 
 
 def _apart(text: str) -> str:
@@ -233,7 +237,9 @@ def ter_scores(
     Edits to the reference that needs the fewest, per word of the mean length of the references: words inserted,
     deleted and replaced, and runs of words moved, one edit each. At least 0, above 1 where there are more edits than
     words; a row whose references have no word has 1 where the prediction has words, else 0. The search for moves is
-    Tercom's as sacreBLEU runs it: greedy, runs of up to 10 words that move by up to 50, 1,000 trials.
+    Tercom's as sacreBLEU runs it: greedy, runs of up to 10 words that move by up to 50, 1,000 trials. As there,
+    ``normalize`` prepares a prediction once and a reference twice: in a reference an ``'s`` before a tab or another
+    white space that is no blank becomes a word, in a prediction it does not. torchmetrics prepares both once.
 
     Source: Snover et al., "A study of translation edit rate with targeted human annotation" (2006).
 
