@@ -22,7 +22,7 @@ from valor_gpu.evaluation.rows.columns import root_of, value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.judge.metrics.messages import has_role
-from valor_gpu.judge.protocol import Usage, describe
+from valor_gpu.judge.protocol import JudgeError, Usage, describe
 from valor_gpu.judge.returned import fields_in
 
 OK, ERROR, TIMEOUT, FILTERED = "ok", "target_error", "timeout", "filtered"
@@ -203,7 +203,7 @@ class Target(ABC):
             return self._checked(answer)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except InputError as error:
+        except (InputError, JudgeError) as error:
             return TargetAnswer(status=ERROR, error=self._secrets.message(str(error)))
         except BaseException as error:  # of the user's code, exits included
             return TargetAnswer(status=ERROR, error=self._secrets.message(describe(error)))
