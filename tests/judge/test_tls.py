@@ -184,7 +184,7 @@ def test_certificates_are_not_tried_again() -> None:
             accepted.append(pair)
             return pair
 
-        server.httpd.get_request = counted  # type: ignore[method-assign,assignment]
+        server.httpd.get_request = counted  # type: ignore[method-assign]
         with pytest.raises(JudgeError, match="self-signed"):
             OpenAIEmbedder("m", server.url.replace("http:", "https:"), retries=4)(["x"])
     assert len(accepted) == 1

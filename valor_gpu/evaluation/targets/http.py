@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from valor_gpu._version import __version__
-from valor_gpu.checks import check_int, check_type, near_names
+from valor_gpu.checks import check_int, check_type, keys_once, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER
@@ -299,7 +299,7 @@ def _template(body: Any, secrets: Secrets) -> Any:
         return None
     if isinstance(body, str):
         try:
-            body = json.loads(body)
+            body = json.loads(body, object_pairs_hook=keys_once)
         except (ValueError, RecursionError) as error:
             raise InputError(f"target['body'] must be JSON: {error}") from None
     if not isinstance(body, (Mapping, list, str)):
