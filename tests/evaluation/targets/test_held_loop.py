@@ -102,7 +102,7 @@ def test_a_judge_that_holds_the_loop_is_named() -> None:
     assert run.scores("rating") == [4.0, 4.0, 4.0] and len(told) == 1
 
 
-def test_an_evaluator_that_holds_the_loop_is_named_and_costs_no_other_row() -> None:
+def test_an_evaluator_that_holds_the_loop_is_named_and_costs_its_own_row_alone() -> None:
     async def first(answer: str) -> float:
         if answer == "0":
             hold(10_000.0)
@@ -113,7 +113,7 @@ def test_an_evaluator_that_holds_the_loop_is_named_and_costs_no_other_row() -> N
     made = custom_evaluator(first)
     with pytest.warns(UserWarning, match="evaluator first is a coroutine function but held the event loop"):
         found = made.score_rows([{"answer": str(number)} for number in range(4)])
-    assert [each.value for each in found] == [1.0] * 4
+    assert [each.value for each in found] == [None, 1.0, 1.0, 1.0] and found[0].status == "timeout"
 
 
 def test_a_cancelled_call_can_tidy_up() -> None:
@@ -135,7 +135,7 @@ def test_a_cancelled_call_can_tidy_up() -> None:
         for _ in range(5):
             await asyncio.sleep(0)
         task.cancel()
-        with pytest.raises(asyncio.CancelledError, match="^$"):
+        with pytest.raises(asyncio.CancelledError, match=r"^$"):
             await task
         return await Steps(asyncio.wait_for(ready(), 60), LoopUse(""))
 
