@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,23 @@ def check_dtype(name: str, tensor: torch.Tensor, dtypes: Collection[torch.dtype]
     """Raises unless the dtype of ``tensor`` is one of ``dtypes``."""
     if tensor.dtype not in dtypes:
         raise InputError(f"{name} must have dtype {' or '.join(map(str, dtypes))} but got {tensor.dtype}")
+
+
+def keys_once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Makes an object of JSON of its pairs, for ``object_pairs_hook``; json alone would keep the last of equal keys.
+
+    Raises:
+        ValueError: a key comes twice.
+
+    Example:
+        >>> keys_once([("a", 1), ("b", 2)])
+        {'a': 1, 'b': 2}
+    """
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"an object has the key {twice!r:.80} more than once")
+    return found
 
 
 def check_same_device(names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:

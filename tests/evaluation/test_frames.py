@@ -92,7 +92,7 @@ def table() -> Any:
 
 ARROW_ROWS = [
     {"text": "007", "list": [1, 2], "struct": {"a": 1.5}, "when": "1970-01-01T00:00:00+00:00"},
-    {"text": None, "list": [], "struct": {"a": None}, "when": "1970-01-01T00:00:00+00:00"},
+    {"text": None, "list": [], "struct": {"a": None}, "when": "1970-01-01T00:00:00.000000001+00:00"},
     {"text": "é", "list": None, "struct": None, "when": None},
 ]
 

@@ -464,7 +464,7 @@ def test_configuration_files_hold_arguments(tmp_path: Path, store: Store) -> Non
 def test_a_key_twice_in_a_configuration_is_an_error(file: str, text: str, tmp_path: Path) -> None:
     pytest.importorskip("yaml", reason="pyyaml is not installed")
     (tmp_path / file).write_text(text)
-    with pytest.raises(InputError, match="must have each key once but has 'f1_score' twice"):
+    with pytest.raises(InputError, match="has the key 'f1_score' more than once"):
         load_config(tmp_path / file)
 
 

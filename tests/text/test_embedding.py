@@ -15,7 +15,7 @@ import pytest
 from tests.judge.server import Answer, ChatServer, Request, failure
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.protocol import JudgeError, Status
-from valor_gpu.text import LocalEncoder, OpenAIEmbedder, embedding_similarity, served_embedding
+from valor_gpu.text import LocalEncoder, OpenAIEmbedder, SomeFailed, embedding_similarity, served_embedding
 
 KEY = "sk-very-secret-123"
 VECTORS = {"zero": [0, 0], "x": [2, 0], "y": [0, 5], "-x": [-1, 0], "xy": [3, 4]}
@@ -210,14 +210,14 @@ class TestOpenAIEmbedder:
             (
                 Answer(body={"data": [{"index": 0, "embedding": [1.0]}] * 2}),
                 Status.SERVER_ERROR,
-                r"an embedding for each of 2 texts but has \[0\]",
+                r"an embedding for each of 2 texts but has \[0, 0\]",
             ),
             (Answer(body={"data": [1, 2]}), Status.SERVER_ERROR, "no list of embeddings"),
             (Answer(body={"data": [{"index": True}, {"index": 1}]}), Status.SERVER_ERROR, "no list of embeddings"),
             (
                 Answer(body={"data": [{"index": 0, "embedding": "AAAA"}, {"index": 1, "embedding": "AAAA"}]}),
                 Status.SERVER_ERROR,
-                "embeddings of the server must have shape",
+                "an embedding of the server must be a list of numbers but is str, base64 perhaps",
             ),
             (Answer(body={"data": "x" * 2000}), Status.TRUNCATED, "cut off after 1,000 bytes: lower batch"),
         ],
@@ -232,6 +232,32 @@ class TestOpenAIEmbedder:
         assert caught.value.status is status
         assert KEY not in str(caught.value)
         assert not isinstance(caught.value.__context__, openai_errors())  # it would hold the request with its headers
+
+    @pytest.mark.parametrize(
+        ("embedding", "words"),
+        [
+            (b"[1, NaN]", "be finite but holds NaN or infinity"),
+            (b"[1, 1e999]", "be finite but holds NaN or infinity"),
+            (b"[1, 1" + b"0" * 400 + b"]", "be finite but holds an integer beyond 1.8e308"),
+            (b"[1]", "have 2 numbers, as the others or the argument dimensions, but has 1"),
+            (b"[]", "have 2 numbers, as the others or the argument dimensions, but has 0"),
+            (b"[1, true]", "be a list of numbers but has bool in it"),
+            (b'[1, "2"]', "be a list of numbers but has str in it"),
+            (b"[[1, 2]]", "be a list of numbers but has list in it"),
+            (b"null", "be a list of numbers but is NoneType"),
+            (b'"AACAPwAAAEA="', "be a list of numbers but is str, base64 perhaps, which was not asked for"),
+        ],
+    )
+    def test_an_embedding_that_is_none_fails_alone(self, embedding: bytes, words: str) -> None:
+        good = b'{"index": 2, "embedding": [3, 4]}, {"index": 0, "embedding": [1, 2]}'
+        body = b'{"data": [%s, {"index": 1, "embedding": %s}]}' % (good, embedding)
+        with ChatServer(lambda request: Answer(body=body)) as server:
+            with pytest.raises(SomeFailed, match=f"1 of 3 texts have no embedding: .* must {words}") as caught:
+                OpenAIEmbedder("m", server.url)(["x", "y", "z"])
+            with pytest.raises(JudgeError, match="have 5 numbers, as the others or the argument dimensions, but has 2"):
+                OpenAIEmbedder("m", server.url, dimensions=5)(["x", "y", "z"])
+        assert caught.value.vectors.tolist() == [[1, 2], [0, 0], [3, 4]]
+        assert list(caught.value.failures) == [1] and len(server.requests) == 2
 
     def test_texts_without_utf8_are_sent_as_visible_characters(self) -> None:
         with ChatServer(vectors_answer) as server:

@@ -11,6 +11,7 @@ Example:
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu._version import __version__
-from valor_gpu.checks import check_type, near_names
+from valor_gpu.checks import check_type, keys_once, near_names
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.parse import GRAMMAR
 
@@ -348,11 +349,15 @@ def read_mapping(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _json(name: str, text: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=lambda pairs: dict(_once(name, pairs)))
-    except InputError:
-        raise
-    except ValueError as error:
+        return json.loads(text, object_pairs_hook=keys_once, parse_float=_finite, parse_constant=_finite)
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{name} must be JSON (YAML has the ending .yaml): {error}") from None
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text:.40} is no number of JSON that float64 has")
+    return value
 
 
 def _yaml(name: str, text: str) -> Any:
@@ -361,14 +366,24 @@ def _yaml(name: str, text: str) -> Any:
     except ImportError:
         raise MissingExtraError("pyyaml", "eval", "configuration in YAML") from None
     try:
-        _check_keys_once(name, yaml.compose(text, Loader=yaml.SafeLoader))
+        check_keys_once(name, yaml.compose(text, Loader=yaml.SafeLoader))
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except InputError:
+        raise
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2024-13-45
         raise InputError(f"{name} must be YAML: {error}") from None
 
 
-def _check_keys_once(name: str, root: Any) -> None:
-    """Raises if a mapping of a YAML document has a key twice, since the loader would drop the first."""
+def check_keys_once(name: str, root: Any) -> None:
+    """Raises if a mapping of a YAML document has a key twice, since the loader would drop the first.
+
+    Args:
+        name: of the document, for the message.
+        root: its node.
+
+    Raises:
+        InputError: it has.
+    """
     nodes, seen = [root], set()
     while nodes:
         node = nodes.pop()
@@ -376,13 +391,8 @@ def _check_keys_once(name: str, root: Any) -> None:
             continue
         seen.add(id(node))  # an alias is the node that it names
         pairs = [each for each in node.value if isinstance(each, tuple)]
-        _once(name, [(key.value, value) for key, value in pairs if isinstance(key.value, str)])
+        try:
+            keys_once([(key.value, value) for key, value in pairs if isinstance(key.value, str)])
+        except ValueError as error:
+            raise InputError(f"{name} must have each key once but {error}") from None
         nodes += [each[1] if isinstance(each, tuple) else each for each in node.value]
-
-
-def _once(name: str, pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    keys = [key for key, _ in pairs]
-    twice = next((key for key in keys if keys.count(key) > 1), None)
-    if twice is not None:
-        raise InputError(f"{name} must have each key once but has {twice!r} twice")
-    return pairs

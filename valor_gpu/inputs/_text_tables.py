@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.inputs._table import Format, Numbers, Table, cell_text, listed
 from valor_gpu.inputs.csv_records import open_csv
@@ -99,7 +100,7 @@ def _object(place: str, line: str) -> dict[str, Any]:
     check_length(place, len(line))
     check_text(place, line, 0)
     try:
-        found = json.loads(line)
+        found = json.loads(line, object_pairs_hook=keys_once)
         if "\\u" in line:
             json.dumps(found, ensure_ascii=False).encode()  # half of a surrogate pair is not text
     except json.JSONDecodeError as error:
@@ -107,7 +108,7 @@ def _object(place: str, line: str) -> dict[str, Any]:
     except UnicodeEncodeError:
         raise InputError(f"{place} must be text but has half of a surrogate pair") from None
     except ValueError as error:
-        raise InputError(f"{place} must hold numbers that fit but: {error}") from None
+        raise InputError(f"{place} must be flat JSON that can be read but: {error}") from None
     except RecursionError:
         raise InputError(f"{place} must be a flat object but is nested too deeply") from None
     if not isinstance(found, dict):

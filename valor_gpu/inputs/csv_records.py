@@ -171,6 +171,8 @@ def _header(
     if first is None:
         raise InputError(f"{name} must have a line with the names of its columns but is empty")
     place = f"{name}, line {first[0]}"
+    if "\0" in first[1]:  # of UTF-16 without a mark, say, which may have no other sign of it
+        raise InputError(f"{place} must name columns in UTF-8 but has a NUL: save the file as UTF-8, as text")
     dialect = _dialect(said[1] if said else _delimiter(first[1], delimiters), spaced, any_bytes, lines)
     if first[1].count(dialect.delimiter) >= MOST_COLUMNS:  # a line of commas makes a hundred times its bytes in names
         raise InputError(

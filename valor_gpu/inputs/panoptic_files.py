@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu._frozen import frozen
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import LARGEST_EXPANSION, InputFile
 from valor_gpu.inputs.label_map_files import FREE_PIXELS
@@ -93,7 +94,8 @@ def read_panoptic_json(path: str, ground_truth: bool) -> PanopticFile:
         OSError: the file cannot be read.
     """
     try:
-        whole = json.loads(InputFile(path).read())
+        content = InputFile(path).read()  # json would take bytes for halves of pairs of UTF-16
+        whole = json.loads(content.decode(json.detect_encoding(content)), object_pairs_hook=keys_once)
     except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise

@@ -17,6 +17,7 @@ from valor_gpu.judge.endpoint import CUT, Key, key_value
 from valor_gpu.judge.limits import UNPROVEN_RETRIES
 from valor_gpu.judge.protocol import JudgeError, Reply, Status, Usage
 from valor_gpu.judge.requests import escaped
+from valor_gpu.judge.tls import connection_failure
 
 _MODERATED = frozenset(("content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"))
 _UNSUPPORTED = frozenset(("unsupported_parameter", "unsupported_value", "unknown_parameter"))
@@ -62,13 +63,17 @@ def failure_of(error: Exception, key: Key) -> JudgeError:
     if isinstance(error, package.APITimeoutError):
         return JudgeError(Status.TIMEOUT, "the connection timed out")
     if isinstance(error, package.APIConnectionError):
-        return JudgeError(Status.CONNECTION_ERROR, f"no connection: {type(error.__cause__ or error).__name__}")
+        return connection_failure(error.__cause__ or error, str(error.request.url))
     if isinstance(error, package.APIStatusError):
         return _status_failure(error.status_code, error, key_value(key))
     # All else is raised before a request leaves: by an argument, a header, the client itself.
     cause = f"the request cannot be made: {type(error).__name__}"
     message = _masked(f"{cause}: {error}", key_value(key))
     return JudgeError(Status.BAD_REQUEST, message, max_retries=0, shared_cause=cause)
+
+
+_CLOSED = ("RemoteProtocolError", "ReadError")
+"""Errors of the HTTP client where a server takes a connection and closes it, as one does that wants TLS."""
 
 
 def unproven(failure: JudgeError, address: str) -> JudgeError:
@@ -78,9 +83,11 @@ def unproven(failure: JudgeError, address: str) -> JudgeError:
         >>> str(unproven(JudgeError(Status.CONNECTION_ERROR, "no connection"), "http://127.0.0.1:9/v1"))
         'no connection (127.0.0.1:9 has answered nothing yet: is the address right, and does the server run?)'
     """
-    if failure.status is not Status.CONNECTION_ERROR:
+    if failure.status is not Status.CONNECTION_ERROR or failure.max_retries == 0:
         return failure
-    advice = f"{urlsplit(address).netloc} has answered nothing yet: is the address right, and does the server run?"
+    wants_tls = str(failure).endswith(_CLOSED) and urlsplit(address).scheme == "http"
+    advice = f"is the address right{', does it begin with https://' if wants_tls else ''}, and does the server run?"
+    advice = f"{urlsplit(address).netloc} has answered nothing yet: {advice}"
     return JudgeError(failure.status, f"{failure} ({advice})", max_retries=UNPROVEN_RETRIES)
 
 

@@ -9,7 +9,6 @@ import importlib
 import ipaddress
 import os
 import re
-import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,6 +17,7 @@ from valor_gpu.judge.addresses import CHAT, openai_address
 from valor_gpu.judge.bodies import UNREADABLE, declared_types, readable, unpacked
 from valor_gpu.judge.entra import EntraToken
 from valor_gpu.judge.protocol import JudgeError, Status
+from valor_gpu.judge.tls import UntrustedServer, connection_failure, trusted
 
 OPENAI_URL = "https://api.openai.com/v1"
 CUT = "valor_gpu.cut"
@@ -181,13 +181,19 @@ def async_http(package: Any, address: str, max_bytes: int) -> Any:
     """Makes an asynchronous HTTP client that reads at most ``max_bytes`` of a reply and then closes the connection.
 
     It follows no redirects and takes no proxy for addresses of this machine. A reply that was cut off has ``CUT`` in
-    its extensions.
+    its extensions. Certificates are those of SSL_CERT_FILE or SSL_CERT_DIR, else the system's.
+
+    Raises:
+        JudgeError: such a variable names no certificates.
     """
     return _client_of(_BoundedAsync, package.DefaultAsyncHttpxClient, address, max_bytes)
 
 
 def sync_http(package: Any, address: str, max_bytes: int) -> Any:
-    """Makes a synchronous HTTP client that does the same as that of :func:`async_http`."""
+    """Makes a synchronous HTTP client that does the same as that of :func:`async_http`.
+
+    A server without TLS, or whose certificate is rejected, is an :class:`UntrustedServer`.
+    """
     return _client_of(_Bounded, package.DefaultHttpxClient, address, max_bytes)
 
 
@@ -197,9 +203,8 @@ def _client_of(bound: type, base: Any, address: str, max_bytes: int) -> Any:
     # Compressed, a small reply could grow without bound when it is decoded.
     headers = {"accept-encoding": "identity"}
     local = is_loopback(address)
-    # Certificates take 25 ms to read. A client for http:// on this machine has none, and trusts no https:// server.
-    plain = local and urlsplit(address).scheme == "http"
-    verify = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else True
+    # A client for http:// on this machine reads no certificates, and trusts no https:// server.
+    verify = trusted(local and urlsplit(address).scheme == "http")
     return kind(follow_redirects=False, trust_env=not local, verify=verify, headers=headers)
 
 
@@ -228,7 +233,13 @@ class _Bounded:
     max_bytes: int
 
     def send(self, request: Any, **options: Any) -> Any:
-        response = super().send(request, **{**options, "stream": True})  # type: ignore[misc]
+        try:
+            response = super().send(request, **{**options, "stream": True})  # type: ignore[misc]
+        except Exception as error:
+            failure = connection_failure(error, str(request.url))
+            if failure.max_retries == 0:
+                raise UntrustedServer(failure) from None
+            raise
         parts, size = [], 0
         try:
             for part in response.iter_raw():

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from valor_gpu.errors import InputTypeError, ValorError
+from valor_gpu.judge.held_loop import LoopUse, Steps
 from valor_gpu.judge.returned import reply_text
 
 T = TypeVar("T")
@@ -299,6 +300,7 @@ class CallableJudge:
         self._function = function
         self._is_async = is_coroutine(function)
         self._name = name if name is not None else getattr(function, "model_name", None)
+        self.loop_use = LoopUse(f"the judge {getattr(function, '__name__', type(function).__name__)}")
 
     def __repr__(self) -> str:
         return f"CallableJudge({self._name or self._function!r})"
@@ -314,7 +316,7 @@ class CallableJudge:
         try:
             found = self._function(copies) if self._is_async else await in_thread(lambda: self._function(copies))
             if inspect.isawaitable(found):
-                found = await found
+                found = await Steps(found, self.loop_use)
         except JudgeError:
             raise
         except Exception as error:

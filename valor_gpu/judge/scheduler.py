@@ -18,6 +18,7 @@ from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.judge.cache import JudgeCache, cache_key
 from valor_gpu.judge.calls import UNRECORDED, Call, begin_call
 from valor_gpu.judge.causes import Causes
+from valor_gpu.judge.held_loop import notices_of
 from valor_gpu.judge.judgements import is_cancelled, judgement_of, raised
 from valor_gpu.judge.limits import RETRIED, Gate, Limits, TokenEstimate, Window
 from valor_gpu.judge.metric import Question
@@ -330,6 +331,7 @@ class Scheduler:
                 raise raised(error) from error
             finally:
                 self.in_flight -= 1
+                self.retries.notices.extend(notices_of(self.judge))
             if (tokens := self._estimate.learn(characters, reply.usage)) is not None:
                 self._window.correct(entry, tokens)
             return reply

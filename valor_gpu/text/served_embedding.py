@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,7 @@ from valor_gpu.judge.addresses import EMBEDDINGS
 from valor_gpu.judge.bodies import BodyError, json_of
 from valor_gpu.judge.calls import VectorRequest, add_vectors, recorded_vectors
 from valor_gpu.judge.causes import SHARED_FAILURES
-from valor_gpu.judge.completions import failure_of, masked
+from valor_gpu.judge.completions import failure_of, masked, unproven
 from valor_gpu.judge.endpoint import (
     CUT,
     HeldKey,
@@ -31,7 +34,8 @@ from valor_gpu.judge.headers import ExtraHeaders
 from valor_gpu.judge.limits import FATAL
 from valor_gpu.judge.protocol import JudgeError, Status, Usage
 from valor_gpu.judge.requests import escaped
-from valor_gpu.text.embedding import Floats, vectors_of
+from valor_gpu.judge.tls import UntrustedServer
+from valor_gpu.text.embedding import Floats
 from valor_gpu.text.tokens import check_size
 
 _MAX_REPLY_BYTES = 256_000_000  # 128 vectors of 65,536 numbers
@@ -135,12 +139,10 @@ class OpenAIEmbedder:
         with self._client() as client:
             for start in range(0, len(sent), self.batch):
                 self._collect(client, texts, sent[start : start + self.batch], found, failures)
+        _take_out(found, self.dimensions, failures)
         if not found:
             raise next(iter(failures.values()))
-        try:
-            vectors = vectors_of("embeddings of the server", list(found.values()), len(found))
-        except InputError as error:
-            raise JudgeError(Status.SERVER_ERROR, str(error)) from None
+        vectors = np.asarray(list(found.values()), np.float64)
         result = np.zeros((len(texts), vectors.shape[1]))
         result[list(found)] = vectors
         if failures:
@@ -225,10 +227,11 @@ class OpenAIEmbedder:
         vectors = _by_index(reply)
         if vectors is None:
             return JudgeError(Status.SERVER_ERROR, "the reply was no list of embeddings", shared_cause=_FORM)
-        if vectors.keys() != set(range(len(texts))):
-            message = f"the reply must have an embedding for each of {len(texts)} texts but has {sorted(vectors)}"
+        given = sorted(index for index, _ in vectors)
+        if given != list(range(len(texts))):
+            message = f"the reply must have an embedding for each of {len(texts)} texts but has {given}"
             return JudgeError(Status.SERVER_ERROR, message[:500], shared_cause=_FORM)
-        return [vectors[i] for i in range(len(texts))]
+        return [vector for _, vector in sorted(vectors, key=itemgetter(0))]
 
     def _outcome(self, client: Any, request: dict[str, Any]) -> Any:
         """The JSON value of the reply, or the failure; a token of Entra ID that is rejected is renewed once."""
@@ -245,9 +248,12 @@ class OpenAIEmbedder:
             raw = client.embeddings.with_raw_response.create(**escaped(request))
             response = raw.http_response
             self._sent_again += _sent_again(response)
+        except UntrustedServer as error:
+            return error.failure
         except Exception as error:
             self._sent_again += _sent_again(error)
             failure = failure_of(error, key)
+            failure = failure if self._sample is not None else unproven(failure, self.base_url)
             failure.args = (self.extra_headers.masked(str(failure)),)
             return failure
         if response.extensions.get(CUT):
@@ -275,9 +281,34 @@ def _model_and_usage(reply: Any) -> tuple[str, Usage]:
     return model if isinstance(model, str) else "", Usage(prompt=tokens if type(tokens) is int and tokens > 0 else 0)
 
 
-def _by_index(reply: Any) -> dict[int, Any] | None:
-    """Embeddings by the index of their text; None when the reply holds something else."""
+def _by_index(reply: Any) -> list[tuple[int, Any]] | None:
+    """Embeddings with the index of their text; None when the reply holds something else."""
     data = reply.get("data") if isinstance(reply, dict) else None
     if not isinstance(data, list) or not all(isinstance(one, dict) and type(one.get("index")) is int for one in data):
         return None
-    return {one["index"]: one.get("embedding") for one in data}
+    return [(one["index"], one.get("embedding")) for one in data]
+
+
+def _take_out(found: dict[int, Any], dimensions: int | None, failures: dict[int, JudgeError]) -> None:
+    """Moves what is no vector of the size of the others, or of the one that was asked for, to the failures."""
+    sizes = Counter(len(vector) for vector in found.values() if isinstance(vector, list))
+    size = dimensions or (sizes.most_common(1)[0][0] if sizes else 0)
+    for number, vector in list(found.items()):
+        if problem := _problem(vector, size):
+            failures[number] = JudgeError(Status.SERVER_ERROR, f"an embedding of the server must {problem}")
+            del found[number]
+
+
+def _problem(vector: Any, size: int) -> str:
+    """Why a value is no vector; empty where it is one."""
+    if not isinstance(vector, list):
+        hint = ", base64 perhaps, which was not asked for" if isinstance(vector, str) else ""
+        return f"be a list of numbers but is {type(vector).__name__}{hint}"
+    if odd := sorted(kind.__name__ for kind in set(map(type, vector)) - {int, float}):
+        return f"be a list of numbers but has {', '.join(odd)} in it"
+    if len(vector) != max(size, 1):
+        return f"have {max(size, 1):,} numbers, as the others or the argument dimensions, but has {len(vector):,}"
+    try:
+        return "" if all(map(math.isfinite, vector)) else "be finite but holds NaN or infinity"
+    except OverflowError:
+        return "be finite but holds an integer beyond 1.8e308"

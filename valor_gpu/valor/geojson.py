@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.valor.geometry import GeoJSON, MultiPolygon, Polygon
 
@@ -29,8 +30,8 @@ def polygon_of(
     found: Any = value
     if isinstance(value, str):
         try:
-            found = json.loads(value)
-        except json.JSONDecodeError as error:
+            found = json.loads(value, object_pairs_hook=keys_once)
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{where} must be GeoJSON but got {value[:40]!r}, which is no JSON: {error}") from None
     if isinstance(value, GeoJSON):
         found = {"type": value.type, "coordinates": value.coordinates}

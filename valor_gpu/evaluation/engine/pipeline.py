@@ -28,6 +28,7 @@ from valor_gpu.evaluation.engine.stages import ANSWERED, FAILED, HELD, RowFailed
 from valor_gpu.evaluation.engine.traces import Tracer, vector_traces
 from valor_gpu.evaluation.engine.work import OK, PORTION, Work
 from valor_gpu.judge.calls import recorded_vectors
+from valor_gpu.judge.held_loop import notices_of
 from valor_gpu.judge.progress import Progress, ProgressBar, asked_of
 from valor_gpu.judge.scheduler import Scheduler
 from valor_gpu.judge.stream import TICK
@@ -194,6 +195,8 @@ class Pipeline:
 
     def _look(self, stages: Stages) -> None:
         """Says what holds the run up while no row ends."""
+        for notice in notices_of(self._plan.services.target):
+            warnings.warn(notice, stacklevel=8)
         for asked in stages.askers():
             while asked.retries.notices:
                 warnings.warn(self._plan.services.secrets.message(asked.retries.notices.popleft()), stacklevel=8)

@@ -22,6 +22,7 @@ import math
 import re
 import threading
 import tokenize
+import warnings
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -46,6 +47,7 @@ from valor_gpu.evaluation.evaluators.base import (
 from valor_gpu.evaluation.evaluators.table import EVALUATORS, EvaluatorInfo
 from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.rows.fields import field_of
+from valor_gpu.judge.held_loop import LoopUse, Steps, is_done, notices_of
 from valor_gpu.judge.protocol import describe
 from valor_gpu.judge.threads import interrupts_here, result_of
 
@@ -93,6 +95,7 @@ class CustomEvaluator(Evaluator):
         super().__init__(info, {**parameters, "code": content_hash(source)})
         self._call, self._fields, self._timeout, self._takes_all = call, fields, timeout, takes_all
         self._late = 0  # rows in a row
+        self.loop_use = LoopUse(f"evaluator {info.name}")
         self.is_lambda = getattr(call, "__name__", "") == "<lambda>"
         self.hashes_code = bool(source)
 
@@ -100,7 +103,10 @@ class CustomEvaluator(Evaluator):
         """Calls the function for each row; coroutines of a portion run side by side, 32 at once."""
         rows = [self._arguments(portion.rows[i]) for i in complete]
         if _is_async(self._call):
-            return _run(self._score_together(rows))
+            found: list[Outcome] = _run(self._score_together(rows))
+            for notice in notices_of(self):
+                warnings.warn(notice, UserWarning, stacklevel=2)
+            return found
         return [self._score(row) for row in rows] if self._timeout is None else self._watched(rows, self._timeout)
 
     def _arguments(self, row: Row) -> dict[str, Any]:
@@ -136,8 +142,9 @@ class CustomEvaluator(Evaluator):
 
         async def score(arguments: Mapping[str, Any]) -> Outcome:
             async with limit:
-                attempt = asyncio.ensure_future(self._attempt(arguments))
-                done, _ = await asyncio.wait((attempt,), timeout=self._timeout)
+                steps = Steps(self._attempt(arguments), self.loop_use)
+                attempt = steps.task()
+                done = await is_done(attempt, steps, self._timeout)
                 attempt.cancel()  # nothing to one that is done
                 return attempt.result() if done else _too_late(self._timeout)
 

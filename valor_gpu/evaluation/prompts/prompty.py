@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.evaluation.config import check_keys_once
 from valor_gpu.evaluation.prompts.templates import LONGEST_TEMPLATE, MessageTemplate
 from valor_gpu.evaluation.rows._source_rows import plain_row
 
@@ -129,6 +130,7 @@ def _yaml(text: str, place: str) -> dict[str, Any]:
         raise MissingExtraError("yaml", "eval", "the front matter of a prompt file") from None
     try:
         _check_events(yaml, text, place)
+        check_keys_once(f"{place}: the front matter", yaml.compose(text, Loader=yaml.SafeLoader))
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)

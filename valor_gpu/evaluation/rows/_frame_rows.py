@@ -33,6 +33,7 @@ def frame_source(data: Any) -> tuple[str, tuple[str, ...], Rows] | None:
     if hasattr(data, "read_next_batch"):
         raise InputError(f"data must be readable more than once but is a {name}: give data.read_all()")
     if hasattr(data, "itertuples") and hasattr(data, "columns"):
+        data = _with_index(data)
         columns = _unique(name, data.columns)
         return name, columns, lambda: _numbered(name, columns, data.itertuples(index=False, name=None))
     if hasattr(data, "iter_rows") and hasattr(data, "columns"):
@@ -99,6 +100,13 @@ def _arrow_table(name: str, data: Any) -> Any:
         raise InputTypeError(f"data must be a data frame that pyarrow can read but is a {name}: {error}") from None
 
 
+def _with_index(data: Any) -> Any:
+    """A frame of pandas whose index is named has it as columns, since it holds what identifies a row."""
+    names = getattr(getattr(data, "index", None), "names", None) or ()
+    named = [each for each in names if isinstance(each, str) and each not in data.columns]
+    return data.reset_index(named) if named else data
+
+
 def _unique(name: str, columns: Iterable[Any]) -> tuple[str, ...]:
     names = tuple(columns)
     odd = [each for each in names if not isinstance(each, str)]
@@ -126,15 +134,34 @@ def _arrow_rows(batches: Iterable[Any]) -> Iterator[Iterable[Any]]:
 
 
 def _arrow_cells(column: Any) -> list[Any]:
-    import pyarrow
     from pyarrow import types
 
-    if types.is_timestamp(column.type) and column.type.unit == "ns":  # as_py of these would need pandas
-        column = column.cast(pyarrow.timestamp("us", column.type.tz), safe=False)
+    if (types.is_timestamp(column.type) or types.is_time64(column.type)) and column.type.unit == "ns":
+        return _nanoseconds(column)
     try:
         return list(column.to_pylist())
     except (ValueError, OverflowError):  # one cell, such as bytes that are no UTF-8, shall not cost the others
         return [_arrow_cell(cell) for cell in column]
+
+
+def _nanoseconds(column: Any) -> list[Any]:
+    """Times of Python, and texts where they have nanoseconds, which Python's have not; pandas is not needed."""
+    import pyarrow
+
+    numbers = column.cast(pyarrow.int64())
+    parts = [None if each is None else each % 1000 for each in numbers.to_pylist()]
+    whole = [None if each is None else each // 1000 for each in numbers.to_pylist()]
+    is_time = pyarrow.types.is_time64(column.type)
+    kind = pyarrow.time64("us") if is_time else pyarrow.timestamp("us", column.type.tz)
+    found = pyarrow.array(whole, pyarrow.int64()).cast(kind).to_pylist()
+    return [_with_nanoseconds(each, part) if part else each for each, part in zip(found, parts)]
+
+
+def _with_nanoseconds(found: Any, part: int) -> str:
+    """ISO 8601 of a time with its nanoseconds."""
+    bare = found.replace(tzinfo=None)
+    offset = found.isoformat()[len(bare.isoformat()) :]
+    return f"{bare.isoformat(timespec='microseconds')}{part:03}{offset}"
 
 
 def _arrow_cell(cell: Any) -> Any:

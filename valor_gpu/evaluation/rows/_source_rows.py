@@ -22,6 +22,7 @@ DEEPEST = 100
 
 _LONGEST_INT = 1300  # bits, about 400 digits
 _TIMES = ("datetime64", "timedelta64")  # numpy's, whose tolist() gives nanoseconds as an int
+_OF_TIMES = ("m", "M", "V")  # kinds of arrays of times, and of records, which may hold some
 _TEXTS = (Decimal, UUID, PurePath, timedelta)
 
 
@@ -78,8 +79,10 @@ def own_values(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(place: str, name: str, value: Any, depth: int) -> Any:
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, str):  # also an enumeration of texts, which would print its name in a prompt
+        return str.__str__(value)
     if isinstance(value, int):
         if value.bit_length() > _LONGEST_INT:
             raise InputError(
@@ -109,16 +112,26 @@ def _foreign(place: str, name: str, value: Any, depth: int) -> Any:
         return _decoded(place, name, bytes(value))
     if type(value).__name__ in _TIMES:
         return None if value != value else str(value)
-    as_list: Callable[[], Any] | None = getattr(value, "tolist", None)  # of numpy's numbers and arrays
-    if callable(as_list):
-        found = as_list()
-        if type(found) is not type(value):
-            return _plain(place, name, found, depth - 1)
+    if (found := _parts(value)) is not value:
+        return _plain(place, name, found, depth - 1)
     if (fields := fields_in(value)) is not None:
         return _plain(place, name, fields, depth)
     if type(value).__name__ == "NAType":  # pandas.NA: no comparison of it gives a bool
         return None
     raise InputError(f"{place}, column {name!r} must be a value of JSON but is {type(value).__name__}")
+
+
+def _parts(value: Any) -> Any:
+    """What an array, a record or a number of numpy, or what is like it, holds; the value itself where it is none."""
+    dtype = getattr(value, "dtype", None)
+    if getattr(dtype, "kind", "") in _OF_TIMES:  # tolist() would give nanoseconds as an int
+        if getattr(value, "ndim", 0):
+            return list(value)
+        if names := getattr(dtype, "names", None):
+            return [value[each] for each in names]
+    as_list: Callable[[], Any] | None = getattr(value, "tolist", None)
+    found = as_list() if callable(as_list) else value
+    return value if type(found) is type(value) else found
 
 
 def _key(place: str, name: str, key: Any) -> str:

@@ -135,8 +135,8 @@ def open_data(data: Any, format: str | None = None) -> DataSource:
               is an error of its row.
             * Parquet, by pyarrow.
 
-            NaN, NaT and pandas.NA of a frame are missing; dates are texts in ISO 8601. A row of a file has at most
-            64 Mi characters.
+            NaN, NaT and pandas.NA of a frame are missing; dates are texts in ISO 8601; an index of pandas that has a
+            name is a column. A row of a file has at most 64 Mi characters.
         format: of a file, ``csv``, ``jsonl`` or ``parquet``; None: by the ending of its name (``.csv`` and ``.tsv``,
             ``.parquet`` and ``.pq``, also followed by ``.gz``); every other one is JSON lines.
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,9 @@ from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.columns import root_of, value_at
 from valor_gpu.evaluation.rows.fields import ANSWER, MESSAGES, field_of, names_of
 from valor_gpu.evaluation.secrets import Secrets
+from valor_gpu.judge.held_loop import LoopUse, Steps, is_done
 from valor_gpu.judge.metrics.messages import has_role
-from valor_gpu.judge.protocol import Usage, describe
+from valor_gpu.judge.protocol import JudgeError, Usage, describe
 from valor_gpu.judge.returned import fields_in
 
 OK, ERROR, TIMEOUT, FILTERED = "ok", "target_error", "timeout", "filtered"
@@ -65,6 +65,7 @@ class Target(ABC):
         accepts: names of the parameters that the target takes; None where it takes all.
         requires: those of them that a row must have.
         tells_cost: whether answers may have a cost; False for a model without prices.
+        loop_use: how long its calls held the event loop.
         version: hash of what decides the answers as far as it can be read: code, address, prompt, parameters.
 
     Args:
@@ -94,6 +95,7 @@ class Target(ABC):
         self._secrets = secrets
         self._mapped: dict[str, str] = {}  # field to column
         self.parameters = plain_row("parameters", parameters or {})
+        self.loop_use = LoopUse("")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -176,11 +178,13 @@ class Target(ABC):
         Args:
             arguments: the columns of the row by name; what the target does not accept is left out.
         """
-        start = time.perf_counter()
-        task = asyncio.ensure_future(self._guarded(arguments))
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        steps = Steps(self._guarded(arguments), self.loop_use)
+        task = steps.task()
         task.add_done_callback(_look_at)
         try:
-            done, _ = await asyncio.wait([task], timeout=self.timeout)
+            done = await is_done(task, steps, self.timeout)
         except asyncio.CancelledError:
             with contextlib.suppress(asyncio.CancelledError):
                 await _cancel(task)
@@ -192,9 +196,19 @@ class Target(ABC):
             answer = TargetAnswer(status=ERROR, error="the target cancelled itself")
         else:
             answer = task.result()
-        return answer if answer.seconds > 0.0 else replace(answer, seconds=time.perf_counter() - start)
+            if self.timeout is not None and steps.held > self.timeout and answer.status == OK:
+                error = f"no answer within {self.timeout:g} s: the call held the event loop for {steps.held:.3g} s"
+                answer = TargetAnswer(status=TIMEOUT, error=error, seconds=answer.seconds)
+        return answer if answer.seconds > 0.0 else replace(answer, seconds=loop.time() - start)
 
     async def _guarded(self, arguments: Mapping[str, Any]) -> TargetAnswer:
+        """The answer, timed from the first step: before it, calls of other rows may have held the loop."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        answer = await self._caught(arguments)
+        return answer if answer.seconds > 0.0 else replace(answer, seconds=loop.time() - start)
+
+    async def _caught(self, arguments: Mapping[str, Any]) -> TargetAnswer:
         try:
             taken = self.arguments_of(arguments)
             if missing := sorted(self.requires - taken.keys()):
@@ -203,7 +217,7 @@ class Target(ABC):
             return self._checked(answer)
         except (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit):
             raise
-        except InputError as error:
+        except (InputError, JudgeError) as error:
             return TargetAnswer(status=ERROR, error=self._secrets.message(str(error)))
         except BaseException as error:  # of the user's code, exits included
             return TargetAnswer(status=ERROR, error=self._secrets.message(describe(error)))

@@ -14,6 +14,7 @@ from valor_gpu.evaluation.rows._source_rows import own_values
 from valor_gpu.evaluation.secrets import Secrets
 from valor_gpu.evaluation.targets.base import Target
 from valor_gpu.judge.calls import begin_call, describe_target
+from valor_gpu.judge.held_loop import LoopUse
 from valor_gpu.judge.protocol import in_thread, is_coroutine
 
 FROM_HERE = "it is no function of a module: pass target= again"
@@ -24,7 +25,8 @@ class FunctionTarget(Target):
 
     A coroutine function runs in the event loop, any other in a thread of its own, so that calls run side by side: a
     function that cannot bear that is run with ``max_concurrency=1``. A thread that is not done at the timeout goes on
-    to its end; its answer is not waited for.
+    to its end; its answer is not waited for. A coroutine function that holds the loop cannot be interrupted: a call
+    that holds it for longer than the timeout is one when it is done, and a warning says so once.
 
     Args:
         function: a function, a coroutine function or an object with ``__call__``. An attribute ``outputs``, a sequence
@@ -51,6 +53,7 @@ class FunctionTarget(Target):
         super().__init__(name, secrets, timeout, parameters)
         self.origin = origin or origin_of(function)
         self._function, self._is_async = function, is_coroutine(function)
+        self.loop_use = LoopUse(f"target {name}")
         self.accepts, self.requires = _parameters_of(function)
         self.outputs = _declared(function)
         accepts = self.accepts

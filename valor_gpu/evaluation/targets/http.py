@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from valor_gpu._version import __version__
-from valor_gpu.checks import check_int, check_type, near_names
+from valor_gpu.checks import check_int, check_type, keys_once, near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows._source_rows import plain_row
 from valor_gpu.evaluation.rows.fields import ANSWER
@@ -28,6 +28,7 @@ from valor_gpu.judge.completions import retry_after, suspect_of, unproven
 from valor_gpu.judge.endpoint import CUT, async_http, is_loopback, openai_package
 from valor_gpu.judge.json_text import ParseError
 from valor_gpu.judge.protocol import JudgeError, Messages, Reply, Status
+from valor_gpu.judge.tls import connection_failure
 
 KEYS = ("url", "name", "headers", "body", "answer", "outputs", "content_type", "retries", "max_bytes", "allow_http")
 _MAX_BYTES = 10_000_000
@@ -137,7 +138,8 @@ class HttpTarget(AskedTarget):
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            failure = _lost(error) if self._answered else unproven(_lost(error), self.url)
+            failure = _lost(error, self.url)
+            failure = failure if self._answered else unproven(failure, self.url)
         else:
             self._answered = True
             failed = self._failure(response)
@@ -248,11 +250,11 @@ class _LogFilter(logging.Filter):
         self._loggers = []
 
 
-def _lost(error: Exception) -> JudgeError:
+def _lost(error: Exception, address: str) -> JudgeError:
     """The failure of a request without a response; names alone, since texts may hold what was sent."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if "TransportError" in names:
-        return JudgeError(Status.CONNECTION_ERROR, f"no connection: {type(error).__name__}")
+        return connection_failure(error, address)
     return JudgeError(Status.BAD_REQUEST, f"the request cannot be made: {type(error).__name__}", max_retries=0)
 
 
@@ -297,7 +299,7 @@ def _template(body: Any, secrets: Secrets) -> Any:
         return None
     if isinstance(body, str):
         try:
-            body = json.loads(body)
+            body = json.loads(body, object_pairs_hook=keys_once)
         except (ValueError, RecursionError) as error:
             raise InputError(f"target['body'] must be JSON: {error}") from None
     if not isinstance(body, (Mapping, list, str)):

@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 
 USER, ASSISTANT = "user", "assistant"
@@ -79,7 +80,7 @@ def messages_of(value: Any) -> tuple[Sequence[Any], Any]:
     context = None
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = json.loads(value, object_pairs_hook=keys_once)
         except (ValueError, RecursionError) as error:
             if re.match(r"\s*[\[{]\s*\{?\s*'", value):
                 raise InputError(

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import IO, Any
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.label_map_files import array_of_bytes, label_map_of_png
 from valor_gpu.offline.chunks import Chunk, in_chunks
@@ -118,11 +120,19 @@ def _decode(place: str, column: str, content: bytes) -> Any:
         return array_of_bytes(place, content, ending)
     try:
         if ending == "json":
-            return json.loads(content)
+            # Of bytes, json would take halves of pairs of UTF-16.
+            return json.loads(content.decode(json.detect_encoding(content)), object_pairs_hook=keys_once)
         text = content.decode("utf-8-sig")
-        return int(text) if ending == "cls" else text
+        return _whole_number(text) if ending == "cls" else text
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place} must be {'a whole number' if ending == 'cls' else ending} but: {error}") from None
+
+
+def _whole_number(text: str) -> int:
+    """The number in ASCII; ``int`` alone would take 1_0 and the digits of every script."""
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text, re.ASCII):
+        raise ValueError(f"is {text[:40]!r}")
+    return int(text)
 
 
 def _lacking(place: str, column: str, row: Mapping[str, Any]) -> str:

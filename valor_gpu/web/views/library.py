@@ -7,6 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.exchange import Imported, export_library, import_library
 from valor_gpu.evaluation.evaluators.saved import evaluator_entries
@@ -102,7 +103,7 @@ def take_in(ask: Ask) -> Response:
         raise InputError(f"a file of evaluators may have {FILE_BYTES >> 20} MB; nothing was changed")
     try:
         text = read.decode("utf-8-sig")
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=keys_once)
     except (ValueError, RecursionError) as error:
         raise InputError(f"the file must be JSON but is none: {error}; nothing was changed") from None
     if looks_like_key(text):

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.text.tokens import TOKENIZERS
@@ -167,9 +168,11 @@ def _positive(kind: type) -> Callable[[str], Any]:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=keys_once)
     except json.JSONDecodeError as error:
         raise InputError(f"must be JSON, and line {error.lineno}, column {error.colno} is none: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"must be JSON that can be read but is not: {error}") from None
 
 
 def text_of(parameter: str, value: Any, registry: Registry) -> str:
