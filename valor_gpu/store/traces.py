@@ -244,10 +244,7 @@ def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row:
     kept = connection.execute(_SELECT_BASE, (run, row, evaluator, repeat)).fetchone()
     if kept is None:
         raise _damaged("its base is gone")
-    try:
-        return zlib.decompress(kept[0])
-    except zlib.error as error:
-        raise _damaged(error) from error
+    return text_of_base(kept[0])
 
 
 def size_of_traces(run: RunHandle) -> int:
@@ -292,3 +289,31 @@ def prompts_of_traces(run: RunHandle) -> set[bool]:
 
 def _starts(prompts: bool) -> re.Pattern[bytes]:
     return re.compile(rb'\{"prompts":\s*%s\b' % json.dumps(prompts).encode())
+
+
+def text_of_base(kept: bytes) -> bytes:
+    """Returns the text of a base, as it lies in the store.
+
+    Raises:
+        StoreError: it is damaged.
+    """
+    try:
+        return zlib.decompress(kept)
+    except zlib.error as error:
+        raise _damaged(error) from error
+
+
+def check_trace(kept: bytes, bases: Mapping[tuple[int, int], bytes]) -> None:
+    """Checks that a trace can be read.
+
+    Args:
+        kept: as it lies in the store.
+        bases: texts of the bases of its evaluator, by row and repeat.
+
+    Raises:
+        StoreError: it is damaged, or its base is gone.
+    """
+    place = _place_of(kept)
+    if place is not None and place not in bases:
+        raise _damaged("its base is gone")
+    _unpacked(kept, None if place is None else bases[place])
