@@ -95,7 +95,9 @@ class Walk:
         columns = self._source.columns[table.name]
         scan = TableScan(self._source.connection, table.name, columns, self._indexes(table))
         for _, *values in scan:
-            self._take(table, dict(zip(columns, values)))
+            record = dict(zip(columns, values))
+            if table is not contents.TRACES or not _is_base(record):
+                self._take(table, record)
         for number, names in sorted(scan.lost.items()):
             self._lose(table, {**names, "id": number}, "its page cannot be read" if scan.faults else "it is gone")
         if scan.faults and not scan.is_exact:
@@ -122,35 +124,29 @@ class Walk:
         return [index for index in table.indexes if index.name in known]
 
     def _read_bases(self) -> None:
-        columns = ("run", "row", "evaluator", "repeat", "content")
-        for _, run, row, evaluator, repeat, content in TableScan(self._source.connection, "traces", columns):
-            if type(repeat) is int and repeat < 0 and type(content) is bytes:
-                texts: list[bytes] = []
-                if not problem(lambda content=content, texts=texts: texts.append(text_of_base(content))):  # type: ignore[misc]
-                    self._bases[run, evaluator][row, repeat] = texts[0]
+        """Reads the traces that others need first, wherever they lie."""
+        columns = self._source.columns["traces"]
+        for _, *values in TableScan(self._source.connection, "traces", columns, self._indexes(contents.TRACES)):
+            record = dict(zip(columns, values))
+            if _is_base(record) and self._take(contents.TRACES, record):
+                text = text_of_base(record["content"])
+                self._bases[record["run"], record["evaluator"]][record["row"], record["repeat"]] = text
 
     # --------------------------------------------------------------------------------------------------- records
 
-    def _take(self, table: Table, record: Record) -> None:
-        """Keeps a record, or says why it is lost."""
+    def _take(self, table: Table, record: Record) -> bool:
+        """Keeps a record, or says why it is lost; returns whether it is kept as it is."""
         wrong = contents.faults(table, record)
-        if table is contents.TRACES and not wrong:
-            bases = self._bases[record["run"], record["evaluator"]]
-            whole = (lambda: text_of_base(record["content"])) if record["repeat"] < 0 else (
-                lambda: contents.check_kept_trace(record, bases))  # fmt: skip
-            wrong = {"": said} if (said := problem(whole)) else {}
         if table is contents.RUNS:
             self._take_run(record, wrong)
-            return
-        if table is contents.EVALUATORS and set(wrong) <= {"name", "deleted", ""} and wrong:
+            return False
+        if table is contents.EVALUATORS and wrong and "id" not in wrong:
             self._stand_in_for_evaluator(record, wrong)
-            return
-        said = "; ".join(f"{column}: {what}" if column else what for column, what in wrong.items())
-        if not said:
-            said = self._lacking(table, record) or self._keep(table.name, record)
+            return False
+        said = _joined(wrong) or self._lacking(table, record) or self._keep(table.name, record)
         if said:
             self._lose(table, record, said)
-            return
+            return False
         self._count(table, record.get("run"))
         if table is contents.ROWS:
             self._rows[record["run"]].add(record["number"])
@@ -158,6 +154,7 @@ class Walk:
             self._evaluators[record["id"]] = unpacked(record["name"])
         elif table is contents.CONTENTS:
             self._hashes.add(record["hash"])
+        return True
 
     def _lacking(self, table: Table, record: Record) -> str:
         """Returns which parent of a record is lost."""
@@ -168,6 +165,9 @@ class Walk:
                 return "its run is lost"
         if table in contents.OF_ROWS and record["row"] not in self._rows[record["run"]]:
             return "its row is lost"
+        if table is contents.TRACES:
+            bases = self._bases[record["run"], record["evaluator"]]
+            return problem(lambda: contents.check_kept_trace(record, bases))
         if table is contents.VERSIONS:
             if record["evaluator"] not in self._evaluators:
                 self._stand_in_for_evaluator({"id": record["evaluator"]}, {"": "it is lost"})
@@ -183,10 +183,10 @@ class Walk:
         kept = record
         if wrong:
             whole = {column: value for column, value in record.items() if column not in wrong}
-            said = [f"{column}: {what}" if column else what for column, what in wrong.items()]
-            kept = {**_stand_in_for_run(number, said), **whole, "state": "failed", "summary": None}
+            stand_in = _stand_in_for_run(number, _joined(wrong))
+            kept = {**stand_in, **whole, "state": "failed", "summary": None}
             if "note" in whole:
-                kept["note"] = packed(f"{_stand_in_for_run(number, said)['note']} {unpacked(whole['note'])}".strip())
+                kept["note"] = packed(f"{stand_in['note']} {unpacked(whole['note'])}".strip())
             kept.pop("checksum", None)
             for column in set(kept) - set(self._source.columns["runs"]):
                 del kept[column]
@@ -215,9 +215,10 @@ class Walk:
             kept["name"] = f"rescued evaluator {number}"
             self._keep("evaluators", kept)
         self._evaluators[number] = unpacked(kept["name"])
-        said = "; ".join(f"{column}: {what}" if column else what for column, what in wrong.items())
         place = f"record of evaluator {unpacked(kept['name'])!r}"
-        self._add(Damage("evaluators", place, f"{said}; its versions are kept", evaluator=unpacked(name)), None, 1)
+        self._add(
+            Damage("evaluators", place, f"{_joined(wrong)}; its versions are kept", evaluator=unpacked(name)), None, 1
+        )
 
     # --------------------------------------------------------------------------------------------------- findings
 
@@ -265,11 +266,19 @@ def _shown(value: Any) -> Any:
     return value.decode(errors="replace") if isinstance(value, bytes) else value
 
 
-def _stand_in_for_run(number: int, wrong: list[str]) -> Record:
+def _is_base(record: Record) -> bool:
+    return type(record["repeat"]) is int and record["repeat"] < 0
+
+
+def _joined(wrong: Mapping[str, str]) -> str:
+    return "; ".join(f"{column}: {what}" if column else what for column, what in wrong.items())
+
+
+def _stand_in_for_run(number: int, wrong: str) -> Record:
     return {
         "uid": secrets.token_hex(6), "name": f"rescued run {number}", "config": "{}", "tags": "{}", "dataset": "",
         "created": 0.0, "finished": None, "deleted": None, "indexed": 0, "edited": None,
-        "note": f"Rescued from a damaged store; of its record is lost: {', '.join(wrong)}."[:1000],
+        "note": f"Rescued from a damaged store; of its record is lost: {wrong}."[:1000],
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from valor_gpu.store.records import OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, S
 from valor_gpu.store.runs import RUN_STATES
 from valor_gpu.store.scanning import LARGEST_ID, Index
 from valor_gpu.store.states import MAGIC
-from valor_gpu.store.traces import check_trace
+from valor_gpu.store.traces import check_trace, text_of_base
 from valor_gpu.store.values import unpacked, unpacked_json
 
 Record = Mapping[str, Any]
@@ -127,7 +127,9 @@ def check_kept_trace(record: Record, bases: Mapping[tuple[int, int], bytes]) -> 
     Raises:
         StoreError: it is damaged.
     """
-    if record["repeat"] >= 0:
+    if record["repeat"] < 0:
+        text_of_base(record["content"])
+    else:
         check_trace(record["content"], bases)
 
 

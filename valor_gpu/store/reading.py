@@ -80,21 +80,24 @@ def _described(path: Path, connection: sqlite3.Connection) -> Source:
         connection.execute("BEGIN")
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         written = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     except (sqlite3.Error, OSError) as error:
         raise StoreError(_unreadable(path, str(error))) from error
+    faults: list[str] = []
+    tables = 0
+    with damage_ends_it(faults):
+        tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     columns = {table.name: found for table in TABLES if (found := _columns(connection, table.name))}
     if not {"runs", "rows", "scores"} & set(columns):
         if application not in (APPLICATION, 0) or (application == 0 and (tables or written)):
             raise InputError(f"STORE must be the file of a store but {path} is another program's database")
-        raise StoreError(_unreadable(path, "its list of tables is gone"))
+        raise StoreError(_unreadable(path, "; ".join(["its list of tables is gone", *faults])))
     if application == APPLICATION and written > len(MIGRATIONS):
         raise StoreError(
             f"store {path} has version {written}, and this valor_gpu knows versions up to {len(MIGRATIONS)}: install a"
             " newer one"
         )
     version = max((table.since for table in TABLES if table.name in columns), default=1)
-    odd = []
+    odd = [f"its list of tables cannot be read to the end: {fault}" for fault in faults]
     if application != APPLICATION or not version <= written <= len(MIGRATIONS):
         odd.append("its header does not say that it is a store, and of which version")
         written = version

@@ -18,7 +18,7 @@ Values = tuple[Any, ...]
 
 LARGEST_ID = 1 << 62
 """Ids above it are damage: a store never gives them."""
-_BEHIND = 1 << 16
+_BEHIND = 1 << 13
 """Ids behind the last one known that are looked for, where the end of a table cannot be read."""
 _WIDE = 1 << 22
 """Ids next to either end of a gap that are looked for one by one; a wider gap comes from an id that is damaged."""
@@ -156,13 +156,26 @@ class TableScan:
             yield from self._read("WHERE rowid = ?", number)
         if has_gap:
             yield from self._search(low, high)
-        self.lost = {number: names for number, names in self.lost.items() if number not in self.seen}
+        self._drop_found()
 
     def _read(self, which: str, *values: int) -> Iterator[Values]:
         """Yields records that were not read before, as far as pages can be read."""
         self._last = 0
+        before = len(self.faults)
+        yield from self._select_records(which, values)
+        if len(self.faults) > before:  # a cursor drops the record before a fault: the next one is asked for alone
+            if which.endswith("DESC"):
+                then = "WHERE rowid < ? ORDER BY rowid DESC LIMIT 1", (self._last or LARGEST_ID,)
+            else:
+                then = "WHERE rowid > ? ORDER BY rowid LIMIT 1", (self._last or (values[0] - 1 if values else 0),)
+            yield from self._select_records(*then)
+
+    def _select_records(self, which: str, values: Sequence[int]) -> Iterator[Values]:
         with damage_ends_it(self.faults):
             for record in self._connection.execute(f"{self._select} {which}", values):
+                if not 0 < record[0] <= LARGEST_ID:
+                    self.faults.append(f"a record has the id {record[0]}")
+                    continue
                 self._last = record[0]
                 if self.seen.add(record[0]):
                     yield record
@@ -194,6 +207,21 @@ class TableScan:
                     break
         self.is_exact = whole > 0
 
+    def _drop_found(self) -> None:
+        """Drops what was read from ``lost``: by its id, or by its columns where an index has a damaged id for it."""
+        lost = {number: names for number, names in self.lost.items() if number not in self.seen}
+        if lost:
+            columns = self._indexes[0].columns
+            places = {tuple(names.get(column) for column in columns): number for number, names in lost.items()}
+            read = Numbers()  # of two records with one id the first is the one that was read
+            for order in ("", "ORDER BY rowid DESC"):
+                with damage_ends_it([]):
+                    sql = f"SELECT rowid, {', '.join(columns)} FROM {self._table} NOT INDEXED {order}"
+                    for number, *names in self._connection.execute(sql):
+                        if read.add(number) and tuple(names) in places and number in self.seen:
+                            lost.pop(places[tuple(names)], None)
+        self.lost = lost
+
     def _search(self, low: int, high: int | None) -> Iterator[Values]:
         """Reads what lies between two ids where reading ended, neither included."""
         known = max((number for number in self.lost if number > low), default=low)
@@ -209,12 +237,9 @@ class TableScan:
             middle = (low + high) // 2
             before = len(self.faults)
             yield from self._read("WHERE rowid >= ? AND rowid < ? ORDER BY rowid", middle, high)
+            gaps.append((low, middle))
             if len(self.faults) > before:
                 gaps.append((max(self._last, middle), high))
-            before = len(self.faults)
-            yield from self._read("WHERE rowid > ? AND rowid < ? ORDER BY rowid DESC", low, middle)
-            if len(self.faults) > before:
-                gaps.append((low, self._last or middle))
         del self.faults[1:]  # one for each id is no news
 
 
@@ -232,14 +257,24 @@ def keyed_records(
     """
     places = [columns.index(key) for key in keys]
     seen: set[Values] = set()
-    for order in ("ASC", "DESC"):
+    for order, beyond in (("ASC", ">"), ("DESC", "<")):
         by = ", ".join(f"{key} {order}" for key in keys)
+        which, values = f"ORDER BY {by}", tuple[Any, ...]()
         before = len(faults)
-        with damage_ends_it(faults):
-            for record in connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY {by}"):
-                key = tuple(record[place] for place in places)
-                if key not in seen:
-                    seen.add(key)
-                    yield record
+        while True:
+            key: Values = ()
+            known = len(faults)
+            with damage_ends_it(faults):
+                for record in connection.execute(f"SELECT {', '.join(columns)} FROM {table} {which}", values):
+                    key = tuple(record[place] for place in places)
+                    if key not in seen:
+                        seen.add(key)
+                        yield record
+            if which.endswith("LIMIT 1") or len(faults) == known:
+                break
+            # A cursor drops the record before a fault.
+            behind = f"WHERE ({', '.join(keys)}) {beyond} ({', '.join('?' * len(keys))})" if key else ""
+            which = f"{behind} ORDER BY {by} LIMIT 1"
+            values = tuple(each.content if isinstance(each, Undecodable) else each for each in key)
         if len(faults) == before:
             return
