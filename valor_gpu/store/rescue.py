@@ -82,7 +82,7 @@ def _writing(target: Path) -> Iterator[None]:
         yield
     except (sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"NEW {target} cannot be written: {error}; nothing was made, the old store is whole"
+            f"NEW {target} cannot be written: {error}; nothing was made, STORE is as it was"
         ) from error
 
 
