@@ -265,7 +265,9 @@ def test_seeded_damages(whole: Path, tmp_path: Path, kind: str, seed: int) -> No
     lost = differences(before, new, report)
     assert all(unsaid <= 0 for _, unsaid in lost.values()), lost  # a damaged key may name what never was
     assert set(found.unknown) == set(report.unknown) and (found.is_whole <= (not lost))
-    for table in ("rows", "replaced"):
+    for table in (
+        ("rows", "replaced") if kind != "many bytes" else ()
+    ):  # a number that is hit may be that of another row
         assert not lost.get(table, (set(), 0))[0] & read_one_by_one(path, table, before[table])
     assert check(new).is_whole
     with Store(new) as store:

@@ -188,8 +188,6 @@ class Walk:
             if "note" in whole:
                 kept["note"] = packed(f"{stand_in['note']} {unpacked(whole['note'])}".strip())
             kept.pop("checksum", None)
-            for column in set(kept) - set(self._source.columns["runs"]):
-                del kept[column]
         refused = self._keep("runs", kept)
         if refused:
             kept = {**kept, "uid": secrets.token_hex(6)}

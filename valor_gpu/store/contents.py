@@ -265,6 +265,8 @@ VIEWS = Table(
     keys=("kind", "name"),
 )
 
+_LATER = ("note", "edited")
+"""Columns of runs that older stores lack."""
 OF_RUNS = (ROWS, SCORES, FEEDBACK, TRACES, REPLACED, STATES, PROGRESS, LEASES, ROW_TEXTS)
 """Tables whose records belong to a run; that of the rows comes before those of what is said of rows."""
 OF_ROWS = (SCORES, FEEDBACK, TRACES)
@@ -277,7 +279,11 @@ def faults(table: Table, record: Record) -> dict[str, str]:
     """Returns what is wrong with a record, by column; under ``""`` what is wrong with it as a whole."""
     found = {}
     for column, check in table.columns.items():
-        if column in record and (said := problem(lambda check=check, column=column: check(record[column]))):  # type: ignore[misc]
+        if column not in record:
+            said = "" if column in _LATER else "it is not in the file's list of tables"
+        else:
+            said = problem(lambda check=check, column=column: check(record[column]))  # type: ignore[misc]
+        if said:
             found[column] = said
     if not found and table.check is not None and (said := problem(lambda: table.check(record))):  # type: ignore[misc]
         found[""] = said

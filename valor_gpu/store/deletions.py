@@ -15,6 +15,27 @@ def marks(connection: sqlite3.Connection) -> list[Mark]:
     return [(number, mark) for number, mark in connection.execute("SELECT id, deleted FROM runs WHERE deleted NOTNULL")]
 
 
+_GOES_ON = ("store", "purge")
+"""Kind and name of a view that is there from the removal of runs until their words are gone from the index, too."""
+
+
+def begin(connection: sqlite3.Connection) -> None:
+    """Keeps, with the removal of runs, that their words are still in the index: a kill may come before these go."""
+    sql = "INSERT OR REPLACE INTO views (kind, name, settings, changed) VALUES (?, ?, '{}', ?)"
+    connection.execute(sql, (*_GOES_ON, time.time()))
+
+
+def end(connection: sqlite3.Connection) -> None:
+    """Keeps that the words are gone."""
+    connection.execute("DELETE FROM views WHERE kind = ? AND name = ?", _GOES_ON)
+
+
+def goes_on(connection: sqlite3.Connection) -> bool:
+    """Returns whether words of runs that are gone are still in the index, since a purge was killed."""
+    sql = "SELECT 1 FROM views WHERE kind = ? AND name = ?"
+    return connection.execute(sql, _GOES_ON).fetchone() is not None
+
+
 class Marks:
     """Remembers which marks were there at each look, by a clock that nobody sets.
 

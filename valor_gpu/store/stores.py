@@ -261,21 +261,26 @@ class Store:
             How many runs were taken away.
         """
         with self._database.read() as connection:
-            old = self._marks.old(connection, seconds)
-        if not old:
+            old, goes_on = self._marks.old(connection, seconds), deletions.goes_on(connection)
+        free: list[int] = []
+        if old:
+            with self._database.write(overwriting=True) as connection:
+                kept = deletions.marks(connection)  # without a mark that was taken away, or made anew, meanwhile
+                free = [number for number, mark in kept if (number, mark) in old and owner(connection, number) is None]
+                for number in free:
+                    search.forget(connection, number)
+                    connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+                if free:
+                    deletions.begin(connection)
+        if not free and not goes_on:
             return 0
-        with self._database.write(overwriting=True) as connection:
-            kept = deletions.marks(connection)  # without a mark that was taken away, or made anew, meanwhile
-            free = [number for number, mark in kept if (number, mark) in old and owner(connection, number) is None]
-            for number in free:
-                search.forget(connection, number)
-                connection.execute("DELETE FROM runs WHERE id = ?", (number,))
-        goes_on = bool(free)
+        goes_on = True
         while goes_on:
             with self._database.write(overwriting=True) as connection:
                 goes_on = search.compact(connection)
-        if free:
-            self._database.checkpoint()
+                if not goes_on:
+                    deletions.end(connection)
+        self._database.checkpoint()
         return len(free)
 
     def state_file(self, run: Run) -> bytes | None:
