@@ -181,8 +181,15 @@ def test_a_run_has_one_owner_that_lives(store: Store) -> None:
     ],
 )
 def test_who_counts_as_gone(
-    store: Store, pid: int, started: str | None, machine: str | None, silent: float, gone: bool
+    store: Store,
+    pid: int,
+    started: str | None,
+    machine: str | None,
+    silent: float,
+    gone: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(leases, "WATCH", 0.01)
     run = store.create_run("r", {})
     began = leases.start_time(pid) if started is None else started
     with store._database.write() as connection:

@@ -33,6 +33,7 @@ _COMMANDS = {
     "verify": "recompute the numbers of a JSON or saved result from its inputs; name the first difference",
     "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",
     "offline": "evaluate data in many files: a pool, torchrun or Ray; stops and goes on, the same bits",
+    "store": "whether the file of runs is whole; what is whole of a damaged one, as a new file",
     "studio": "evaluations in a browser, served on this machine",
     "doctor": "versions, devices, and which kernel serves each op, and why",
 }

@@ -173,8 +173,8 @@ class EvaluatorLibrary:
     def versions(self, name: str) -> tuple[EvaluatorVersion, ...]:
         """Returns all versions of an evaluator, the first one first."""
         with self._database.read() as connection:
-            newest = self._found(connection, name, None)
-            return tuple(self._found(connection, name, number) for number in range(1, newest.number + 1))
+            self._found(connection, name, None)
+            return tuple(self._found(connection, name, number) for number in self._numbers(connection, name))
 
     def diff(self, name: str, old: int | str, new: int | str | None = None) -> str:
         """Returns what differs between two versions, as a unified diff of texts; empty if nothing does."""

@@ -24,6 +24,9 @@ from valor_gpu.store.database import Database
 
 HEARTBEAT = 5.0  # seconds between two heartbeats
 SILENCE = 60.0  # seconds without one after which an owner that cannot be looked up counts as gone
+WATCH = 2.5 * HEARTBEAT
+"""Seconds without a heartbeat that are waited for before a run of an owner is taken over of which the clock alone says
+that it is gone: the clock may have been set since the last one."""
 _HELD: set[str] = set()  # tokens of the leases of this process: on a full disk one given back stays in the store
 _STATE, _START = 0, 19  # fields of /proc/PID/stat behind the name: 3 and 22 in proc(5)
 _BOOT = "/proc/sys/kernel/random/boot_id"
@@ -62,13 +65,21 @@ def lives(pid: int, started: str, where: str, heartbeat: float) -> bool:
         where: its :func:`machine`.
         heartbeat: its last one, seconds since 1970.
     """
+    known = is_there(pid, started, where)
+    if known is not None:
+        return known
+    return abs(time.time() - heartbeat) <= SILENCE  # one of the future was sent before the clock was set back
+
+
+def is_there(pid: int, started: str, where: str) -> bool | None:
+    """Whether a process that can be looked up is there; None for one that cannot be."""
     if where == machine():
         now = start_time(pid)
         if now is None:
             return False
         if now and started:
             return now == started
-    return abs(time.time() - heartbeat) <= SILENCE  # one of the future was sent before the clock was set back
+    return None
 
 
 class Lease:
@@ -94,7 +105,25 @@ class Lease:
         self._thread = threading.Thread(target=self._beat, name=f"lease of {name}", daemon=True)
         self._thread.start()
 
+    def _watch(self) -> None:
+        """Waits where the clock alone says that an owner is gone: one that lives sends a heartbeat meanwhile.
+
+        Raises:
+            LeaseError: it has sent one.
+        """
+        sql = "SELECT pid, started, machine, heartbeat FROM leases WHERE run = ?"
+        with self._database.read() as connection:
+            kept = connection.execute(sql, (self._run,)).fetchone()
+        if kept is None or is_there(*kept[:3]) is not None or lives(*kept):
+            return
+        self._ended.wait(WATCH)  # of which nobody tells: it is a pause
+        with self._database.read() as connection:
+            again = connection.execute(sql, (self._run,)).fetchone()
+        if again is not None and again[3] != kept[3]:
+            raise LeaseError(f"run {self._name} is worked on by {_described(*again)}")
+
     def _take(self) -> None:
+        self._watch()
         with self._database.write() as connection:
             check_free(connection, self._run, self._name)
             before = connection.execute("SELECT 1 FROM leases WHERE run = ?", (self._run,)).fetchone()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError, InputTypeError
-from valor_gpu.store import heads, search
+from valor_gpu.store import deletions, heads, search
 from valor_gpu.store.database import BUSY, Database, default_path
 from valor_gpu.store.datasets import DatasetLibrary, ViewLibrary
 from valor_gpu.store.evaluators import EvaluatorLibrary
@@ -73,6 +73,7 @@ class Store:
         self.evaluators = EvaluatorLibrary(self._database)
         self.datasets = DatasetLibrary(self._database)
         self.views = ViewLibrary(self._database)
+        self._marks = deletions.Marks()
 
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
@@ -249,27 +250,33 @@ class Store:
     def purge(self, seconds: float = 60) -> int:
         """Takes away runs that were marked as deleted at least ``seconds`` ago, with rows, scores, feedback and words.
 
-        What they held is overwritten in the file. A run on which a process still works stays until a later call.
+        What they held is overwritten in the file. A run on which a process still works stays until a later call, and so
+        does one that was marked since the last call of this object but that the clock, set forward, makes look older.
 
         Returns:
             How many runs were taken away.
         """
-        sql, before = "SELECT id FROM runs WHERE deleted <= ?", time.time() - seconds
         with self._database.read() as connection:
-            if connection.execute(sql, (before,)).fetchone() is None:
-                return 0
-        with self._database.write(overwriting=True) as connection:
-            marked = connection.execute(sql, (before,)).fetchall()
-            free = [number for (number,) in marked if owner(connection, number) is None]
-            for number in free:
-                search.forget(connection, number)
-                connection.execute("DELETE FROM runs WHERE id = ?", (number,))
-        goes_on = bool(free)
+            old, goes_on = self._marks.old(connection, seconds), deletions.goes_on(connection)
+        free: list[int] = []
+        if old:
+            with self._database.write(overwriting=True) as connection:
+                kept = deletions.marks(connection)  # without a mark that was taken away, or made anew, meanwhile
+                free = [number for number, mark in kept if (number, mark) in old and owner(connection, number) is None]
+                for number in free:
+                    search.forget(connection, number)
+                    connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+                if free:
+                    deletions.begin(connection)
+        if not free and not goes_on:
+            return 0
+        goes_on = True
         while goes_on:
             with self._database.write(overwriting=True) as connection:
                 goes_on = search.compact(connection)
-        if free:
-            self._database.checkpoint()
+                if not goes_on:
+                    deletions.end(connection)
+        self._database.checkpoint()
         return len(free)
 
     def state_file(self, run: Run) -> bytes | None:

@@ -260,9 +260,9 @@ def _base(connection: sqlite3.Connection, run: int, evaluator: str | bytes, row:
         place = f"text that traces by {evaluator!r} share, kept with row {row} of run "
         check((run, row, evaluator, repeat, content), kept, place, run)
         try:
-            return zlib.decompress(content)
-        except (zlib.error, TypeError) as error:
-            raise damage(place, f"it cannot be read: {error}", run) from error
+            return text_of_base(content)
+        except DamageError as error:
+            raise named(error, place, run) from error
     raise _damaged("the text that it shares with others is gone")
 
 
@@ -315,3 +315,31 @@ def prompts_of_traces(run: RunHandle) -> set[bool]:
 
 def _starts(prompts: bool) -> re.Pattern[bytes]:
     return re.compile(rb'\{"prompts":\s*%s\b' % json.dumps(prompts).encode())
+
+
+def text_of_base(kept: bytes) -> bytes:
+    """Returns the text of a base, as it lies in the store.
+
+    Raises:
+        DamageError: it is damaged.
+    """
+    try:
+        return zlib.decompress(kept)
+    except (zlib.error, TypeError) as error:
+        raise _damaged(error) from error
+
+
+def check_trace(kept: bytes, bases: Mapping[tuple[int, int], bytes]) -> None:
+    """Checks that a trace can be read.
+
+    Args:
+        kept: as it lies in the store.
+        bases: texts of the bases of its evaluator, by row and repeat.
+
+    Raises:
+        DamageError: it is damaged, or its base is gone.
+    """
+    place = _place_of(kept)
+    if place is not None and place not in bases:
+        raise _damaged("its base is gone")
+    _unpacked(kept, None if place is None else bases[place])
