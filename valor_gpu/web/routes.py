@@ -71,11 +71,28 @@ class Ask:
 Handler = Callable[[Ask], Response]
 
 
+def _answer(handler: Handler, ask: Ask) -> Response:
+    """What a handler returns.
+
+    Raises:
+        RuntimeError: in place of what would end the server, such as SystemExit of a user's module, or leave the request
+            without an answer, as StopIteration does, which no future takes.
+    """
+    try:
+        return handler(ask)
+    except Exception as error:
+        if not isinstance(error, StopIteration):
+            raise
+        raise RuntimeError("a page ended with StopIteration") from error
+    except BaseException as error:
+        raise RuntimeError(f"a page ended with {type(error).__name__}") from error
+
+
 def get(path: str, handler: Handler) -> Route:
     """A route that reads."""
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(handler, Ask(request))
+        return await run_in_threadpool(_answer, handler, Ask(request))
 
     return Route(path, endpoint, methods=["GET"], name=handler.__name__)
 
@@ -96,7 +113,7 @@ def post(path: str, handler: Handler, most: int = FORM_BYTES) -> Route:
                 raise HTTPException(
                     403, "This form is from an earlier start of the server. Reload its page, then send it again."
                 )
-            return await run_in_threadpool(handler, Ask(bounded, form))
+            return await run_in_threadpool(_answer, handler, Ask(bounded, form))
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
 

@@ -120,6 +120,10 @@ class Sweeper:
                 if str(error) != told:
                     _LOG.warning("deleted runs stay in the store for now: %s", error)
                 told = str(error)
+            except Exception as error:  # a thread that ends would leave every deleted run in the store
+                if repr(error) != told:
+                    _LOG.exception("deleted runs stay in the store for now")
+                told = repr(error)
             if self._ended.wait(self._pause):
                 return
 
