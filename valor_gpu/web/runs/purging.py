@@ -16,6 +16,7 @@ from valor_gpu.store import Store, label_queues, tries
 from valor_gpu.web.processes.jobs import CANCEL, JOB, log_path
 from valor_gpu.web.wizard import drafts
 from valor_gpu.web.wizard.counting import forget_counts
+from valor_gpu.web.wizard.uploads import clean_up
 
 UNDO = 60
 """Seconds in which a deletion can be taken back."""
@@ -114,6 +115,7 @@ class Sweeper:
         told = ""
         while True:
             try:
+                clean_up(self._store, self._uploads)
                 purge(self._store, self._uploads)
                 told = ""
             except (ValorError, OSError) as error:  # a full disk, a locked store: the next look may have more luck
