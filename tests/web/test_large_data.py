@@ -12,7 +12,7 @@ from tests.web.pages import client, send, text_of
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.rows.data import open_data
 from valor_gpu.store import Store
-from valor_gpu.web.wizard.uploads import LONGEST_NAME, MOST_COLUMNS
+from valor_gpu.web.processes.reader import LONGEST_NAME, MOST_COLUMNS
 
 BASE = ["question", "answer", "ground_truth"]
 

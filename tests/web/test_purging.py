@@ -13,14 +13,13 @@ import pytest
 
 from tests.judge.server import ChatServer
 from tests.web.pages import client, send, text_of
-from tests.web.work import Pace, add_run, scores, wait
+from tests.web.work import Pace, add_run, add_upload, scores, wait
 from valor_gpu.evaluation.run import evaluate
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.store import Store
 from valor_gpu.web.processes import jobs
 from valor_gpu.web.runs.purging import KIND, Sweeper, purge
 from valor_gpu.web.wizard import drafts
-from valor_gpu.web.wizard.uploads import keep_upload
 
 WORD = "xylophonist"
 
@@ -41,7 +40,7 @@ def uploaded(store: Store, uploads: Path, word: str = WORD) -> Any:
     file = uploads.parent / "own.csv"
     file.write_text(f"question,answer\nWho plays?,The {word}.\nWho else?,Nobody.\n")
     with file.open("rb") as content:
-        return keep_upload(store, uploads, "own.csv", content)
+        return add_upload(store, uploads, "own.csv", content)
 
 
 def scored(store: Store, data: Any, name: str = "first", **more: Any) -> str:
@@ -143,7 +142,7 @@ def keep(store: Store, uploads: Path, text: str) -> Any:
     file = uploads.parent / "own.csv"
     file.write_text(text)
     with file.open("rb") as content:
-        return keep_upload(store, uploads, "own.csv", content)
+        return add_upload(store, uploads, "own.csv", content)
 
 
 def test_a_reply_that_no_run_noted_is_left_in_the_cache(tmp_path: Path) -> None:

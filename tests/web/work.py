@@ -8,12 +8,16 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from tests.judge.server import ChatServer, Request
 from valor_gpu.evaluation.engine.plan import make_plan
 from valor_gpu.evaluation.engine.settings import Settings
-from valor_gpu.store import Run, Store
+from valor_gpu.store import Run, Store, StoredDataset
+from valor_gpu.web.security import Session
+from valor_gpu.web.studio import Studio
+from valor_gpu.web.wizard import drafts
+from valor_gpu.web.wizard.uploads import keep_upload
 
 ROWS = 24
 KEY = "a-key-that-nobody-may-see"
@@ -61,3 +65,13 @@ def wait(condition: Callable[[], Any], seconds: float = 120.0) -> None:
 
 def scores(run: Run) -> int:
     return sum(1 for _ in run.scores())
+
+
+def add_upload(store: Store, uploads: Path, name: str, content: BinaryIO) -> StoredDataset:
+    """A small file as Studio stores it, of a draft that is discarded."""
+    studio = Studio(store, Session("token", 8765), uploads)
+    draft = drafts.save(store, drafts.Draft())
+    keep_upload(studio, draft, name, content)
+    kept = store.views.get(drafts.KIND, draft.id) or {}
+    store.views.delete(drafts.KIND, draft.id)
+    return store.datasets.get(kept["data"])

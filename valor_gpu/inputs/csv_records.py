@@ -42,11 +42,13 @@ class CsvFile(NamedTuple):
         line: of the header, from 1.
         header: its cells.
         records: those below the header as they are read, with as many cells as it has. A blank line is no record.
+        says_delimiter: whether a line before the header names the delimiter.
     """
 
     line: int
     header: list[str]
     records: Iterator[Record]
+    says_delimiter: bool = False
 
 
 class _BadQuotes(InputError):
@@ -151,8 +153,10 @@ def open_csv(file: InputFile, delimiters: str = "", spaced: bool = False, any_by
     """
     with text_lines(file, "") as numbered:
         lines = _Lines(numbered)
-        first, header, dialect = _header(file.name, lines, delimiters or _delimiters(file.name), spaced, any_bytes)
-        yield CsvFile(first, header, _records(file.name, lines, header, dialect))
+        said, first, header, dialect = _header(
+            file.name, lines, delimiters or _delimiters(file.name), spaced, any_bytes
+        )
+        yield CsvFile(first, header, _records(file.name, lines, header, dialect), said)
 
 
 def _delimiters(name: str) -> str:
@@ -162,7 +166,7 @@ def _delimiters(name: str) -> str:
 
 def _header(
     name: str, lines: _Lines, delimiters: str, spaced: bool, any_bytes: bool
-) -> tuple[int, list[str], _Dialect]:
+) -> tuple[bool, int, list[str], _Dialect]:
     filled = (line for line in lines if line[1].strip("\r\n"))
     first = next(filled, None)
     said = _SAID.fullmatch(first[1].rstrip("\r\n")) if first else None
@@ -181,7 +185,7 @@ def _header(
     cells = _cells(place, lines, first, dialect)
     if not any_bytes:
         _check_texts(place, (f"column {number}" for number in count(1)), cells)
-    return first[0], cells, dialect
+    return said is not None, first[0], cells, dialect
 
 
 def _delimiter(header: str, delimiters: str) -> str:

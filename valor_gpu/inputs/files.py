@@ -79,6 +79,14 @@ class InputFile:
             raise InputError("standard input must be open but is closed")
         self.is_stream = self.is_standard_input or not stat.S_ISREG(os.stat(self.path).st_mode)
         self._stamp: _Stamp | None = None
+        self._descriptor = -1  # of the file while it is read
+
+    def offset(self) -> int:
+        """Bytes on disk up to which the file was read by who reads it now; 0 while nobody does, and of a stream."""
+        try:
+            return os.lseek(self._descriptor, 0, os.SEEK_CUR)
+        except OSError:
+            return 0
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -91,7 +99,11 @@ class InputFile:
             yield io.BytesIO(self._kept)
             return
         with self.unchanged(), open(self.path, "rb") as raw:
-            yield self._unpacked(raw)
+            self._descriptor = raw.fileno()
+            try:
+                yield self._unpacked(raw)
+            finally:
+                self._descriptor = -1
 
     def read(self) -> bytes:
         """All bytes, unpacked."""

@@ -42,6 +42,8 @@ class Errand:
             self.found = self._do()
         except Exception as error:  # whatever a judge or a template raises belongs on the page
             self.error = error
+        except BaseException as error:  # SystemExit of a module of the user: without an error nothing would be found
+            self.error = RuntimeError(f"it ended with {type(error).__name__}")
         finally:
             self._ended.set()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlencode
 
+from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.datastructures import FormData, QueryParams, UploadFile
@@ -14,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from valor_gpu.web.security import Message, Receive
+from valor_gpu.web.security import Message
 from valor_gpu.web.studio import Studio
 from valor_gpu.web.typed import read_carried
 
@@ -71,11 +72,28 @@ class Ask:
 Handler = Callable[[Ask], Response]
 
 
+def _answer(handler: Handler, ask: Ask) -> Response:
+    """What a handler returns.
+
+    Raises:
+        RuntimeError: in place of what would end the server, such as SystemExit of a user's module, or leave the request
+            without an answer, as StopIteration does, which no future takes.
+    """
+    try:
+        return handler(ask)
+    except Exception as error:
+        if not isinstance(error, StopIteration):
+            raise
+        raise RuntimeError("a page ended with StopIteration") from error
+    except BaseException as error:
+        raise RuntimeError(f"a page ended with {type(error).__name__}") from error
+
+
 def get(path: str, handler: Handler) -> Route:
     """A route that reads."""
 
     async def endpoint(request: Request) -> Response:
-        return await run_in_threadpool(handler, Ask(request))
+        return await run_in_threadpool(_answer, handler, Ask(request))
 
     return Route(path, endpoint, methods=["GET"], name=handler.__name__)
 
@@ -90,30 +108,47 @@ def post(path: str, handler: Handler, most: int = FORM_BYTES) -> Route:
     """
 
     async def endpoint(request: Request) -> Response:
-        bounded = Request(request.scope, _bounded(request.receive, most))
+        body = _Body(request, most)
+        bounded = Request(request.scope, body.receive)
         async with bounded.form(max_files=1, max_fields=2000, max_part_size=FORM_BYTES) as form:
+            if not body.is_whole():
+                raise HTTPException(400, "This form came without its end, so nothing of it was taken. Send it again.")
             if not request.app.state.studio.session.is_form(form.get("csrf")):
                 raise HTTPException(
                     403, "This form is from an earlier start of the server. Reload its page, then send it again."
                 )
-            return await run_in_threadpool(handler, Ask(bounded, form))
+            return await run_in_threadpool(_answer, handler, Ask(bounded, form))
 
     return Route(path, endpoint, methods=["POST"], name=handler.__name__)
 
 
-def _bounded(receive: Receive, most: int) -> Receive:
-    """``receive``, which ends with an error behind ``most`` bytes: a Content-Length may be wrong or missing."""
-    seen = 0
+class _Body:
+    """The body of a form as it comes.
 
-    async def receiver() -> Message:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > most:
-            raise HTTPException(413, f"A form may have {most >> 20:,} MB, and this one has more.")
+    Args:
+        request: of the form.
+        most: bytes; behind them reading ends with an error, since a Content-Length may be wrong or missing.
+    """
+
+    def __init__(self, request: Request, most: int) -> None:
+        kind, options = parse_options_header(request.headers.get("content-type"))
+        self._mark = b"--" + options.get(b"boundary", b"") + b"--" if kind == b"multipart/form-data" else b""
+        self._receive, self._most = request.receive, most
+        self._seen, self._end = 0, b""
+
+    async def receive(self) -> Message:
+        """The next message of the body."""
+        message = await self._receive()
+        piece = message.get("body", b"")
+        self._seen += len(piece)
+        self._end = (self._end + piece[-len(self._mark) - 2 :])[-len(self._mark) - 2 :]
+        if self._seen > self._most:
+            raise HTTPException(413, f"A form may have {self._most >> 20:,} MB, and this one has more.")
         return message
 
-    return receiver
+    def is_whole(self) -> bool:
+        """Whether the body has come to its end, which the parser of parts does not ask for."""
+        return self._end.rstrip(b"\r\n").endswith(self._mark)
 
 
 def see(path: str, **query: str) -> RedirectResponse:

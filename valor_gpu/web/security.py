@@ -33,10 +33,11 @@ HEADERS = (
 )
 _READING = ("GET", "HEAD")
 _ONCE = "The address works once; start valor-gpu studio again for a new one."
-_LOCKED = (
+LOCKED = (
     '<!doctype html><html lang="en"><meta charset="utf-8"><title>Studio</title>'
     '<link rel="stylesheet" href="/static/studio.css"><main><h1>{title}</h1><p>{text}</p></main></html>'
 )
+"""A page for those who may not see the store, and for errors that leave nothing else."""
 
 # Shapes of keys of well-known services, and any long word of letters and digits that follows a name of a key.
 # Every repetition is bounded, or begins where none of its own signs is before it: no text takes more than a look at
@@ -172,7 +173,7 @@ async def _redirect(send: Send, cookie: str | None = None) -> None:
 
 
 async def _refuse(send: Send, status: int, title: str, text: str) -> None:
-    body = _LOCKED.format(title=title, text=text).encode()
+    body = LOCKED.format(title=title, text=text).encode()
     headers = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -57,7 +57,7 @@ def serve(
             if open_browser:
                 webbrowser.open(address)
             threading.Thread(target=prepare, name="templates", daemon=True).start()
-            with Sweeper(studio.store, studio.uploads):
+            with Sweeper(studio.store, studio.uploads), contextlib.closing(studio.readings):
                 _Server(config, known).run([listening])
 
 

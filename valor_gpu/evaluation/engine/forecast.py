@@ -78,20 +78,22 @@ class RowCounts:
         return cls(kept["rows"], kept["n_unreadable"], list(kept["errors"]), lacking)
 
 
-def count_rows(source: DataSource, mapping: Mapping, limit: int | None) -> RowCounts:
+def count_rows(source: DataSource, mapping: Mapping, limit: int | None, most_errors: int | None = None) -> RowCounts:
     """Reads the data once and counts.
 
     Args:
         source: the data.
         mapping: where fields come from.
         limit: number of rows; None for all.
+        most_errors: of rows that cannot be read, that are kept; None for all.
     """
     found = RowCounts()
     for row in islice(source, limit):
         found.rows += 1
         if row.error:
             found.n_unreadable += 1
-            found.errors.append(row.error)
+            if most_errors is None or len(found.errors) < most_errors:
+                found.errors.append(row.error)
             continue
         fields = mapping.values(row.values)
         lacking = frozenset(name for name, value in fields.items() if value is None)

@@ -64,6 +64,10 @@ class DataSource:
     def __iter__(self) -> Iterator[SourceRow]:
         return self._rows()
 
+    def offset(self) -> int:
+        """Bytes up to which the file was read by who reads it now, perhaps in another thread; 0 where nobody does."""
+        return 0 if self._file is None else self._file.offset()
+
     def count_rows(self, most: int | None = None) -> int:
         """Number of rows, those with an error included; a file is read for that.
 

@@ -17,8 +17,9 @@ _MARK = b"\xef\xbb\xbf"  # of UTF-8, no part of the first line
 def count_file_rows(file: InputFile, format: str, most: int | None = None) -> int:
     """Returns the number of rows of a file, those that cannot be read included.
 
-    A gigabyte takes about 2 s in JSON lines, and up to 8 s in csv, where quotes say which lines make a row; Parquet
-    says its number. Reading the rows takes more than twice as long, and scoring them a hundred times.
+    A gigabyte takes about 2 s in JSON lines and in csv without quotes, and up to 8 s in csv where quotes say which
+    lines make a row, ten times as long where lines have a few characters each; Parquet says its number. Reading the
+    rows takes more than twice as long, and scoring them a hundred times.
 
     Args:
         file: to read.
@@ -40,9 +41,31 @@ def count_file_rows(file: InputFile, format: str, most: int | None = None) -> in
         n = parquet_rows(file)
         return n if most is None else min(n, most)
     if format == "csv":
+        n = _plain_records(file, most)
+        if n is not None:
+            return n
         with open_csv(file) as table:
             return sum(1 for _ in islice(table.records, most))
     return sum(1 for _ in islice(_filled_lines(file), most))
+
+
+def _plain_records(file: InputFile, most: int | None) -> int | None:
+    """Counts the records of csv by its lines that are not blank; None where a quote may join lines to a record."""
+    with open_csv(file) as table:  # which checks header and encoding
+        heads = 2 if table.says_delimiter else 1
+    n, is_open = -heads, False  # a line that goes on in the next piece is open
+    with file.open() as stream:
+        while piece := stream.read(_PIECE):
+            if b'"' in piece:
+                return None
+            if n == -heads and not is_open:
+                piece = piece.removeprefix(_MARK)
+            lines = piece.splitlines()  # at \n, \r and \r\n, as the reader of records does
+            n += len(lines) - lines.count(b"") - (is_open and bool(lines[0]))
+            is_open = piece[-1:] not in (b"\n", b"\r", b"")
+            if most is not None and n > most:
+                return most
+    return n if most is None else min(n, most)
 
 
 def _filled_lines(file: InputFile) -> Iterator[None]:

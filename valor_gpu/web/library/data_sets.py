@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu.errors import ValorError
-from valor_gpu.evaluation.rows.data import open_data
 from valor_gpu.store import StoredDataset
 from valor_gpu.web.book import Entry
 from valor_gpu.web.library.uses import dataset_uses
 from valor_gpu.web.routes import Ask
+from valor_gpu.web.wizard.counting import opened_data
 
 FIRST = 10
 """Rows of a preview."""
@@ -79,7 +79,7 @@ def first_rows(ask: Ask, found: DataSet) -> tuple[list[Mapping[str, Any]], str]:
     path = Path(found.source)
     if found.is_kept and path.is_file() and path.resolve().is_relative_to(ask.studio.uploads.resolve()):
         try:
-            return [row.values for row in islice(open_data(path), FIRST) if row.values], "of the file"
+            return [row.values for row in islice(opened_data(str(path)), FIRST) if row.values], "of the file"
         except (ValorError, OSError):  # the runs may still have them
             pass
     for entry in found.uses:

@@ -16,6 +16,7 @@ from valor_gpu.store import Store, label_queues, tries
 from valor_gpu.web.processes.jobs import CANCEL, JOB, log_path
 from valor_gpu.web.wizard import drafts
 from valor_gpu.web.wizard.counting import forget_counts
+from valor_gpu.web.wizard.uploads import clean_up
 
 UNDO = 60
 """Seconds in which a deletion can be taken back."""
@@ -114,12 +115,17 @@ class Sweeper:
         told = ""
         while True:
             try:
+                clean_up(self._store, self._uploads)
                 purge(self._store, self._uploads)
                 told = ""
             except (ValorError, OSError) as error:  # a full disk, a locked store: the next look may have more luck
                 if str(error) != told:
                     _LOG.warning("deleted runs stay in the store for now: %s", error)
                 told = str(error)
+            except Exception as error:  # a thread that ends would leave every deleted run in the store
+                if repr(error) != told:
+                    _LOG.exception("deleted runs stay in the store for now")
+                told = repr(error)
             if self._ended.wait(self._pause):
                 return
 

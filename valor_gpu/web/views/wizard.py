@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -11,13 +10,16 @@ from typing import Any
 from starlette.responses import Response
 
 from valor_gpu.errors import InputError
+from valor_gpu.evaluation.engine.forecast import RowCounts
 from valor_gpu.evaluation.report.bounds import short
+from valor_gpu.evaluation.rows.data import SourceRow
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.evaluation.rows.mapping import Mapping as Fields
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import StoredDataset
 from valor_gpu.web.model_names import model_of
 from valor_gpu.web.processes import jobs
+from valor_gpu.web.processes.readings import Reading
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, post, see
@@ -28,12 +30,13 @@ from valor_gpu.web.wizard.connection import connection_of
 from valor_gpu.web.wizard.copies import draft_of_run
 from valor_gpu.web.wizard.counting import counts_of
 from valor_gpu.web.wizard.drafts import FIELDS, KIND, SCENARIOS, Draft, drafts, find_draft, save, saved_ago
-from valor_gpu.web.wizard.estimates import estimate
+from valor_gpu.web.wizard.estimates import Estimate, estimate
+from valor_gpu.web.wizard.following import follow
 from valor_gpu.web.wizard.form_settings import metric_fields, run_fields, taken
 from valor_gpu.web.wizard.planning import Outlook, look, submit
 from valor_gpu.web.wizard.proposals import mapping_lines, plain_text
-from valor_gpu.web.wizard.same_run import as_python, as_yaml, host_of
-from valor_gpu.web.wizard.uploads import MOST, keep_upload
+from valor_gpu.web.wizard.same_run import as_python, as_yaml, host_of, settings_lines
+from valor_gpu.web.wizard.uploads import MOST, forget_upload, keep_upload, upload_of
 
 STEPS = ("basics", "data", "metrics", "review")
 PREVIEW = 10
@@ -118,38 +121,55 @@ def take_basics(ask: Ask) -> Response:
 
 
 def data(ask: Ask, refused: str = "") -> Response:
-    """The second page: the data set, its first rows, and where fields come from."""
+    """The second page: the data set, its first rows, and where fields come from; or how far an upload is read."""
     draft = find_draft(ask)
+    reading, uploaded, failed = upload_of(ask.studio, draft)
+    if uploaded and not failed:
+        return _reading_page(ask, draft, reading, uploaded)
+    draft = find_draft(ask)  # which may have got its data set just now
     outlook, known = _look(ask, draft), _datasets(ask)
     dataset = known.get(draft.data)
-    if not draft.data and not refused and "checked" not in ask.query:  # nobody has been asked yet
+    if not draft.data and not (refused or failed) and "checked" not in ask.query:  # nobody has been asked yet
         outlook.problems.pop("data", None)
-    rows, broken, n_broken = [], [], 0
-    if outlook.source is not None and dataset is not None:
-        rows = [row for row in islice(outlook.source, PREVIEW) if not row.error]
-        counts = counts_of(ask.studio.store, outlook.source, outlook.fields or Fields({}, {}), None)
-        broken = [error.replace(dataset.source, dataset.name) for error in counts.errors[:_BROKEN]]
-        n_broken = counts.n_unreadable
+    first = next((row.values for row in _first(outlook)), {})
     columns = () if outlook.source is None else outlook.source.columns
     previewed = columns[:_COLUMNS]
-    shown = [[short(plain_text(row.values.get(name)), 200) for name in previewed] for row in rows]
     return _page(
         ask,
         "data",
         draft,
         outlook,
-        refused=refused,
+        refused=refused or failed,
         datasets=list(known.values()),
         dataset=dataset,
         columns=columns,
         previewed=[short(name) for name in previewed],
-        rows=shown,
-        broken=broken,
-        n_broken=n_broken,
+        rows=[[short(plain_text(row.values.get(name)), 200) for name in previewed] for row in _first(outlook)],
+        **_broken(ask, outlook, dataset),
         most=MOST >> 20,
-        mapping=mapping_lines(draft, outlook, rows[0].values if rows else {}, _fields(ask, draft, outlook)),
-        inputs=mapping_lines(draft, outlook, rows[0].values if rows else {}, outlook.inputs),
+        mapping=mapping_lines(draft, outlook, first, _fields(ask, draft, outlook)),
+        inputs=mapping_lines(draft, outlook, first, outlook.inputs),
     )
+
+
+def _first(outlook: Outlook) -> list[SourceRow]:
+    return [row for row in islice(outlook.source or (), PREVIEW) if not row.error]
+
+
+def _broken(ask: Ask, outlook: Outlook, dataset: StoredDataset | None) -> dict[str, Any]:
+    """What the page says of rows that cannot be read, or of the counting of them."""
+    found: RowCounts | Reading = RowCounts()
+    if outlook.source is not None and dataset is not None:
+        found = counts_of(ask.studio, outlook.source, outlook.fields or Fields({}, {}), None, dataset)
+    if isinstance(found, Reading):
+        return {"broken": [], "n_broken": 0, **follow(ask, found)}
+    broken = [error.replace(dataset.source, dataset.name) if dataset else error for error in found.errors[:_BROKEN]]
+    return {"broken": broken, "n_broken": found.n_unreadable, **follow(ask, None)}
+
+
+def _reading_page(ask: Ask, draft: Draft, reading: Reading | None, name: str) -> Response:
+    """The second page while an uploaded file is read; a reading that another server makes says nothing of itself."""
+    return _page(ask, "data", draft, Outlook({}), uploaded=name, **follow(ask, reading, True))
 
 
 def _fields(ask: Ask, draft: Draft, outlook: Outlook) -> list[str]:
@@ -162,6 +182,11 @@ def _fields(ask: Ask, draft: Draft, outlook: Outlook) -> list[str]:
 def take_data(ask: Ask) -> Response:
     """Keeps the second page; an uploaded file becomes a data set."""
     draft, store, do = find_draft(ask), ask.studio.store, ask.field("do")
+    if do == "cancel-upload" or (draft.upload and ask.upload("file") is None and _is_failed(ask, draft)):
+        forget_upload(ask.studio, draft.upload)
+        draft = save(store, draft, upload="")
+        if do == "cancel-upload":
+            return see(f"/drafts/{draft.id}/data")
     outlook = _look(ask, draft)
     names = dict.fromkeys([*_fields(ask, draft, outlook), *outlook.inputs])
     mapping = {name: text for name in names if (text := ask.field(f"map-{name}"))}
@@ -173,18 +198,23 @@ def take_data(ask: Ask) -> Response:
         changes["data"] = ask.field("dataset")
     upload = ask.upload("file")
     if upload is not None:
+        draft = save(store, draft, mapping=mapping)
         try:
-            changes["data"] = keep_upload(store, ask.studio.uploads, upload.filename or "", upload.file).hash
+            keep_upload(ask.studio, draft, upload.filename or "", upload.file)
         except InputError as error:
-            save(store, draft, mapping=mapping)
             return data(ask, str(error))
+        return see(f"/drafts/{draft.id}/data", checked="1")
     if changes.get("data", draft.data) != draft.data:
         changes["mapping"] = {}  # of other columns
     draft = save(store, draft, **changes)
     wrong = {"data", "mapping", "target"} & _look(ask, draft).problems.keys()
-    if do == "next" and upload is None and not wrong:
+    if do == "next" and not wrong:
         return see(f"/drafts/{draft.id}/metrics")
     return see(f"/drafts/{draft.id}/data", checked="1")
+
+
+def _is_failed(ask: Ask, draft: Draft) -> bool:
+    return bool(upload_of(ask.studio, draft)[2])
 
 
 def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
@@ -192,7 +222,7 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
     draft, registry = find_draft(ask), _registry(ask)
     outlook = _look(ask, draft)
     table = choices(draft, outlook, registry, ask.studio.store)
-    expected = estimate(outlook, ask.studio.store)
+    expected, following = _expected(ask, draft, outlook)
     if not draft.metrics and connection is None and "checked" not in ask.query:
         outlook.problems.pop("metrics", None)
     families = [(title, *_lines(table, name, draft.scenario)) for name, title in _FAMILIES.items()]
@@ -203,6 +233,7 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
         outlook,
         families=[(title, first, groups) for title, first, groups in families if first or groups],
         expected=expected,
+        **following,
         levels=LEVELS,
         connection=connection,
         judges=[(name, model_of(said), host_of(said)) for name, said in registry.judges.items()],
@@ -214,6 +245,12 @@ def metrics(ask: Ask, connection: Any = None, refused: str = "") -> Response:
         columns=() if outlook.source is None else outlook.source.columns,
         baselines=_baselines(ask, draft),
     )
+
+
+def _expected(ask: Ask, draft: Draft, outlook: Outlook) -> tuple[Estimate | None, dict[str, Any]]:
+    """What a run would ask, None while that is not known; and what a page shows of the counting."""
+    found = estimate(outlook, ask.studio, _datasets(ask).get(draft.data))
+    return (None, follow(ask, found)) if isinstance(found, Reading) else (found, follow(ask, None))
 
 
 def _has_settings(ask: Ask, draft: Draft, outlook: Outlook) -> bool:
@@ -275,6 +312,7 @@ def review(ask: Ask, refused: str = "") -> Response:
     dataset = _datasets(ask).get(draft.data)
     said = outlook.arguments
     target = said.get("target")
+    expected, following = _expected(ask, draft, outlook)
     hosts = [host_of(said[name]) for name in ("model_config", "embedding_config") if name in said]
     if target is not None and (not isinstance(target, str) or target.startswith("http")):
         hosts.append(host_of(target if isinstance(target, dict) else {"url": target}))
@@ -287,27 +325,15 @@ def review(ask: Ask, refused: str = "") -> Response:
         dataset=dataset,
         config=None if outlook.plan is None else outlook.plan.config,
         notes=outlook.notes,
-        expected=estimate(outlook, ask.studio.store),
+        expected=expected,
+        **following,
         runs=outlook.runs,
         hosts=list(dict.fromkeys(hosts)),
         model=model_of(said.get("model_config") or {}),
-        settings=_settings_lines(said, draft),
+        settings=settings_lines(said, draft),
         texts=[("YAML", as_yaml(said)), ("Python", as_python({**said, "store": str(ask.studio.store.path)})),
                ("Command line", f"valor-gpu eval run evaluation.yaml --store {ask.studio.store.path}")],
     )  # fmt: skip
-
-
-def _settings_lines(said: Mapping[str, Any], draft: Draft) -> list[tuple[str, str]]:
-    """Settings other than the choice of metrics, each in words."""
-    found = [(name, ", ".join(f"{key} {json.dumps(value)}" for key, value in each.items()))
-             for name, each in (said.get("metric_params") or {}).items()]  # fmt: skip
-    found += [(f"{name} passes at", f"{value:g}") for name, value in (said.get("thresholds") or {}).items()
-              if not isinstance(value, str)]  # fmt: skip
-    words = {"limit": "Rows at most", "repeats": "Times judged", "epochs": "Times answered", "max_cost": "Stop at cost",
-             "baseline": "Baseline"}  # fmt: skip
-    found += [(title, str(said[name])) for name, title in words.items() if name in said]
-    found += [("Numbers by", ", ".join(said["slice_by"]))] if "slice_by" in said else []
-    return found + ([("Embeddings", draft.embedding)] if "embedding_config" in said else [])
 
 
 def take_submission(ask: Ask) -> Response:
@@ -318,15 +344,17 @@ def take_submission(ask: Ask) -> Response:
     outlook = _look(ask, draft)
     if outlook.problems:
         return review(ask, "Nothing was started.")
-    ids = submit(outlook.arguments, store, draft.variants, draft.id)
+    ids = submit(outlook.arguments, store, draft.variants, draft.id, outlook.source)
     for uid in ids:
         jobs.start(store, uid)
     return see(f"/runs/{ids[0]}" if len(ids) == 1 else "/runs")
 
 
 def discard(ask: Ask) -> Response:
-    """Takes a draft away."""
-    ask.studio.store.views.delete(KIND, find_draft(ask).id)
+    """Takes a draft away, and what is read for it."""
+    draft = find_draft(ask)
+    forget_upload(ask.studio, draft.upload)
+    ask.studio.store.views.delete(KIND, draft.id)
     return see("/runs")
 
 

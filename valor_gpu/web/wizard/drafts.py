@@ -36,6 +36,7 @@ class Draft:
         target: name of a registered one; empty for answers that the data have.
         variants: names of those of the target, a run for each.
         data: hash of a data set of the store.
+        upload: id of an upload that is read and then becomes its data set; empty for none.
         mapping: field to reference; fields that are not here are found by their names.
         metrics: names.
         judge: name of a registered one.
@@ -58,6 +59,7 @@ class Draft:
     target: str = ""
     variants: tuple[str, ...] = ()
     data: str = ""
+    upload: str = ""
     mapping: Mapping[str, str] = field(default_factory=dict)
     metrics: tuple[str, ...] = ()
     judge: str = ""

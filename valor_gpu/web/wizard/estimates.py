@@ -10,9 +10,11 @@ from valor_gpu.evaluation.engine.forecast import Forecast, forecast
 from valor_gpu.evaluation.engine.plan import BASELINE_ANSWER, Plan
 from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.judge.protocol import Usage
-from valor_gpu.store import Store
+from valor_gpu.store import StoredDataset
+from valor_gpu.web.processes.readings import Reading
 from valor_gpu.web.prompts import prompts_of
 from valor_gpu.web.rows.traces import size_in_words
+from valor_gpu.web.studio import Studio
 from valor_gpu.web.wizard.choices import MEASURED
 from valor_gpu.web.wizard.counting import counts_of
 from valor_gpu.web.wizard.planning import Outlook
@@ -66,14 +68,25 @@ class Estimate:
         return size_in_words(self.prompt_bytes)
 
 
-def estimate(outlook: Outlook, store: Store) -> Estimate | None:
-    """Counts the calls of a plan, by counts of its data that the store keeps; None while there is no plan."""
+def estimate(outlook: Outlook, studio: Studio, dataset: StoredDataset | None) -> Estimate | Reading | None:
+    """Counts the calls of a plan, by counts of its data that the store keeps.
+
+    Args:
+        outlook: with the plan.
+        studio: whose store keeps the counts.
+        dataset: of the plan.
+
+    Returns:
+        None while there is no plan; while a process counts the rows, how far it is.
+    """
     plan = outlook.plan
-    if plan is None or plan.source is None:
+    if plan is None or plan.source is None or dataset is None:
         return None
     config = plan.config
     given = (MEASURED if plan.has_target else frozenset()) | ({BASELINE_ANSWER} if plan.fills_baseline else set())
-    counts = counts_of(store, plan.source, plan.mapping, config.limit)
+    counts = counts_of(studio, plan.source, plan.mapping, config.limit, dataset)
+    if isinstance(counts, Reading):
+        return counts
     expected = forecast(counts, plan.mapping, plan.evaluators, config.epochs, config.repeats, plan.has_target, given)
     characters, of_rows = (each * outlook.runs for each in _characters(plan, expected))
     tokens = round(characters / outlook.runs / CHARACTERS) * outlook.runs

@@ -25,7 +25,7 @@ from valor_gpu.evaluation.rows.mapping import resolve_mapping
 from valor_gpu.store import Store, StoredDataset
 from valor_gpu.store.stores import NewRun
 from valor_gpu.web.registry import Registry
-from valor_gpu.web.wizard.counting import opened_data
+from valor_gpu.web.wizard.counting import opened_data, with_all_columns
 from valor_gpu.web.wizard.drafts import FIELDS, KIND, Draft
 from valor_gpu.web.wizard.form_settings import read_settings
 
@@ -126,7 +126,7 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
             "Choose a data set, or upload one." if dataset is None else "The file of the data set is gone."
         )
         return found
-    _attempt(found, "data", lambda: setattr(found, "source", _all_columns(opened_data(dataset.source), dataset, draft)))
+    _attempt(found, "data", lambda: setattr(found, "source", _all_columns(store, dataset, draft)))
     if found.source is not None and found.source.hash != dataset.hash:
         found.problems["data"] = (
             f"The file of {dataset.name} has changed since it was listed, by the hash of its content. Upload it again."
@@ -153,12 +153,13 @@ def look(draft: Draft, dataset: StoredDataset | None, registry: Registry, store:
     return found
 
 
-def _all_columns(source: DataSource, dataset: StoredDataset, draft: Draft) -> DataSource:
+def _all_columns(store: Store, dataset: StoredDataset, draft: Draft) -> DataSource:
     """The source with what begins behind its first rows, where the data set has such columns or a path may be there."""
+    source = opened_data(dataset.source)
     known = {*source.columns, *(source.columns.paths or ())}
     named = [text[len("${data.") : -1] for text in draft.mapping.values() if text.startswith("${data.")]
     lacking = {*dataset.columns, *(name for name in named if root_of(name, source.columns) is not None)} - known
-    return source.with_all_columns() if lacking else source
+    return with_all_columns(store, source, dataset) if lacking else source
 
 
 def _make(name: str, said: Mapping[str, Any], store: Store) -> None:
@@ -239,19 +240,22 @@ def _attempt(found: Outlook, part: str, do: Any) -> None:
         found.problems.setdefault(told, text)
 
 
-def submit(said: Mapping[str, Any], store: Store, names: tuple[str, ...], draft: str) -> list[str]:
+def submit(
+    said: Mapping[str, Any], store: Store, names: tuple[str, ...], draft: str, source: DataSource | None = None
+) -> list[str]:
     """Makes the runs of arguments in the store, as evaluate() does, in place of their draft, and returns their ids.
 
     Args:
         said: the arguments.
         store: gets the runs.
         names: of the variants; each is a tag of its run.
+        source: the data, where they are opened already.
         draft: id of the draft, which goes as the runs come; a second click finds none, and makes no runs.
 
     Raises:
         InputError: what evaluate() would reject; nothing is made.
     """
-    plans = plans_of(said, store)
+    plans = plans_of(said, store, source)
     if names and len(names) != len(plans):
         raise InputError(f"variants must be one per run but there are {len(names)} of {len(plans)}")
     new = []

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from valor_gpu.web.model_names import address_of
+from valor_gpu.web.wizard.drafts import Draft
 
 
 def host_of(said: Mapping[str, Any]) -> str:
@@ -46,3 +47,16 @@ def as_python(said: Mapping[str, Any]) -> str:
             ")",
         ]
     )
+
+
+def settings_lines(said: Mapping[str, Any], draft: Draft) -> list[tuple[str, str]]:
+    """Settings other than the choice of metrics, each in words."""
+    found = [(name, ", ".join(f"{key} {json.dumps(value)}" for key, value in each.items()))
+             for name, each in (said.get("metric_params") or {}).items()]  # fmt: skip
+    found += [(f"{name} passes at", f"{value:g}") for name, value in (said.get("thresholds") or {}).items()
+              if not isinstance(value, str)]  # fmt: skip
+    words = {"limit": "Rows at most", "repeats": "Times judged", "epochs": "Times answered", "max_cost": "Stop at cost",
+             "baseline": "Baseline"}  # fmt: skip
+    found += [(title, str(said[name])) for name, title in words.items() if name in said]
+    found += [("Numbers by", ", ".join(said["slice_by"]))] if "slice_by" in said else []
+    return found + ([("Embeddings", draft.embedding)] if "embedding_config" in said else [])
