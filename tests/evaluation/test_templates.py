@@ -101,7 +101,7 @@ _TEN = "[a, a, a, a, a, a, a, a, a, a]"
 def test_templates_that_would_not_end_are_stopped(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     limits = {"LONGEST_OUTPUT": 2_000_000, "MOST_STEPS": 20_000, "MOST_SECONDS": 0.5}
     for name, limit in limits.items():
-        monkeypatch.setattr(f"valor_gpu.evaluation.prompts._sandbox.{name}", limit)
+        monkeypatch.setattr(f"valor_gpu.evaluation.prompts._budget.{name}", limit)
     with pytest.raises(InputError, match=r"must|RecursionError|No filter"):
         Template(text).render(X)
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.prompts._sandbox import bounded, environment, jinja2_package
+from valor_gpu.evaluation.prompts._sandbox import bounded, check_pieces, environment, jinja2_package
 
 LONGEST_TEMPLATE = 200_000  # characters
 _ROLES = ("system", "user", "assistant", "developer")
@@ -54,9 +54,12 @@ class Template:
         self.text, self.name = text, name
         sandbox, jinja2 = environment(), jinja2_package()
         try:
+            check_pieces(text)
             tree = sandbox.parse(text)
             self.variables = frozenset(jinja2.meta.find_undeclared_variables(tree)) - set(sandbox.globals)
             self._made = sandbox.from_string(text)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         except jinja2.TemplateError as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
             raise InputError(f"{name}{line}: {error.message or type(error).__name__}") from None
