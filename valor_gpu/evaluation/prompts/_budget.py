@@ -143,7 +143,7 @@ def each(value: Iterable[Any], weight: int = 1) -> Iterator[Any]:
 
 
 def watched(value: Iterable[Any]) -> Iterator[Any]:
-    """Yields the elements of a value and looks at the clock before each."""
+    """Yields the elements of a value, which may be kept as a list, and looks at the clock before each."""
     for one in value:
-        take()
+        take(ELEMENT)
         yield one

@@ -16,7 +16,6 @@ from valor_gpu.evaluation.prompts._budget import (
     LARGEST_BITS,
     each,
     left,
-    made,
     plain_text,
     size_of,
     take,
@@ -32,8 +31,13 @@ _PLAIN = (
     *("reject", "rejectattr", "safe", "select", "selectattr"),
 )
 METHODS: dict[type, frozenset[str]] = {
-    str: frozenset("capitalize casefold count endswith find format format_map isalpha isdigit lower lstrip removeprefix"
-                   " removesuffix rstrip split splitlines startswith strip title upper".split()),
+    str: frozenset(
+        [
+            *("capitalize", "casefold", "count", "endswith", "find", "format", "format_map", "isalpha", "isdigit"),
+            *("lower", "lstrip", "removeprefix", "removesuffix", "rstrip", "split", "splitlines", "startswith"),
+            *("strip", "title", "upper"),
+        ]
+    ),
     dict: frozenset(["get", "items", "keys", "values"]),
     list: frozenset(["count", "index"]),
     tuple: frozenset(["count", "index"]),
@@ -162,7 +166,7 @@ def _lines(text: str, keepends: bool = False) -> list[str]:
 
 def method_of(text: str, name: str) -> Callable[..., Any]:
     """Returns a method of a text that counts what it makes."""
-    own = {"split": _split, "splitlines": _lines}
+    own: dict[str, Callable[..., Any]] = {"split": _split, "splitlines": _lines}
     plain = getattr(str, name)
 
     def called(*values: Any, **options: Any) -> Any:
@@ -223,7 +227,7 @@ def filters(known: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., 
     Args:
         known: those of jinja2.
     """
-    own = {
+    own: dict[str, Callable[..., Any]] = {
         **{"e": escaped, "escape": escaped, "fenced": fenced, "join": _joined, "replace": _replaced},
         **{"round": _rounded, "string": text_of, "striptags": _without_tags, "tojson": _as_json, "trim": _trimmed},
         **{"urlencode": _url_encoded, "wordcount": _n_words},
@@ -244,7 +248,7 @@ def tests(known: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., An
     Args:
         known: those of jinja2.
     """
-    own = {
+    own: dict[str, Callable[..., Any]] = {
         "divisibleby": lambda value, number: _number(value) % _number(number) == 0,
         "even": lambda value: _number(value) % 2 == 0,
         "odd": lambda value: _number(value) % 2 == 1,
@@ -258,13 +262,3 @@ def _number(value: Any) -> Any:
     if not isinstance(value, (int, float)):
         raise InputError(f"odd, even and divisibleby must have numbers but have a {type(value).__name__}")
     return value
-
-
-def spread(values: Any) -> list[Any]:
-    """Returns the elements that ``*values`` gives to a call, counted."""
-    return list(each(values))
-
-
-def spread_named(values: Any) -> dict[str, Any]:
-    """Returns what ``**values`` gives to a call, counted."""
-    return dict(made(values))

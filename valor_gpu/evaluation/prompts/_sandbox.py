@@ -17,15 +17,16 @@ from valor_gpu.evaluation.prompts._budget import (
     ELEMENT,
     MOST_STEPS,
     bounded,
+    each,
     made,
     size_of,
     take,
     text_of,
 )
-from valor_gpu.evaluation.prompts._filters import METHODS, filters, method_of, spread, spread_named, tests
+from valor_gpu.evaluation.prompts._filters import METHODS, filters, method_of, tests
 from valor_gpu.evaluation.prompts._formats import format_method
 
-__all__ = ["bounded", "check_pieces", "environment", "jinja2_package"]
+__all__ = ["bounded", "check_pieces", "compiled", "environment", "jinja2_package"]
 
 MOST_PIECES = 50_000  # names, signs and texts; the compiler needs about 3 kB for each
 
@@ -58,6 +59,22 @@ def check_pieces(text: str) -> None:
         return  # which is said when it is compiled
 
 
+def compiled(text: str) -> tuple[Any, frozenset[str]]:
+    """Returns a template of jinja2, and the names that it reads and does not set itself.
+
+    Raises:
+        InputError: too many names and signs.
+    """
+    check_pieces(text)
+    sandbox = environment()
+    with bounded():
+        tree = sandbox.parse(text)
+        names = jinja2_package().meta.TrackingCodeGenerator(sandbox)
+        names.optimizer = None  # which would compute constants, of any size
+        names.visit(tree)
+        return sandbox.from_string(text), frozenset(names.undeclared_identifiers) - set(sandbox.globals)
+
+
 def _bounded_range(*numbers: int) -> range:
     found = range(*numbers)
     if len(found) > MOST_STEPS:
@@ -84,64 +101,66 @@ def _operated(operator: str, left: Any, right: Any, compute: Callable[[Any, Any]
     return compute(left, right)
 
 
-def _counting_visitor(jinja2: Any) -> Any:
-    """Puts the sandbox's own calls into the tree of a template."""
-    nodes = jinja2.nodes
+class _Counting:
+    """Puts the sandbox's own calls into a tree: a count into loops, macros and blocks, and around what could be large.
 
-    class Counted(jinja2.visitor.NodeTransformer):  # type: ignore[name-defined, misc]
-        """Puts a count into every loop, macro and block, and a limit around what could make something large."""
+    Subclasses are transformers of jinja2.
 
-        def visit_For(self, node: Any) -> Any:
-            return self._counting(node)
+    Attributes:
+        jinja2: the package.
+    """
 
-        visit_Macro = visit_CallBlock = visit_Block = visit_For
+    jinja2: Any
+    generic_visit: Callable[[Any], Any]
 
-        def _counting(self, node: Any) -> Any:
-            size = sum(len(data.data) for each in node.body for data in _data_of(each, nodes))
-            self.generic_visit(node)
-            call = self._call("count_round", [nodes.Const(size)], node)
-            node.body.insert(0, nodes.Output([call]).set_lineno(node.lineno))
-            return self._spreading(node)
+    def visit_For(self, node: Any) -> Any:
+        nodes = self.jinja2.nodes
+        size = sum(len(data.data) for each in node.body for data in _data_of(each, nodes))
+        self.generic_visit(node)
+        call = self._call("count_round", [nodes.Const(size)], node)
+        node.body.insert(0, nodes.Output([call]).set_lineno(node.lineno))
+        return self._spreading(node)
 
-        def _call(self, name: str, values: list[Any], node: Any) -> Any:
-            """A call of a method of the sandbox, which templates have no name for."""
-            return nodes.Call(nodes.EnvironmentAttribute(name), values, [], None, None).set_lineno(node.lineno)
+    visit_Macro = visit_CallBlock = visit_Block = visit_For
 
-        def visit_List(self, node: Any) -> Any:
-            return self._call("count_made", [self.generic_visit(node)], node)
+    def _call(self, name: str, values: list[Any], node: Any) -> Any:
+        """A call of a method of the sandbox, which templates have no name for."""
+        nodes = self.jinja2.nodes
+        return nodes.Call(nodes.EnvironmentAttribute(name), values, [], None, None).set_lineno(node.lineno)
 
-        visit_Dict = visit_List
+    def visit_List(self, node: Any) -> Any:
+        return self._call("count_made", [self.generic_visit(node)], node)
 
-        def visit_Tuple(self, node: Any) -> Any:
-            return self.visit_List(node) if node.ctx == "load" else self.generic_visit(node)
+    visit_Dict = visit_List
 
-        def visit_Concat(self, node: Any) -> Any:
-            return self._call("concatenate", self.generic_visit(node).nodes, node)
+    def visit_Tuple(self, node: Any) -> Any:
+        return self.visit_List(node) if node.ctx == "load" else self.generic_visit(node)
 
-        def visit_Getitem(self, node: Any) -> Any:
-            self.generic_visit(node)
-            return self._call("count_slice", [node], node) if isinstance(node.arg, nodes.Slice) else node
+    def visit_Concat(self, node: Any) -> Any:
+        return self._call("concatenate", self.generic_visit(node).nodes, node)
 
-        def visit_Compare(self, node: Any) -> Any:
-            return self._call("timed", [self.generic_visit(node)], node)
+    def visit_Getitem(self, node: Any) -> Any:
+        self.generic_visit(node)
+        return self._call("count_slice", [node], node) if isinstance(node.arg, self.jinja2.nodes.Slice) else node
 
-        def visit_Call(self, node: Any) -> Any:
-            return self._spreading(self.generic_visit(node))
+    def visit_Compare(self, node: Any) -> Any:
+        return self._call("timed", [self.generic_visit(node)], node)
 
-        visit_Filter = visit_Test = visit_Call
+    def visit_Call(self, node: Any) -> Any:
+        return self._spreading(self.generic_visit(node))
 
-        def _spreading(self, node: Any) -> Any:
-            for field, name in (("dyn_args", "spread"), ("dyn_kwargs", "spread_named")):
-                if getattr(node, field, None) is not None:
-                    setattr(node, field, self._call(name, [getattr(node, field)], node))
-            return node
+    visit_Filter = visit_Test = visit_Call
 
-        def visit_ScopedEvalContextModifier(self, node: Any) -> Any:
-            if any(getattr(option.value, "value", True) for option in node.options):
-                raise jinja2.TemplateSyntaxError("autoescape cannot be used here: write {{ x|escape }}", node.lineno)
-            return self.generic_visit(node)
+    def _spreading(self, node: Any) -> Any:
+        for field, name in (("dyn_args", "spread"), ("dyn_kwargs", "spread_named")):
+            if getattr(node, field, None) is not None:
+                setattr(node, field, self._call(name, [getattr(node, field)], node))
+        return node
 
-    return Counted()
+    def visit_ScopedEvalContextModifier(self, node: Any) -> Any:
+        if any(getattr(option.value, "value", True) for option in node.options):
+            raise self.jinja2.TemplateSyntaxError("autoescape cannot be used here: write {{ x|escape }}", node.lineno)
+        return self.generic_visit(node)
 
 
 def _data_of(node: Any, nodes: Any) -> list[Any]:
@@ -149,7 +168,19 @@ def _data_of(node: Any, nodes: Any) -> list[Any]:
 
 
 class _Counts:
-    """What compiled templates call."""
+    """What compiled templates call, and what they may read. Subclasses are environments of jinja2."""
+
+    intercepted_binops = frozenset(["*", "**", "%", "+", "-", "/", "//"])
+    binop_table: dict[str, Callable[[Any, Any], Any]]
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        return _operated(operator, left, right, self.binop_table[operator])
+
+    def method(self, obj: Any, name: Any) -> Any:
+        """Returns a method of a text that counts; None of what is none."""
+        if not isinstance(obj, str) or not isinstance(name, str) or name not in METHODS[str]:
+            return None
+        return format_method(self, obj, name) if name in ("format", "format_map") else method_of(obj, name)
 
     def count_round(self, size: int) -> str:
         """Counts a round of a loop, whose own text has ``size`` characters."""
@@ -177,27 +208,30 @@ class _Counts:
         return value
 
     def spread(self, values: Any) -> list[Any]:
-        """Returns the elements that a call is given, counted."""
-        return spread(values)
+        """Returns the elements that ``*values`` gives to a call, counted."""
+        return list(each(values))
 
     def spread_named(self, values: Any) -> dict[str, Any]:
-        """Returns the named values that a call is given, counted."""
-        return spread_named(values)
+        """Returns what ``**values`` gives to a call, counted."""
+        return dict(made(values))
+
+
+def _may_read(obj: Any, name: str) -> bool:
+    kind = next((kind for kind in METHODS if isinstance(obj, kind)), None)
+    if kind is None:
+        return type(obj).__module__ not in ("builtins", "functools")
+    return name in METHODS[kind]
 
 
 def _sandbox_class(jinja2: Any) -> Any:
     """The class of the sandbox."""
-    counting = _counting_visitor(jinja2)
+    kinds = (_Counting, jinja2.visitor.NodeTransformer)
+    counting = type("Counting", kinds, {"jinja2": jinja2})()
 
     class Sandbox(_Counts, jinja2.sandbox.ImmutableSandboxedEnvironment):  # type: ignore[name-defined, misc]
-        intercepted_binops = frozenset(["*", "**", "%", "+", "-", "/", "//"])
-
         def _parse(self, source: str, name: Any, filename: Any) -> Any:
             tree = counting.visit(super()._parse(source, name, filename))
             return tree.set_environment(self)
-
-        def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-            return _operated(operator, left, right, self.binop_table[operator])
 
         def call(self, context: Any, function: Any, /, *values: Any, **named: Any) -> Any:
             take()
@@ -206,25 +240,15 @@ def _sandbox_class(jinja2: Any) -> Any:
             return super().call(context, function, *values, **named)
 
         def getattr(self, obj: Any, attribute: str) -> Any:
-            own = self._method(obj, attribute)
+            own = self.method(obj, attribute)
             return super().getattr(obj, attribute) if own is None else own
 
         def getitem(self, obj: Any, argument: Any) -> Any:
-            own = self._method(obj, argument)
+            own = self.method(obj, argument)
             return super().getitem(obj, argument) if own is None else own
 
-        def _method(self, obj: Any, name: Any) -> Any:
-            if not isinstance(obj, str) or not isinstance(name, str) or name not in METHODS[str]:
-                return None
-            return format_method(self, obj, name) if name in ("format", "format_map") else method_of(obj, name)
-
         def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
-            kind = next((kind for kind in METHODS if isinstance(obj, kind)), None)
-            if kind is None and type(obj).__module__ in ("builtins", "functools"):
-                return False
-            if kind is not None and attr not in METHODS[kind]:
-                return False
-            return bool(super().is_safe_attribute(obj, attr, value))
+            return _may_read(obj, attr) and bool(super().is_safe_attribute(obj, attr, value))
 
     return Sandbox
 
