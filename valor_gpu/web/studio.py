@@ -10,6 +10,7 @@ from typing import Any
 from valor_gpu.store import Store
 from valor_gpu.web.book import Book
 from valor_gpu.web.errands import Errands
+from valor_gpu.web.processes.trial_pool import TrialPool
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.security import Session
 
@@ -36,6 +37,11 @@ class Studio:
     def errands(self) -> Errands:
         """Returns the trials of evaluators under way."""
         return Errands()
+
+    @cached_property
+    def trials(self) -> TrialPool:
+        """Returns the processes in which evaluators are tried."""
+        return TrialPool()
 
     @cached_property
     def book(self) -> Book:
