@@ -7,6 +7,7 @@ and whatever it is doing.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import queue
@@ -24,7 +25,7 @@ from valor_gpu.stats.paired import PairedDifference
 from valor_gpu.store import Store
 from valor_gpu.web.library.trials import Trial, make_evaluator, problem_of, try_on
 from valor_gpu.web.library.version_trials import Pair, VersionTrial, try_versions
-from valor_gpu.web.processes.trial_pool import MOST_MEMORY, MOST_SECONDS, OUT_OF_MEMORY
+from valor_gpu.web.processes.trial_pool import AHEAD, MOST_MEMORY, MOST_SECONDS, OUT_OF_MEMORY
 from valor_gpu.web.registry import Registry
 
 
@@ -32,13 +33,15 @@ def main() -> int:
     """Answers trials until the input ends."""
     with os.fdopen(os.dup(1), "w", encoding="ascii") as answers:
         os.dup2(2, 1)  # what else is printed is no answer
+        if AHEAD in sys.argv:
+            _import_ahead()
         _limit_memory()
         jobs: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         threading.Thread(target=_read, args=(jobs,), name="jobs", daemon=True).start()
         while True:
             line = jobs.get()
             _limit_time()
-            answers.write(json.dumps(answer(json.loads(line))) + "\n")
+            answers.write(answer(json.loads(line)) + "\n")
             answers.flush()
 
 
@@ -47,6 +50,12 @@ def _read(jobs: queue.SimpleQueue[bytes]) -> None:
         for line in lines:
             jobs.put(line)
     os._exit(0)  # the server is gone, and nobody waits for what goes on here
+
+
+def _import_ahead() -> None:
+    for name in ("jinja2", "openai"):
+        with contextlib.suppress(ImportError):  # which the trial says, if it needs it
+            importlib.import_module(name)
 
 
 def _limit_memory() -> None:
@@ -70,15 +79,14 @@ def _limit_time() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + MOST_SECONDS, hard))
 
 
-def answer(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what came of a trial: ``found``, or the ``problem`` in words."""
+def answer(job: Mapping[str, Any]) -> str:
+    """Returns what came of a trial as JSON: ``found``, or the ``problem`` in words."""
     try:
-        found = _TRIALS[job["kind"]](job)
-        return {"found": asdict(found)}
+        return json.dumps({"found": asdict(_TRIALS[job["kind"]](job))})
     except MemoryError:
-        return {"problem": OUT_OF_MEMORY}
+        return json.dumps({"problem": OUT_OF_MEMORY})
     except Exception as error:  # whatever a judge or a template raises belongs on the page
-        return {"problem": _in_words(problem_of(error))}
+        return json.dumps({"problem": _in_words(problem_of(error))})
 
 
 def _one_row(job: Mapping[str, Any]) -> Trial:
@@ -105,7 +113,9 @@ def _in_words(text: str) -> str:
 def trial_of(found: Mapping[str, Any]) -> Trial:
     """Returns the trial of a row that :func:`answer` found."""
     tokens = found["tokens"]
-    return Trial(**{**found, "outcome": _outcome(found["outcome"]), "tokens": None if tokens is None else tuple(tokens)})
+    return Trial(
+        **{**found, "outcome": _outcome(found["outcome"]), "tokens": None if tokens is None else tuple(tokens)}
+    )
 
 
 def version_trial_of(found: Mapping[str, Any]) -> VersionTrial:

@@ -20,6 +20,8 @@ from typing import Any
 from valor_gpu.errors import InputError
 
 ARGUMENTS = ("-m", "valor_gpu.web.library.trial_worker")
+AHEAD = "ahead"
+"""Argument of a process that waits for its first trial."""
 MOST_MEMORY = 1 << 30
 """Bytes of a trial, beside those of its process before it. Linux alone keeps a process to them."""
 MOST_SECONDS = 60
@@ -35,14 +37,18 @@ OUT_OF_MEMORY = (
 
 
 class _Process:
-    """A process of trials; one at a time is asked."""
+    """A process of trials; one at a time is asked.
 
-    def __init__(self) -> None:
+    Args:
+        ahead: it imports what judges need before it is asked.
+    """
+
+    def __init__(self, ahead: bool = False) -> None:
         self.n_trials = 0
         self._timed_out = False
         # One heap for all threads: each further one would reserve 64 MB of the address space that is limited.
         self._process = subprocess.Popen(
-            [sys.executable, *ARGUMENTS],
+            [sys.executable, *ARGUMENTS, *([AHEAD] if ahead else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "MALLOC_ARENA_MAX": "1"},
@@ -65,7 +71,7 @@ class _Process:
             self._process.stdin.write(json.dumps(job).encode() + b"\n")
             self._process.stdin.flush()
             line = self._process.stdout.readline()
-        except OSError:  # it is gone
+        except (OSError, ValueError):  # it is gone, or was ended meanwhile
             line = b""
         finally:
             timer.cancel()
@@ -86,7 +92,7 @@ class _Process:
             return f"the trial took more than {MOST_SECONDS} s of processor time, which is the most that it may take"
         if code < 0 and code != -signal.SIGTERM:  # ended by the system, or by a library that got no memory
             return OUT_OF_MEMORY
-        return f"the process of the trial ended with status {code}: try again, and see the log of the server if it stays so"
+        return f"the process of the trial ended with status {code}: try again, and read what the server wrote about it"
 
     def is_alive(self) -> bool:
         """Returns whether it goes on."""
@@ -126,7 +132,7 @@ class TrialPool:
         """Starts a process where none is idle, so that the next trial need not wait for it."""
         with self._lock:
             if self.keeps_warm and not self._idle and self._end.alive:
-                self._idle.append(self._new())
+                self._idle.append(self._new(ahead=True))
 
     def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
         """Returns what a process answers to a job, both as JSON.
@@ -164,9 +170,9 @@ class TrialPool:
                 raise InputError("the server is ending: try again when it has been started")
             return self._new()
 
-    def _new(self) -> _Process:
+    def _new(self, ahead: bool = False) -> _Process:
         try:
-            process = _Process()
+            process = _Process(ahead)
         except OSError as error:
             raise InputError(f"no process of the trial can be started: {error.strerror or error}") from None
         self._all.add(process)
