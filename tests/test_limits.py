@@ -21,6 +21,8 @@ NO_LIMIT_OF_DATA = {
     "valor_gpu/store/records.py": "integers of SQLite",
     "valor_gpu/store/search.py": "a text that is looked for",
     "valor_gpu/valor/filters/conditions.py": "depth of a filter",
+    "valor_gpu/evaluation/prompts/_budget.py": "in docs/evaluation/targets.md",
+    "valor_gpu/evaluation/prompts/_filters.py": "in docs/evaluation/targets.md",
     "valor_gpu/evaluation/prompts/_sandbox.py": "in docs/evaluation/targets.md",
 }
 """Sources whose messages quote a constant that is no limit of what users evaluate."""

@@ -53,6 +53,8 @@ def serve(
         config = uvicorn.Config(app, access_log=False, log_level="warning", timeout_graceful_shutdown=2)
         with contextlib.ExitStack() as known:
             _announce(known, studio.store.path, found)
+            studio.trials.keeps_warm = True
+            known.callback(studio.trials.close)
             say(f"Studio of {studio.store.path}\n{address}")
             if open_browser:
                 webbrowser.open(address)

@@ -11,6 +11,7 @@ from valor_gpu.store import Store
 from valor_gpu.web.book import Book
 from valor_gpu.web.errands import Errands
 from valor_gpu.web.processes.readings import Readings
+from valor_gpu.web.processes.trial_pool import TrialPool
 from valor_gpu.web.registry import Registry
 from valor_gpu.web.security import Session
 
@@ -42,6 +43,11 @@ class Studio:
     def readings(self) -> Readings:
         """Returns the data sets that are being read."""
         return Readings()
+
+    @cached_property
+    def trials(self) -> TrialPool:
+        """Returns the processes in which evaluators are tried."""
+        return TrialPool()
 
     @cached_property
     def book(self) -> Book:

@@ -17,9 +17,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.prompts._sandbox import bounded, environment, jinja2_package
+from valor_gpu.evaluation.prompts._sandbox import bounded, check_pieces, compiled, jinja2_package
 
 LONGEST_TEMPLATE = 200_000  # characters
+MOST_MESSAGES = 1_000  # each is a template of its own, which takes a millisecond
 _ROLES = ("system", "user", "assistant", "developer")
 # Blanks have one place to go to: two in a row would take the square of their number.
 _ROLE = re.compile(rf"^[ \t]*(?:#[ \t]*)?({'|'.join(_ROLES)})[ \t]*:[ \t]*$", re.MULTILINE | re.IGNORECASE)
@@ -28,11 +29,12 @@ _ROLE = re.compile(rf"^[ \t]*(?:#[ \t]*)?({'|'.join(_ROLES)})[ \t]*:[ \t]*$", re
 class Template:
     """A text of jinja2.
 
-    Filters are those of jinja2 that make nothing large, and ``fenced``, which puts a text between lines that it cannot
-    close; texts, dicts and lists have the methods that only read. There are no includes.
+    Filters are those of jinja2 that make nothing large, each of which counts what it makes, and ``fenced``, which puts
+    a text between lines that it cannot close; texts, dicts and lists have the methods that only read, and texts have
+    ``format``. There are no includes.
 
     Args:
-        text: of the template, at most 200,000 characters.
+        text: of the template, at most 200,000 characters and 50,000 names and signs.
         name: for messages.
 
     Attributes:
@@ -52,11 +54,11 @@ class Template:
         if not isinstance(text, str) or len(text) > LONGEST_TEMPLATE:
             raise InputError(f"{name} must be a text of at most {LONGEST_TEMPLATE:,} characters but is not")
         self.text, self.name = text, name
-        sandbox, jinja2 = environment(), jinja2_package()
+        jinja2 = jinja2_package()
         try:
-            tree = sandbox.parse(text)
-            self.variables = frozenset(jinja2.meta.find_undeclared_variables(tree)) - set(sandbox.globals)
-            self._made = sandbox.from_string(text)
+            self._made, self.variables = compiled(text)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         except jinja2.TemplateError as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""
             raise InputError(f"{name}{line}: {error.message or type(error).__name__}") from None
@@ -105,6 +107,12 @@ class MessageTemplate:
             raise InputError(f"{name} must have at most {8 * LONGEST_TEMPLATE:,} characters but has {len(text):,}")
         self.text, self.name = text, name
         head, *rest = _ROLE.split(text)
+        if len(rest) > 2 * MOST_MESSAGES:
+            raise InputError(f"{name} must have at most {MOST_MESSAGES:,} messages but has {len(rest) // 2:,}")
+        try:
+            check_pieces(text)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         parts = list(zip((role.lower() for role in rest[::2]), rest[1::2]))
         if head.strip() or not parts:
             parts = [("user", head), *parts] if not parts else [("system", head), *parts]

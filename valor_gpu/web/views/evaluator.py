@@ -19,6 +19,8 @@ def evaluator(ask: Ask) -> Response:
     """The page of an evaluator, at its newest version or at ``?version=``."""
     found = find_shelved(ask, ask.query.get("version", ""))
     parts = shelf_parts(ask, found)
+    if parts["try_fields"]:
+        ask.studio.trials.prepare()
     return page(ask, "evaluator.html", section="evaluators", trial=_filled(ask, parts), **parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from starlette.responses import Response
@@ -9,8 +10,9 @@ from starlette.responses import Response
 from valor_gpu.errors import InputError
 from valor_gpu.web.errands import Errand
 from valor_gpu.web.library.shelf import find_shelved, shelf_parts, version_line
-from valor_gpu.web.library.trials import make_evaluator, problem_of, try_on
-from valor_gpu.web.library.version_trials import ROWS, try_versions
+from valor_gpu.web.library.trial_worker import trial_of, version_trial_of
+from valor_gpu.web.library.trials import problem_of
+from valor_gpu.web.library.version_trials import ROWS
 from valor_gpu.web.render import page
 from valor_gpu.web.routes import Ask, get, missing, post, see
 from valor_gpu.web.rows.run_rows import run_of_id
@@ -26,17 +28,30 @@ def attempt(ask: Ask) -> Response:
     texts = {field: ask.field(f"f_{field}") for field, _ in parts["try_fields"]}
     if any(looks_like_key(text) for text in texts.values()):
         raise InputError("a field holds what looks like a key of a service, so it was sent to nobody")
-    store, registry, judge = ask.studio.store, ask.studio.registry, ask.field("judge")
-
-    def work() -> Any:
-        return try_on(make_evaluator(store, found.name, found.info, parts["number"]), texts, registry, judge)
-
+    judge = ask.field("judge")
+    job = {"kind": "row", "number": None if found.info is not None else parts["number"], "texts": texts, "judge": judge}
+    work = _work(ask, found.name, job, trial_of)
     about = {"name": found.name, "version": ask.field("version"), "row": texts, "judge": judge}
     name = ask.studio.errands.start(work, about)
     errand = ask.studio.errands.get(name)
     if errand is not None and errand.wait():
         return _one_row(ask, errand, parts)
     return see(f"/evaluators/{found.name}/trial/{name}")
+
+
+def _work(ask: Ask, name: str, job: dict[str, Any], read: Callable[[Any], Any]) -> Callable[[], Any]:
+    """A trial in a process of its own."""
+    studio = ask.studio
+    judges = dict(studio.registry.judges) if studio.registry is not None else {}
+    pool, whole = studio.trials, {**job, "name": name, "store": str(studio.store.path), "judges": judges}
+
+    def work() -> Any:
+        answer = pool.ask(whole)
+        if "problem" in answer:
+            raise InputError(answer["problem"])
+        return read(answer["found"])
+
+    return work
 
 
 def trial(ask: Ask) -> Response:
@@ -69,11 +84,9 @@ def attempt_versions(ask: Ask) -> Response:
         raise missing(f"{new.name} is built in: it has one version.")
     numbers = old.version.number, new.version.number
     run = run_of_id(ask, ask.field("run"))
-    store, registry, judge = ask.studio.store, ask.studio.registry, ask.field("judge")
-
-    def work() -> Any:
-        return try_versions(store, new.name, numbers, run, registry, judge)
-
+    judge = ask.field("judge")
+    job = {"kind": "versions", "numbers": numbers, "run": run.id, "judge": judge}
+    work = _work(ask, new.name, job, version_trial_of)
     about = {"name": new.name, "numbers": numbers, "run": {"id": run.id, "name": run.name}, "judge": judge}
     name = ask.studio.errands.start(work, about)
     return see(f"/evaluators/{new.name}/versions/trial/{name}")
