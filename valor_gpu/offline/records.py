@@ -21,7 +21,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.offline.config import OfflineConfig
-from valor_gpu.offline.files import remove_parts, write_whole
+from valor_gpu.offline.files import remove_parts, unwritten, write_whole
 from valor_gpu.offline.shards import Shard, Stamp
 
 DONE, FAILED = "done", "failed"
@@ -156,10 +156,17 @@ class StateFolder:
         return cls(Path(config.output) / f"states-{config.digest}")
 
     def prepare(self) -> None:
-        """Makes the folder, and removes what killed processes left."""
-        for folder in (self.path, self.path / "shards"):
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_parts(folder)
+        """Makes the folder, and removes what killed processes left.
+
+        Raises:
+            StoreError: it cannot be made, as where its place is a file.
+        """
+        try:
+            for folder in (self.path, self.path / "shards"):
+                folder.mkdir(parents=True, exist_ok=True)
+                remove_parts(folder)
+        except OSError as error:
+            raise unwritten(self.path, error) from error
 
     def state_path(self, content: str) -> Path:
         """Where the states of a content lie."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import valor_gpu
 from valor_gpu import native
-from valor_gpu.errors import ValorError
+from valor_gpu.errors import StoreError, ValorError
 from valor_gpu.offline.config import OfflineConfig
 from valor_gpu.offline.records import FAILED, Record, StateFolder
 from valor_gpu.offline.shards import Shard
@@ -77,7 +77,7 @@ class _Worker:
         """What has become of the shard; None: the worker is dead, is ready now, or has more to say.
 
         Raises:
-            OSError: the worker cannot write, as on a full disk.
+            StoreError: the worker cannot write, as on a full disk.
         """
         try:
             data = self.socket.recv(1 << 16)
@@ -96,7 +96,7 @@ class _Worker:
             return None
         answer = json.loads(line)
         if "unwritten" in answer:
-            raise OSError(*answer["unwritten"])
+            raise StoreError(answer["unwritten"])
         return Record.from_dict(answer)
 
     @property
