@@ -194,8 +194,8 @@ class StateFolder:
     def record(self, shard: Shard) -> Record | None:
         """How a shard went, None where it is not known or its files have changed since."""
         found = self.last_record(shard)
-        if found is None:
-            return None
+        if found is None or (found.status == FAILED and not found.stamp):  # it failed before its files were seen
+            return found
         try:
             same = found.stamp == shard.stamp()
         except OSError:
