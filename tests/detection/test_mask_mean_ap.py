@@ -370,6 +370,7 @@ _SQUARE = [[0, 0, 4, 0, 4, 4, 0, 4]]
         ({"masks": [[[0, 0, 4]]], "size": [4, 6]}, r"MASKS: ring 0 of mask 0 must have an even number"),
         ({"masks": [[[0, 0, 4, 0, 4, float("nan")]]], "size": [4, 6]}, r"MASKS: ring 0 of mask 0 must have coord"),
         ({"masks": [[3]], "size": [4, 6]}, r"MASKS\[0\] must hold rings"),
+        ({"masks": [[[0, 1] * 3] * 4], "size": [4, 6]}, r"MASKS\[0\] must be a dict .* but is a map of 4 x 6 pixels"),
         ({"masks": Masks.of([_RLE, _RLE])}, r"MASKS must have one mask for each of the 1 labels but has 2"),
         ({"masks": Masks.of(np.ones((1, 6, 4), bool))}, r"TARGET_MASKS must have the size of MASKS, \[6, 4\]"),
         ({"masks": torch.ones(1, 4, 6, device="meta").bool()}, r"MASKS must be dense and on cpu"),

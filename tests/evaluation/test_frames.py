@@ -154,6 +154,35 @@ def test_parquet(tmp_path: Path) -> None:
         open_data(path)
 
 
+def test_damaged_pages_and_joined_files_of_parquet(tmp_path: Path) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "data.parquet"
+    choices: dict[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_page_checksum": True}
+    parquet.write_table(pyarrow.table({"text": ["paris"] * 9}), path, **choices)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"paris\x05", b"tunis\x05", 1))
+    with pytest.raises(InputError, match=r"data.parquet must be a Parquet file but cannot be read: .*CRC"):
+        list(open_data(path))
+    path.write_bytes(whole + whole)
+    with pytest.raises(InputError, match=r"data.parquet must be one Parquet file but is several that were joined"):
+        open_data(path)
+
+
+def test_offsets_of_damaged_pages_are_no_raw_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "data.parquet"
+    parquet.write_table(pyarrow.table({"a": [[1]]}), path)
+    source = open_data(path)
+    offsets = pyarrow.py_buffer(b"\0\0\0\0\x7f\0\0\0\x01\0\0\0")
+    wild = pyarrow.ListArray.from_buffers(
+        pyarrow.list_(pyarrow.int64()), 2, [None, offsets], 0, 0, [pyarrow.array([1])]
+    )
+    batch = pyarrow.RecordBatch.from_arrays([wild], ["a"])
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *args: iter([batch]))
+    with pytest.raises(InputError, match=r"data.parquet must be a Parquet file but cannot be read: "):
+        list(source)
+
+
 def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "data.parquet"
     path.write_bytes(b"PAR1")

@@ -44,6 +44,21 @@ def contents(ending: str, compressed: bool = False) -> bytes:
     return out.getvalue()
 
 
+def test_joined_files_and_damaged_pages_of_parquet(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, columns = tmp_path / "table.parquet", {name: np.array([r[name] for r in ROWS]) for name in "tpq"}
+    choices: dict[str, Any] = {"compression": "NONE", "use_dictionary": False, "write_page_checksum": True}
+    parquet.write_table(arrow.table(columns), path, **choices)
+    whole = path.read_bytes()
+    check_rows(read_table(path, ["t"], [["p", "q"]]))
+    path.write_bytes(whole.replace(np.float64(1 / 8).tobytes(), np.float64(7 / 8).tobytes(), 1))
+    with pytest.raises(InputError, match=r"table.parquet must be a Parquet file but cannot be read: .*CRC"):
+        read_table(path, ["t"], [["p", "q"]])
+    path.write_bytes(whole + whole)
+    with pytest.raises(InputError, match=r"table.parquet must be one Parquet file but is several that were joined"):
+        read_table(path, ["t"], [["p", "q"]])
+
+
 def check_rows(table: Any) -> None:
     assert table.texts[0] == [r["t"] for r in ROWS]
     assert table.numbers[0].tolist() == [[r["p"], r["q"]] for r in ROWS]

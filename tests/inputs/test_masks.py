@@ -218,6 +218,14 @@ ENDLESS.append(ENDLESS)
         (lambda: Masks.of([SQUARE], ((9,), (9, 9))), r"size must be \[height, width\], or one of each of 1 masks"),
         (lambda: Masks.of([ENDLESS], (9, 9)), r"masks\[0\] must hold rings \[x0, y0, x1, y1, ...\]"),
         (lambda: Masks.of([[3]], (9, 9)), r"masks\[0\] must hold rings \[x0, y0, x1, y1, ...\]"),
+        *(
+            (
+                lambda form=form: Masks.of([SQUARE, form(DENSE[0])], SIZE),
+                r"masks\[1\] must be .* is a map of 9 x 13 pixels",
+            )
+            for form in (np.asarray, np.ndarray.tolist, lambda map: (map > 0).tolist(), lambda map: 255.0 * (map > 0))
+        ),
+        (lambda: Masks.of([np.zeros(SIZE)], SIZE), r"masks\[0\] must be a dict .* but is a map of 9 x 13 pixels: give"),
         (
             lambda: Masks.from_words(words()[:, :1], SIZE),
             r"words must be int64 \[N, 2\] for 9 x 13 pixels but got int64 \[5, 1\]",

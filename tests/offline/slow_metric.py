@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -18,7 +19,8 @@ class Slow(Accuracy):
 
     Args:
         folder: where it says ``<process id>.at`` before each update, and where it looks for ``kill``, of which there
-            is one for each update that is to kill its process, and ``wait``.
+            is one for each update that is to kill its process, ``stuck``, of which there is one for each update that
+            is not to return, and ``wait``.
         greedy: an update of so many rows asks for 4 GiB.
         deadly: an update of so many rows kills its process, each time.
         kwargs: of Accuracy.
@@ -33,6 +35,9 @@ class Slow(Accuracy):
         while (self._folder / "wait").exists():
             time.sleep(0.01)
         wishes = [wish for wish in self._folder.glob("kill-*") if _taken(wish)]
+        if any([_taken(wish) for wish in self._folder.glob("stuck-*")]):
+            (self._folder / "is-stuck").touch()
+            ctypes.PyDLL(None).pause()  # native code that keeps the lock of Python's
         if wishes or len(preds) == self._deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         if len(preds) == self._greedy:

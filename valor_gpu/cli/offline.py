@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.cli.options import JSON_HELP, QUIET_HELP, count, output_path
@@ -37,7 +38,20 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
         help="local: this process (default); pool: processes of this machine; torchrun: the ranks that run this"
         " command; ray: actors of Ray Data")  # fmt: skip
     add("--workers", type=count, metavar="N", help="processes of pool or actors of ray: default: one for each CPU")
+    add("--shard-timeout", type=_seconds, metavar="SECONDS",
+        help="a shard that takes longer is ended and fails alone; default: that of CONFIG, or none")  # fmt: skip
     add("--quiet", action="store_true", help=QUIET_HELP)
+
+
+def _seconds(text: str) -> float:
+    """A time limit."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.001 <= found <= 31_536_000:  # as valor_gpu.offline.config has it
+        raise argparse.ArgumentTypeError(f"must be seconds from 0.001 to 31,536,000 but got {text!r}")
+    return found
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,6 +61,8 @@ def run(options: argparse.Namespace) -> int:
     from valor_gpu.offline.shards import RESULT
 
     config = load_offline_config(options.config)
+    if options.shard_timeout is not None:
+        config = replace(config, shard_timeout=options.shard_timeout)
     with _ProgressLine(enabled=not options.quiet) as line:
         result = run_offline(config, options.engine, options.workers, line.tell)
     if result is None:  # a rank of torchrun that does not merge

@@ -44,9 +44,13 @@ def _parquet(file: InputFile) -> Iterator[Any]:
     import pyarrow
     from pyarrow import parquet
 
+    from valor_gpu.inputs.parquet_ends import check_one_parquet
+
     with _damage(file, "a Parquet file"):
         source = pyarrow.BufferReader(file.read()) if file.is_stream else file.path
-        with parquet.ParquetFile(source) as opened:
+        if not file.is_stream:
+            check_one_parquet(file.path)
+        with parquet.ParquetFile(source, page_checksum_verification=True) as opened:
             yield opened
 
 

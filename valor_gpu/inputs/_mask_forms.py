@@ -44,6 +44,8 @@ def runs_of(
             raise InputError(
                 f"{size_name} must be [height, width] of the image for {name}[{drawn[0]}], a polygon, but is None"
             )
+        for i in drawn:
+            _check_no_pixels(f"{name}[{i}]", entries[i], sizes[i].tolist())
         rings = [_rings(f"{name}[{i}]", entry) if kinds[i] == POLYGONS else [] for i, entry in enumerate(entries)]
         parts.append(_drawn(rings, sizes, rule, name).take(drawn))
     order = np.argsort([*places[RLE], *places[POLYGONS]], kind="stable")
@@ -82,6 +84,22 @@ def _kind(name: str, entry: Any) -> str:
     raise InputError(
         f"{name} must be a dict with 'size' and 'counts' or a list of polygons but got {type(entry).__name__}"
     )
+
+
+def _check_no_pixels(name: str, entry: Any, size: list[int]) -> None:
+    """Raises for a map of pixels, whose rows would be taken for rings of points at the corner of the image."""
+    height, width = size
+    if height < 2 or len(entry) != height or np.size(entry[0]) != width:  # few polygons have so many rings
+        return
+    try:
+        values = np.unique(np.asarray(entry))
+    except ValueError:  # rows of several lengths
+        return
+    if values.dtype.kind in "biuf" and len(values) <= 2 and values[-1] in (0, 1, 255) and values[0] in (0, values[-1]):
+        raise InputError(
+            f"{name} must be a dict with 'size' and 'counts' or a list of polygons but is a map of {height} x {width}"
+            " pixels: give all masks of the image as one array [N, H, W], or as run lengths"
+        )
 
 
 def _rings(name: str, entry: Any) -> list[Any]:

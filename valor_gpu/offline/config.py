@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from valor_gpu._version import __version__
-from valor_gpu.checks import check_choice, check_int, check_type
+from valor_gpu.checks import check_choice, check_int, check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import check_keys, read_mapping
 
@@ -46,7 +46,9 @@ _ENDINGS = {
     "jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv", "parquet": "parquet", "pq": "parquet",
     "arrow": "arrow", "feather": "arrow", "ipc": "arrow", "tar": "webdataset",
 }  # fmt: skip
-_TOP = ("metrics", "data", "output", "on_bad_row", "duplicates", "memory_limit", "retries", "device", "intervals")
+_TOP = ("metrics", "data", "output", "on_bad_row", "duplicates", "memory_limit", "retries", "device", "intervals",
+        "shard_timeout")  # fmt: skip
+_LONGEST = 31_536_000  # seconds of a year; more is no limit
 _BOOTSTRAP = ("replicates", "confidence", "seed", "target", "method")
 _DATA = ("files", "ground_truth", "detections", "format", "task", "fields", "labels", "batch_size")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]i?B|B)?", re.IGNORECASE)
@@ -96,6 +98,8 @@ class OfflineConfig:
         device: ``cpu``, ``cuda`` or ``cuda:N``, where ``update`` computes.
         intervals: choices of the bootstrap of the intervals of all numbers; None: there are none. States do not depend
             on them: a second run with other choices evaluates nothing again.
+        shard_timeout: seconds that a shard may take; one that takes longer, as where a file system hangs, fails alone;
+            None: as many as it needs.
     """
 
     metrics: Mapping[str, Mapping[str, Any]]
@@ -107,6 +111,7 @@ class OfflineConfig:
     retries: int = 2
     device: str = "cpu"
     intervals: Mapping[str, Any] | None = None
+    shard_timeout: float | None = None
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> OfflineConfig:
@@ -133,6 +138,9 @@ class OfflineConfig:
         rest: dict[str, Any] = {
             name: found[name] for name in ("on_bad_row", "duplicates", "retries", "device") if name in found
         }
+        if found.get("shard_timeout") is not None:
+            check_number("shard_timeout", found["shard_timeout"], 0.001, _LONGEST)
+            rest["shard_timeout"] = float(found["shard_timeout"])
         rest["intervals"] = _bootstrap(found.get("intervals"))
         memory = _byte_count(found.get("memory_limit"))
         output = os.path.abspath(os.fspath(found["output"]))

@@ -9,6 +9,8 @@ import socket
 import uuid
 from pathlib import Path
 
+from valor_gpu.errors import StoreError
+
 _PART = re.compile(r"\.part-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{32}$")
 
 
@@ -16,6 +18,9 @@ def write_whole(path: Path, *chunks: bytes) -> None:
     """Writes a file in one step: under another name first, then on disk, then renamed.
 
     Several processes may write one file at the same time; one of them wins, and no reader sees a part of it.
+
+    Raises:
+        StoreError: the disk is full, or the system refuses it otherwise; what was there before is as it was.
     """
     part = path.with_name(f"{path.name}.part-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}")
     try:
@@ -27,10 +32,18 @@ def write_whole(path: Path, *chunks: bytes) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             part.unlink()
-        if isinstance(error, OSError) and error.filename is None:
-            error.filename = str(path)  # of a full disk, which the system reports without a name
+        if isinstance(error, OSError):
+            raise unwritten(path, error) from error
         raise
     _sync_folder(path.parent)
+
+
+def unwritten(path: Path, error: OSError) -> StoreError:
+    """The error about a file or folder that cannot be written."""
+    return StoreError(
+        f"{path} cannot be written: {error.strerror or error}: make room or choose another output, then run again,"
+        " which goes on from what is there"
+    )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.offline.config import OfflineConfig
-from valor_gpu.offline.files import remove_parts, write_whole
+from valor_gpu.offline.files import remove_parts, unwritten, write_whole
 from valor_gpu.offline.shards import Shard, Stamp
 
 DONE, FAILED = "done", "failed"
@@ -156,10 +156,17 @@ class StateFolder:
         return cls(Path(config.output) / f"states-{config.digest}")
 
     def prepare(self) -> None:
-        """Makes the folder, and removes what killed processes left."""
-        for folder in (self.path, self.path / "shards"):
-            folder.mkdir(parents=True, exist_ok=True)
-            remove_parts(folder)
+        """Makes the folder, and removes what killed processes left.
+
+        Raises:
+            StoreError: it cannot be made, as where its place is a file.
+        """
+        try:
+            for folder in (self.path, self.path / "shards"):
+                folder.mkdir(parents=True, exist_ok=True)
+                remove_parts(folder)
+        except OSError as error:
+            raise unwritten(self.path, error) from error
 
     def state_path(self, content: str) -> Path:
         """Where the states of a content lie."""
@@ -187,8 +194,8 @@ class StateFolder:
     def record(self, shard: Shard) -> Record | None:
         """How a shard went, None where it is not known or its files have changed since."""
         found = self.last_record(shard)
-        if found is None:
-            return None
+        if found is None or (found.status == FAILED and not found.stamp):  # it failed before its files were seen
+            return found
         try:
             same = found.stamp == shard.stamp()
         except OSError:

@@ -53,7 +53,8 @@ def run_offline(
 
     Raises:
         InputError: the configuration is wrong, a pattern matches no file, or many shards cannot count together.
-        StoreError: states on disk were damaged while this ran, or are not in the folder that rank 0 sees.
+        StoreError: the output cannot be written, as on a full disk; states on disk were damaged while this ran, or are
+            not in the folder that rank 0 sees.
         MissingExtraError: a package is missing, such as ray.
 
     Example:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +13,15 @@ from typing import Any
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.files import sha256_of
 from valor_gpu.offline.config import DataConfig
+from valor_gpu.offline.patterns import expanded
 
 Stamp = list[list[int]]
 """Of each file: size in bytes, times of change of content and of the file in nanoseconds, inode."""
 
 RESULT = "result.json"
 _DIGITS = re.compile(r"(\d+)")
-_STATES = "states-" + 16 * "[0-9a-f]"
+_STATES = "states-[0-9a-f]{16}"
+_IS_STATES = re.compile(_STATES).fullmatch
 _OUTPUT = re.compile(rf"/{_STATES}/|/{re.escape(RESULT)}\.part-[^/]*$")
 
 
@@ -56,6 +58,18 @@ class Shard:
         found = [os.stat(path) for path in self.files.values()]
         return [[each.st_size, each.st_mtime_ns, each.st_ctime_ns, each.st_ino] for each in found]
 
+    def check_files(self) -> None:
+        """Raises InputError for a file that is none, such as a pipe, whose reader would wait for ever.
+
+        Raises:
+            OSError: a file is not there.
+        """
+        for path in self.files.values():
+            mode = os.stat(path).st_mode
+            if not stat.S_ISREG(mode):
+                what = "a folder" if stat.S_ISDIR(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device or socket"
+                raise InputError(f"{path} must be a regular file but is {what}")
+
     def content(self) -> str:
         """SHA-256 over the SHA-256 of every file, in hexadecimal; reads them whole.
 
@@ -79,7 +93,8 @@ def find_shards(data: DataConfig) -> list[Shard]:
     """The shards of a configuration in the order of merging: patterns as given, files of a pattern by natural order.
 
     Natural order has ``part-2`` before ``part-10``. A file that two patterns match is one shard. What an offline
-    evaluation has written, states and results, matches no pattern.
+    evaluation has written, states and results, matches no pattern. What is no file, such as a pipe or a link to
+    nothing, is a shard that fails, not one to be left out; so is a folder, unless a pattern ends with ``*`` alone.
 
     Raises:
         InputError: a pattern matches no file, a file is there with and without compression, or there are not as many
@@ -101,20 +116,19 @@ def find_shards(data: DataConfig) -> list[Shard]:
 def _matching(name: str, patterns: Sequence[str]) -> list[str]:
     found: dict[str, None] = {}
     for pattern in patterns:
-        paths = [pattern] if os.path.isfile(pattern) else _not_written_here(glob.glob(pattern, recursive=True))
-        files = sorted((path for path in paths if os.path.isfile(path) or _leads_nowhere(path)), key=natural)
-        if not files:
-            raise InputError(f"{name} must match at least one file but {pattern!r} matches none")
-        found.update(dict.fromkeys(files))
+        paths = [pattern] if os.path.lexists(pattern) else [*_not_written_here(expanded(pattern))]
+        folders = [path for path in paths if os.path.isdir(path)]
+        if len(folders) == len(paths):
+            hint = f": write {folders[0]}/*" if folders else ""
+            raise InputError(f"{name} must match at least one file but {pattern!r} matches"
+                             f" {'a folder' if folders else 'none'}{hint}")  # fmt: skip
+        if not os.path.basename(pattern).strip("*"):  # it means whatever is there, and folders are no shards
+            paths = [path for path in paths if not os.path.isdir(path)]
+        found.update(dict.fromkeys(sorted(paths, key=natural)))
     twin = next((path for path in found if f"{path}.gz" in found), None)
     if twin is not None:
         raise InputError(f"{name} must match each file once but match {twin} and {twin}.gz, with the same rows")
     return list(found)
-
-
-def _leads_nowhere(path: str) -> bool:
-    """Whether this is a link to nothing, as where a disk is not mounted: a shard that fails, not one to be left out."""
-    return os.path.islink(path) and not os.path.exists(path)
 
 
 def _not_written_here(paths: Iterable[str]) -> Iterator[str]:
@@ -124,7 +138,7 @@ def _not_written_here(paths: Iterable[str]) -> Iterator[str]:
         folder, name = os.path.split(path)
         if _OUTPUT.search(path):
             continue
-        if name == RESULT and outputs.setdefault(folder, bool(glob.glob(f"{glob.escape(folder)}/{_STATES}"))):
+        if name == RESULT and outputs.setdefault(folder, any(_IS_STATES(each) for each in os.listdir(folder or "."))):
             continue
         yield path
 

@@ -127,8 +127,9 @@ def _classification(task: Task, chunk: Chunk) -> Iterator[Arguments]:
 
 def _whole_numbers(target: NDArray[Any]) -> NDArray[Any]:
     """Classes as integers where all are whole: pandas writes 1.0 in a column with an empty cell."""
-    if target.dtype.kind == "f" and bool((np.isfinite(target) & (target % 1 == 0) & (abs(target) < 2**53)).all()):
-        return target.astype(np.int64)
+    wide = target.astype(np.float64) if target.dtype.kind == "f" else target  # float16 has no 2^53
+    if wide.dtype.kind == "f" and bool((np.isfinite(wide) & (wide % 1 == 0) & (abs(wide) < 2**53)).all()):
+        return wide.astype(np.int64)
     return target
 
 

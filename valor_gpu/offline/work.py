@@ -55,6 +55,7 @@ def process_shard(config: OfflineConfig, shard: Shard, known: Known = lambda con
     try:
         with memory_bound(config.memory_limit):
             stamp = shard.stamp()
+            shard.check_files()
             content = shard.content()
             there = known(content)
             if there is None:

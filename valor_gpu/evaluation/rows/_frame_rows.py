@@ -59,8 +59,10 @@ def parquet_source(file: InputFile) -> tuple[tuple[str, ...], Rows]:
     def rows() -> Iterator[SourceRow]:
         with file.unchanged(), _opened(file) as opened:
             try:
-                yield from _numbered(file.name, columns, _arrow_rows(opened.iter_batches(PORTION)))
-            except OSError as error:  # of pyarrow, for damaged pages
+                yield from _numbered(file.name, columns, _arrow_rows(_sound(opened.iter_batches(PORTION))))
+            except (OSError, ValueError) as error:  # of pyarrow, for damaged pages
+                if isinstance(error, InputError):
+                    raise
                 raise _damaged(file, error) from None
 
     with file.unchanged(), _opened(file) as opened:
@@ -78,10 +80,31 @@ def _opened(file: InputFile) -> Any:
     import pyarrow
     from pyarrow import parquet
 
+    from valor_gpu.inputs.parquet_ends import check_one_parquet
+
+    if not file.is_stream:
+        check_one_parquet(file.path)
     try:
-        return parquet.ParquetFile(pyarrow.BufferReader(file.read()) if file.is_stream else file.path)
+        source = pyarrow.BufferReader(file.read()) if file.is_stream else file.path
+        return parquet.ParquetFile(source, page_checksum_verification=True)
     except (OSError, pyarrow.ArrowException) as error:
         raise _damaged(file, error) from None
+
+
+def _sound(batches: Iterable[Any]) -> Iterator[Any]:
+    """The batches; raises for offsets that damage has led out of their arrays, before they are followed."""
+    for batch in batches:
+        for column in batch.columns:
+            _check_offsets(column)
+        yield batch
+
+
+def _check_offsets(column: Any) -> None:
+    try:
+        column.validate(full=True)
+    except ValueError as error:
+        if "UTF8" not in str(error):  # of bytes that are no text, one row shall tell
+            raise
 
 
 def _damaged(file: InputFile, error: Exception) -> InputError:

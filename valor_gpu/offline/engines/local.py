@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.engines import pool
+from valor_gpu.offline.long_shards import AtWork, LongShards, watched
 from valor_gpu.offline.records import Record, StateFolder
 from valor_gpu.offline.shards import Shard
 from valor_gpu.offline.work import process_shard
@@ -17,9 +19,19 @@ def run(
     workers: int | None,
     done: Callable[[Record], None],
 ) -> bool:
-    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used."""
-    for shard in shards:
-        done(evaluate(config, folder, shard))
+    """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used.
+
+    With ``shard_timeout`` the shards go to one process of the pool: only a process can be ended whatever it does.
+    """
+    if config.shard_timeout is not None:
+        return pool.run(config, folder, shards, 1, done)
+    looks, at_work = LongShards(None), AtWork()
+    with watched(looks, at_work):
+        for shard in shards:
+            with at_work.on(shard):
+                record = evaluate(config, folder, shard)
+            looks.ended(record.seconds)
+            done(record)
     return True
 
 

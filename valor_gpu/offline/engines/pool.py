@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -22,8 +23,9 @@ from typing import Any
 
 import valor_gpu
 from valor_gpu import native
-from valor_gpu.errors import ValorError
+from valor_gpu.errors import StoreError, ValorError
 from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.long_shards import LongShards, late_record
 from valor_gpu.offline.records import FAILED, Record, StateFolder
 from valor_gpu.offline.shards import Shard
 
@@ -59,6 +61,7 @@ class _Worker:
         self.index = index
         self.is_ready = False
         self.shard: Shard | None = None
+        self.begun = 0.0  # of the shard, by the monotonic clock
         self.socket, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", "valor_gpu.offline.engines.worker", str(theirs.fileno())]
@@ -70,14 +73,14 @@ class _Worker:
 
     def give(self, shard: Shard) -> None:
         """Hands over the next shard."""
-        self.shard = shard
+        self.shard, self.begun = shard, time.monotonic()
         self._send(shard.to_dict())
 
     def receive(self) -> Record | None:
         """What has become of the shard; None: the worker is dead, is ready now, or has more to say.
 
         Raises:
-            OSError: the worker cannot write, as on a full disk.
+            StoreError: the worker cannot write, as on a full disk.
         """
         try:
             data = self.socket.recv(1 << 16)
@@ -96,7 +99,7 @@ class _Worker:
             return None
         answer = json.loads(line)
         if "unwritten" in answer:
-            raise OSError(*answer["unwritten"])
+            raise StoreError(answer["unwritten"])
         return Record.from_dict(answer)
 
     @property
@@ -114,7 +117,8 @@ class _Worker:
             self.process.wait(patience)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # one that waits in the kernel for a file stays
+                self.process.wait(_PATIENCE)
 
     def cause_of_death(self) -> str:
         """In words."""
@@ -160,6 +164,7 @@ class _Pool:
         self._deaths: Counter[int] = Counter()
         self._stillborn = 0  # workers that died before they were ready, one after the other
         self._workers: dict[int, _Worker] = {}
+        self._looks = LongShards(config.shard_timeout)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[_Pool]:
@@ -185,7 +190,10 @@ class _Pool:
             for worker in self._speaking():
                 record = self._heard(worker, waiting)
                 if record is not None:
+                    self._looks.ended(record.seconds)
                     done(record)
+            for worker in self._late():
+                done(self._ended(worker))
 
     def _start(self, index: int) -> None:
         self._workers[index] = _Worker(self._config, index, self._count)
@@ -195,7 +203,29 @@ class _Pool:
         with selectors.DefaultSelector() as selector:
             for worker in self._workers.values():
                 selector.register(worker.socket, selectors.EVENT_READ, worker)
-            return [key.data for key, _ in selector.select()]
+            return [key.data for key, _ in selector.select(self._patience())]
+
+    def _patience(self) -> float:
+        """Seconds until a shard is to be told of, or ended."""
+        now, limit = time.monotonic(), self._config.shard_timeout
+        at_work = {worker.shard.name: now - worker.begun for worker in self._workers.values() if worker.shard}
+        left = [limit - seconds for seconds in at_work.values()] if limit is not None else []
+        return max(min(self._looks.look(at_work), *left) if left else self._looks.look(at_work), 0.0)
+
+    def _late(self) -> list[_Worker]:
+        """Workers whose shard takes longer than it may."""
+        now, limit = time.monotonic(), self._config.shard_timeout
+        return [each for each in self._workers.values() if each.shard and limit and now - each.begun >= limit]
+
+    def _ended(self, worker: _Worker) -> Record:
+        """The record of a shard whose worker is killed for it."""
+        shard = worker.shard
+        assert shard is not None
+        worker.close(0.0)
+        self._start(worker.index)
+        record = late_record(shard, self._config.shard_timeout)
+        self._folder.save(shard, record, None)
+        return record
 
     def _heard(self, worker: _Worker, waiting: deque[Shard]) -> Record | None:
         """The record of a shard that is done for, one way or the other."""

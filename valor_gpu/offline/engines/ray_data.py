@@ -12,6 +12,8 @@ import json
 import logging
 import os
 import tempfile
+import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +22,11 @@ from typing import Any
 from valor_gpu import native
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.long_shards import LongShards, ended_by_itself, late_record, watched
 from valor_gpu.offline.records import FAILED, Record, StateFolder
 from valor_gpu.offline.shards import Shard
 
+_PATIENCE = 10.0  # seconds in which the actor that counts answers
 _STORE = 256 << 20  # bytes of shared memory for states on their way, where Ray is started here
 _SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Of the environment, read when ray is imported: no file with a token in the home folder, no report to its makers."""
@@ -123,22 +127,41 @@ def _evaluated(
         items = [{"shard": json.dumps(shard.to_dict())} for shard in shards]
         rows = ray.data.from_items(items, override_num_blocks=len(items))
         starts = ray.remote(num_cpus=0)(Starts).remote()
+        looks, names = LongShards(config.shard_timeout), {shard.number: shard.name for shard in shards}
         resources: dict[str, Any] = {} if config.memory_limit is None else {"memory": config.memory_limit}
         resources |= {"num_gpus": 1} if config.device == "cuda" else {}
         answers = rows.map_batches(
             Evaluator, fn_constructor_args=(config.to_dict(), starts), batch_size=1,
             compute=ActorPoolStrategy(size=count, max_tasks_in_flight_per_actor=1), num_cpus=1, **resources,
         )  # fmt: skip
-        for row in answers.iter_rows():
-            about = json.loads(row["about"])
-            sizes, data, at = about["sizes"], bytes(row["states"]), 0
-            states: dict[str, bytes] | None = None if sizes is None else {}
-            for name, size in (sizes or {}).items():
-                states = {**(states or {}), name: data[at : at + size]}
-                at += size
-            yield about["number"], Record.from_dict(about["record"]), states
+        with watched(looks, lambda: _at_work(starts, names)):
+            for row in answers.iter_rows():
+                number, record, states = _answer(row)
+                looks.ended(record.seconds)
+                yield number, record, states
     finally:
         context.enable_progress_bars, context.max_errored_blocks = before
+
+
+def _answer(row: dict[str, Any]) -> tuple[int, Record, dict[str, bytes] | None]:
+    """Number, record and states of a shard, from what :class:`Evaluator` gives."""
+    about = json.loads(row["about"])
+    sizes, data, at = about["sizes"], bytes(row["states"]), 0
+    states: dict[str, bytes] | None = None if sizes is None else {}
+    for name, size in (sizes or {}).items():
+        states = {**(states or {}), name: data[at : at + size]}
+        at += size
+    return about["number"], Record.from_dict(about["record"]), states
+
+
+def _at_work(starts: Any, names: dict[int, str]) -> dict[str, float]:
+    """Shards by name, and since how many seconds actors have them; none where Ray does not say."""
+    import ray
+
+    with contextlib.suppress(ray.exceptions.RayError):
+        found: dict[int, float] = ray.get(starts.at_work.remote(), timeout=_PATIENCE)
+        return {names[number]: seconds for number, seconds in found.items()}
+    return {}
 
 
 class Starts:
@@ -146,15 +169,28 @@ class Starts:
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
+        self._begun: dict[int, float] = {}
+        self._late: set[int] = set()
 
-    def begin(self, number: int) -> int:
-        """How often the shard has killed its actor."""
+    def begin(self, number: int) -> tuple[int, bool]:
+        """How often the shard has killed its actor, and whether that was ended for the time that the shard took."""
         self._counts[number] += 1
-        return self._counts[number] - 1
+        self._begun[number] = time.monotonic()
+        return self._counts[number] - 1, number in self._late
 
-    def end(self, number: int) -> None:
+    def expire(self, number: int) -> None:
+        """Notes that an actor ends itself since the shard takes longer than it may."""
+        self._late.add(number)
+
+    def at_work(self) -> dict[int, float]:
+        """Since how many seconds each shard is at work."""
+        return {number: time.monotonic() - begun for number, begun in self._begun.items()}
+
+    def end(self, number: int, evaluated: bool) -> None:
         """Forgets a shard that was evaluated: Ray may want it once more, as where a machine with the answer is lost."""
-        del self._counts[number]
+        del self._begun[number]
+        if evaluated:
+            del self._counts[number]
 
 
 class Evaluator:
@@ -184,10 +220,38 @@ class Evaluator:
 
         from valor_gpu.offline.work import process_shard
 
-        deaths = ray.get(self._starts.begin.remote(shard.number))
-        if deaths <= self._config.retries:
-            finished = process_shard(self._config, shard)
-            ray.get(self._starts.end.remote(shard.number))
-            return finished
-        times = f", {deaths} times" if deaths > 1 else ""
-        return Record(shard.name, FAILED, [], error=f"{shard.name}: its actor died{times}"), None
+        deaths, is_late = ray.get(self._starts.begin.remote(shard.number))
+        if evaluated := not is_late and deaths <= self._config.retries:
+            with self._ended_in_time(shard.number):
+                record, states = process_shard(self._config, shard)
+        elif is_late:
+            record, states = late_record(shard, self._config.shard_timeout), None
+        else:
+            times = f", {deaths} times" if deaths > 1 else ""
+            record, states = Record(shard.name, FAILED, [], error=f"{shard.name}: its actor died{times}"), None
+        ray.get(self._starts.end.remote(shard.number, evaluated))
+        return record, states
+
+    @contextlib.contextmanager
+    def _ended_in_time(self, number: int) -> Iterator[None]:
+        """Ends this actor where the body takes longer than it may; Ray starts another and tries the shard again."""
+        limit = self._config.shard_timeout
+        if limit is None:
+            yield
+            return
+        timer = threading.Timer(limit, self._end, [number])
+        timer.daemon = True
+        timer.start()
+        try:
+            with ended_by_itself(limit):  # a thread of Python's cannot run where native code keeps its lock
+                yield
+        finally:
+            timer.cancel()
+
+    def _end(self, number: int) -> None:
+        import ray
+
+        try:
+            ray.get(self._starts.expire.remote(number), timeout=_PATIENCE)
+        finally:
+            os._exit(1)

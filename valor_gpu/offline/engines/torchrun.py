@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 import torch.distributed as dist
@@ -44,7 +45,9 @@ def run(
 ) -> bool:
     """See :class:`valor_gpu.offline.engines.Engine`; ``workers`` is not used."""
     if config.device == "cuda":
-        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", 0)))
+        rank = int(os.environ.get("LOCAL_RANK", 0))
+        torch.cuda.set_device(rank)
+        config = replace(config, device=f"cuda:{rank}")  # also for a process that this one starts
     ours = not dist.is_initialized()
     if ours:
         dist.init_process_group("gloo", timeout=_FOR_EVER)

@@ -14,8 +14,10 @@ import socket
 import sys
 from typing import Any
 
+from valor_gpu.errors import StoreError
 from valor_gpu.offline.config import OfflineConfig
 from valor_gpu.offline.engines.local import evaluate
+from valor_gpu.offline.long_shards import ended_by_itself
 from valor_gpu.offline.records import StateFolder
 from valor_gpu.offline.shards import Shard
 
@@ -39,9 +41,10 @@ def main(descriptor: int) -> None:
 
 def _answer(config: OfflineConfig, folder: StateFolder, shard: Shard) -> dict[str, Any]:
     try:
-        return evaluate(config, folder, shard).to_dict()
-    except OSError as error:  # a full disk is no shard's
-        return {"unwritten": [error.errno, error.strerror, os.fsdecode(error.filename or folder.path)]}
+        with ended_by_itself(config.shard_timeout):
+            return evaluate(config, folder, shard).to_dict()
+    except StoreError as error:  # a full disk is no shard's
+        return {"unwritten": str(error)}
 
 
 def _say(driver: socket.socket, message: Any) -> None:

@@ -1,25 +1,14 @@
-"""Whether Parquet and Arrow files are one whole file, which pyarrow does not ask. No torch."""
+"""Whether Arrow files are one whole file, which pyarrow does not ask. No torch."""
 
 from __future__ import annotations
 
-import mmap
-import os
 from typing import Any
 
 from valor_gpu.errors import InputError
 
-_PARQUET, _ARROW = b"PAR1", b"ARROW1"
+_ARROW = b"ARROW1"
 _ARROW_START = 8  # bytes before the first message of a file: the magic, padded
 _ARROW_TAIL = 10  # bytes behind the footer: its length in four bytes, the magic
-
-
-def check_one_parquet(path: str) -> None:
-    """Raises InputError for files that were joined: the last footer would be read with the first file's rows."""
-    with open(path, "rb") as file:
-        if os.fstat(file.fileno()).st_size:
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                if data.find(_PARQUET + _PARQUET) >= 0:
-                    raise InputError(f"{path} must be one Parquet file but is several that were joined")
 
 
 def is_arrow_file(path: str, source: Any) -> bool:

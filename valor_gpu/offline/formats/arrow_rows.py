@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from valor_gpu.errors import InputError, MissingExtraError
+from valor_gpu.inputs.parquet_ends import check_one_parquet
 from valor_gpu.offline.chunks import Chunk, Column
-from valor_gpu.offline.formats.arrow_ends import check_one_parquet, is_arrow_file
+from valor_gpu.offline.formats.arrow_ends import is_arrow_file
+from valor_gpu.offline.formats.arrow_types import decimals_as_numbers, unread_type
 from valor_gpu.offline.shards import Shard
 
 
@@ -23,7 +25,7 @@ def read_parquet(shard: Shard, columns: Sequence[str], batch_size: int) -> Itera
 
         check_one_parquet(path)
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
-            _check_columns(path, columns, file.schema_arrow.names)
+            _check_columns(path, columns, file.schema_arrow)
             batches = file.iter_batches(batch_size, columns=list(columns))
             yield from _chunks(path, columns, file.schema_arrow.names, batches)
 
@@ -42,7 +44,7 @@ def read_arrow(shard: Shard, columns: Sequence[str], batch_size: int) -> Iterato
             else:
                 opened = pa.ipc.open_stream(source)
                 whole = iter(opened)
-            _check_columns(path, columns, opened.schema.names)
+            _check_columns(path, columns, opened.schema)
             parts = (b.slice(at, batch_size) for b in whole for at in range(0, b.num_rows, batch_size))
             yield from _chunks(path, columns, opened.schema.names, (part.select(list(columns)) for part in parts))
 
@@ -63,10 +65,15 @@ def _reading(path: str, kind: str) -> Iterator[None]:
         raise InputError(f"{path} must be {kind} but cannot be read: {text}") from error
 
 
-def _check_columns(path: str, columns: Sequence[str], known: Sequence[str]) -> None:
+def _check_columns(path: str, columns: Sequence[str], schema: Any) -> None:
+    known: list[str] = schema.names
     for name in columns:
-        if list(known).count(name) != 1:
+        if known.count(name) != 1:
             raise InputError(f"{path} must have one column {name!r} but has {', '.join(known) or 'none'}")
+        kind = schema.field(name).type
+        if unread_type(kind) is not None:
+            raise InputError(f"{path}, column {name!r} must hold numbers, texts or lists of them but is of Arrow type"
+                             f" {kind}: cast it where the file is written")  # fmt: skip
 
 
 def _chunks(path: str, columns: Sequence[str], known: Sequence[str], batches: Iterator[Any]) -> Iterator[Chunk]:
@@ -90,7 +97,8 @@ def _values(column: Any) -> Column:
     if (levels := _list_levels(types, column.type)) and levels <= 2 and not _has_null_items(column, levels):
         return _lists(column)
     found: list[Any] = column.to_pylist()
-    return found
+    as_numbers = decimals_as_numbers(column.type)
+    return found if as_numbers is None else [as_numbers(value) for value in found]
 
 
 def _is_number(types: Any, kind: Any) -> bool:
