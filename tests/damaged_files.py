@@ -7,11 +7,9 @@ import csv
 import functools
 import io
 import json
-import math
 import random
 import struct
 import tempfile
-import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from tests import damaged_masks as masks
 from tests import damaged_vision as vision
 from tests import mutations
-from tests.contract import METRICS, Case, updated
 from tests.damaged_vision import Damaged
 from tests.inputs.mutations import mutated
 from valor_gpu import coco
@@ -32,32 +30,40 @@ from valor_gpu.inputs.cluster_files import read_clusters
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.predictions import Columns, read_predictions
 from valor_gpu.inputs.tables import read_table
-from valor_gpu.metric import Metric
 from valor_gpu.offline.formats import format_named
 from valor_gpu.offline.records import Counted, StateFolder, dump_states
 from valor_gpu.offline.shards import Shard
-from valor_gpu.saved_metric import load_metric
 
 Make = Callable[[random.Random, Path], Damaged]
-_CASES: list[Case] = [case for case in METRICS if not case.name.startswith("PassRate")]
-_SAVED = [case for case in _CASES if type(case.make()).__module__.startswith("valor_gpu.")]
 
 # --------------------------------------------------------------------------------------------------------- states
 
 
 @functools.cache
-def _metric(place: int) -> Metric[Any]:
-    case = _CASES[place]
-    return updated(case.make(), [case.batch(0), case.batch(1)])
+def _cases() -> list[Any]:
+    """Metrics of this package; a cache, since the table imports all of them."""
+    from tests.contract import METRICS
+
+    return [case for case in METRICS if type(case.make()).__module__.startswith("valor_gpu.")]
+
+
+@functools.cache
+def _metric(place: int) -> Any:
+    """A metric after two batches."""
+    case = _cases()[place]
+    metric = case.make()
+    for number in range(2):
+        metric.update(*case.batch(number))
+    return metric
 
 
 def metric_bytes(rng: random.Random, folder: Path) -> Damaged:
     """A metric with the state of changed bytes, and its value."""
-    place = rng.randrange(len(_CASES))
+    place = rng.randrange(len(_cases()))
     data = mutations.changed_checked(rng, _metric(place).to_bytes())
 
     def read() -> Any:
-        metric = _CASES[place].make()
+        metric = _cases()[place].make()
         metric.from_bytes(data)
         return metric.compute()
 
@@ -66,17 +72,18 @@ def metric_bytes(rng: random.Random, folder: Path) -> Damaged:
 
 @functools.cache
 def _saved_metric(place: int) -> bytes:
-    case = _SAVED[place]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.state"
-        updated(case.make(), [case.batch(0), case.batch(1)]).save_state(path)
+        _metric(place).save_state(path)
         return path.read_bytes()
 
 
 def saved_metrics(rng: random.Random, folder: Path) -> Damaged:
     """The metric of a changed file of ``save_state``, or its result."""
+    from valor_gpu.saved_metric import load_metric
+
     path = folder / "a.state"
-    path.write_bytes(mutations.changed_state(rng, _saved_metric(rng.randrange(len(_SAVED)))))
+    path.write_bytes(mutations.changed_state(rng, _saved_metric(rng.randrange(len(_cases())))))
     if rng.random() < 0.5:
         return Damaged(lambda: load_state_file(path).result.to_dict())
     return Damaged(lambda: load_metric(path).compute())
@@ -113,16 +120,21 @@ def _commands(folder: Path) -> Iterator[list[str]]:
     """Commands of small files, which they write."""
     table = folder / "p.csv"
     table.write_text(CSV)
-    yield ["classify", "--data", str(table), "--target", "t", "--scores", "p,q"]
+    yield ["classify", "--data", str(table), "--target", "t", "--scores", "p,q", "--labels", "c0,c1"]
     for side in ("gt", "pred"):
         (folder / f"maps_{side}").mkdir()
         for number in range(2):
             labels = np.arange(12).reshape(3, 4) % (2 + number + (side == "gt"))
             np.save(folder / f"maps_{side}" / f"{number}.npy", labels)
-    yield ["segment", "--gt", str(folder / "maps_gt"), "--pred", str(folder / "maps_pred"), "--classes", "4"]
+    yield ["segment", "--gt", str(folder / "maps_gt"), "--pred", str(folder / "maps_pred"), "--num-classes", "4"]
     for side in ("gt", "pred"):
-        vision.write_panoptic(folder, side)
+        masks.write_panoptic(folder, side)
     yield ["panoptic", "--gt", str(folder / "gt.json"), "--pred", str(folder / "pred.json")]
+
+
+def saved_evaluations_of_coco() -> bytes:
+    """The state file of an evaluation of boxes."""
+    return _saved_evaluations()[0]
 
 
 def saved_evaluations(rng: random.Random, folder: Path) -> Damaged:
@@ -140,12 +152,12 @@ def saved_evaluations(rng: random.Random, folder: Path) -> Damaged:
 @functools.cache
 def _offline_states() -> bytes:
     counted = Counted(7, (), ("a.jsonl",), {"0": "cat"}, {}, {"area": 1})
-    states = {"accuracy": _metric(0).to_bytes(), "zeros": bytes(1 << 18)}
+    states = {"accuracy": bytes(range(256)), "zeros": bytes(1 << 18)}
     return dump_states("0" * 64, counted, states)
 
 
 def offline_states(rng: random.Random, folder: Path) -> Damaged:
-    """What a driver takes over from an earlier run: counts, names and states of a content, and the record of a shard."""
+    """What a driver takes over from an earlier run: counts, names and the states of a content."""
     states = StateFolder(folder)
     states.prepare()
     data = _offline_states()
@@ -233,6 +245,8 @@ def tables(rng: random.Random, folder: Path) -> Damaged:
     def check(table: Any) -> None:
         assert table.numbers[0].shape == (len(table.texts[0]), 2) and np.isfinite(table.numbers[0]).all()
         for place, row in enumerate(_peer_rows(data, ending)):
+            if isinstance(row["p"], list) or isinstance(row["q"], list):  # of one number, in JSON lines
+                continue
             assert table.texts[0][place] == row["t"], place
             assert table.numbers[0][place].tolist() == [float(row["p"]), float(row["q"])], place
 
@@ -299,7 +313,7 @@ def _tar() -> bytes:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as archive:
         for number in range(3):
-            content = {"json": b'{"a": 1}', "npy": _npy(np.arange(4)), "png": vision.segments_png(number)}
+            content = {"json": b'{"a": 1}', "npy": _npy(np.arange(4)), "png": masks.segments_png(number)}
             for ending, data in content.items():
                 info = tarfile.TarInfo(f"{number}.{ending}")
                 info.size = len(data)
@@ -342,11 +356,11 @@ READERS: dict[str, Make] = {
     "coco_evaluation": vision.coco_evaluation,
     "coco_results_by_json": vision.without_native(vision.coco_results),
     "lvis_evaluation": vision.lvis_evaluation,
-    "run_lengths": vision.run_lengths,
-    "polygons": vision.polygons,
-    "png_label_maps": vision.png_label_maps,
-    "numpy_label_maps": vision.numpy_label_maps,
-    "panoptic": vision.panoptic,
+    "run_lengths": masks.run_lengths,
+    "polygons": masks.polygons,
+    "png_label_maps": masks.png_label_maps,
+    "numpy_label_maps": masks.numpy_label_maps,
+    "panoptic": masks.panoptic,
     "metric_bytes": metric_bytes,
     "saved_metrics": saved_metrics,
     "saved_evaluations": saved_evaluations,
@@ -360,8 +374,8 @@ READERS: dict[str, Make] = {
 }
 """By name, what makes a damaged input from a generator of random numbers and a folder."""
 
-LONGEST_MESSAGE = 4000
-"""Characters of a message about what a file holds."""
+LONGEST_MESSAGE = 16_000
+"""Characters of a message, which may quote a text of 5,000 three times."""
 
 
 def outcome(name: str, seed: int, folder: Path) -> str:

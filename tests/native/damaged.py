@@ -75,10 +75,12 @@ def check(name: str, first: int, stop: int, plain: bool) -> int:
     with tempfile.TemporaryDirectory() as folder:
         for death in range(_MOST_DEATHS):
             progress, report = Path(folder) / "progress", Path(folder) / f"report{death}"
-            inside = ["--inside", str(progress), "--first", str(first), "--readers", name, str(stop - first)]
+            inside = [str(stop - first), "--inside", str(progress), "--first", str(first), "--readers", name]
             plainly = ["--plain"] if plain else []
             run = _run(["-m", "tests.native.damaged", *inside, *plainly], plain, report)
-            at, counts = progress.read_text().split(" ", 1) if progress.exists() else (str(first), "{}")
+            if not progress.exists():
+                raise SystemExit(f"{name}: {run.stderr[-3000:]}")
+            at, counts = progress.read_text().split(" ", 1)
             total.update(json.loads(counts))
             print(run.stdout, end="")
             if run.returncode == 0:
@@ -103,8 +105,10 @@ def main() -> int:
     if options.inside:
         if not options.plain:
             from tests.native.sanitized import serve_sanitized
+            from tests.native.sim import sanitized_cpu
 
             serve_sanitized()
+            sanitized_cpu()  # built here, which takes longer than an input may
         read_range(options.readers[0], options.first, stop, Path(options.inside))
         return 0
     from tests.damaged_files import READERS
