@@ -392,8 +392,8 @@ def _read_header(raw: memoryview, length: int) -> dict[str, Any]:
     try:
         about = json.loads(bytes(raw))
         kinds = {"identity": str, "updates": int, "bytes": int, "byteorder": str}
-        sound = all(isinstance(about[key], kind) for key, kind in kinds.items())
-    except (ValueError, KeyError, TypeError) as error:
+        sound = all(isinstance(about[key], kind) for key, kind in kinds.items()) and json.loads(about["identity"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise InputError("data is damaged: its header must be JSON but cannot be read") from error
     if not sound:
         raise InputError("data is damaged: its header holds values of other kinds than expected")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from valor_gpu.distributed import dump_state
 from valor_gpu.errors import InputError, ValorError
+from valor_gpu.exports.files import dtype_named
 from valor_gpu.state_file import StateFile, document_of, write_state
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def rebuilt(choices: Mapping[str, Any]) -> Any:
         return kind(*args, **{key: _decoded(value) for key, value in choices["kwargs"].items()})
     except ValorError:
         raise
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError, OverflowError, RuntimeError) as error:
         raise InputError(f"the state file has arguments that {name} does not take: {error}") from None
 
 
@@ -145,6 +146,8 @@ def _decoded(value: Any) -> Any:
         return [_decoded(each) for each in value]
     if not isinstance(value, Mapping):
         return value
+    if not value:
+        raise ValueError("an object without a key")
     kind, content = next(iter(value.items()))
     if kind == "$float":
         return float(content)
@@ -159,7 +162,7 @@ def _decoded(value: Any) -> Any:
     if kind == "$tensor":
         return torch.tensor(parts, dtype=_decoded({"$dtype": value["dtype"]})).reshape(value["shape"])
     if kind == "$array":
-        return np.array(parts, np.dtype(value["dtype"])).reshape(value["shape"])
+        return np.array(parts, dtype_named(value["dtype"])).reshape(value["shape"])
     return {"$tuple": tuple, "$set": set, "$range": list}[kind](parts)
 
 

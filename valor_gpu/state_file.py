@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu._version import __version__
 from valor_gpu.errors import InputError
-from valor_gpu.exports.files import file_text, no_constant, parts_of, write_bytes
+from valor_gpu.exports.files import dtype_named, file_text, no_constant, parts_of, write_bytes
 from valor_gpu.exports.leaves import leaves
 from valor_gpu.exports.signature import Signature
 from valor_gpu.result import Result
@@ -255,7 +255,7 @@ class _Form:
 
     @classmethod
     def of(cls, name: str, about: Mapping[str, Any]) -> _Form:
-        dtype, shape, stored = np.dtype(str(about["dtype"])), about["shape"], about["bytes"]
+        dtype, shape, stored = dtype_named(about["dtype"]), about["shape"], about["bytes"]
         whole = all(type(size) is int and size >= 0 for size in [*shape, stored])
         if dtype.kind not in _KINDS or not whole or type(about["zlib"]) is not bool:
             raise ValueError(f"an array {name} of another form")

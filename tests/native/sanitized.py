@@ -67,13 +67,19 @@ def _noted(bind: Callable[[str, str], Any]) -> Any:
     return noted
 
 
-def pytest_configure() -> None:
-    """Serve sanitizer builds before any op looks for its library."""
+def serve_sanitized() -> None:
+    """Serve sanitizer builds; before any op looks for its library."""
+    load = native._load
     sim.sanitizing = True
+    native._load = lambda name: (sim.sanitized_cpu(), "sanitized") if name == "valor_cpu" else load(name)  # type: ignore[assignment]
+
+
+def pytest_configure() -> None:
+    """Serve sanitizer builds, and note which functions are called."""
+    serve_sanitized()
     # torchmetrics imports the torchvision that it finds, which takes seconds here, and no test marked smoke uses it.
     sys.path[:] = [folder for folder in sys.path if Path(folder).name != "oracle"]
-    bind, bind_update, load = native.function, native.update_function, native._load
-    native._load = lambda name: (sim.sanitized_cpu(), "sanitized") if name == "valor_cpu" else load(name)  # type: ignore[assignment]
+    bind, bind_update = native.function, native.update_function
 
     def recording(library: str, symbol: str) -> native.Function:
         entry = bind(library, symbol)

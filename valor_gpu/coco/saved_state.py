@@ -157,6 +157,9 @@ def _records(choices: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> 
     )
 
 
+_MOST_LIMITS = 254  # a byte of each record holds the first limit that counts it, 255 none
+
+
 def _integers(values: Sequence[Any]) -> list[int]:
     return [int(value) for value in values]
 
@@ -168,7 +171,7 @@ def _check(chosen: Chosen) -> None:
     lengths, places, images = records.lengths, records.image_positions, len(records.image_positions)
     rows = len(detections), len(ground_truths)
     good = {
-        "shape": min(shape) > 0,
+        "shape": min(shape) > 0 and shape.limits <= _MOST_LIMITS,
         "lengths": lengths.dtype == np.int64
         and lengths.ndim == 2
         and lengths.min(initial=0) >= 0

@@ -102,7 +102,7 @@ def loaded_state(file: StateFile, name: str) -> LoadedState:
         made: Result = importlib.import_module(_READERS[file.kind]).result_of(file)
         saved = file.result(vars(made)["_state"], vars(made)["_analysis"], made.plotter)
         difference = first_difference(file.document, document_of(made))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise InputError(f"{name} must hold a state of kind {file.kind} but has another form: {error}") from None
     if not difference:
         return LoadedState(saved, _version_notes(file, name))

@@ -153,11 +153,32 @@ def _values(values: dict[str, Any], arrays: dict[str, Any], infinite: dict[str, 
     return found
 
 
+def dtype_named(name: Any) -> np.dtype[Any]:
+    """Returns the dtype that a file names.
+
+    Args:
+        name: as :attr:`numpy.dtype.str` or :attr:`numpy.dtype.name` gives it.
+
+    Raises:
+        ValueError: it is none.
+
+    Example:
+        >>> dtype_named("<f4"), dtype_named("int64")
+        (dtype('float32'), dtype('int64'))
+    """
+    import numpy as np
+
+    try:
+        return np.dtype(str(name))
+    except (TypeError, ValueError, SyntaxError):  # numpy evaluates what looks like a tuple
+        raise ValueError(f"no dtype {name!r:.60}") from None
+
+
 def _array(value: Any, form: dict[str, Any], infinite: list[list[int]]) -> np.ndarray[Any, Any]:
     import numpy as np  # here, since results without arrays load without it
 
     # numpy has no bfloat16; float32 holds each of its numbers.
-    kind = np.dtype("float32" if form["dtype"] == "bfloat16" else form["dtype"])
+    kind = dtype_named("float32" if form["dtype"] == "bfloat16" else form["dtype"])
     if kind.kind not in _KINDS:
         raise ValueError(f"an array of {kind}")
     found = np.array(value, dtype=kind).reshape(form["shape"])

@@ -5,6 +5,7 @@ The format: <https://cocodataset.org/#format-data>, section 4. The id of a pixel
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.checks import keys_once
 from valor_gpu.errors import InputError
+from valor_gpu.inputs._coco_records import shown
 from valor_gpu.inputs.files import LARGEST_EXPANSION, InputFile
 from valor_gpu.inputs.label_map_files import FREE_PIXELS
 from valor_gpu.inputs.png import COLORS, RGB, parse_png
 
+_NO_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 LAST_ID = 2**24 - 1
 """The largest id that three bytes hold."""
 
@@ -150,7 +153,11 @@ def _annotation(place: str, entry: Any) -> Annotation:
     image_id = _field(place, entry, "image_id", (int, str))
     name = _field(place, entry, "file_name", str)
     if os.path.isabs(name) or ".." in name.split("/") or "\0" in name or not name:
-        raise InputError(f"{place}.file_name must name a file inside the folder but is {name!r}")
+        raise InputError(f"{place}.file_name must name a file inside the folder but is {shown(name)}")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise InputError(f"{place}.file_name must be a name that a file can have but is {shown(name)}") from None
     segments = _field(place, entry, "segments_info", list)
     rows = [_segment(f"{place}.segments_info[{index}]", segment) for index, segment in enumerate(segments)]
     columns = np.array(rows, np.int64).reshape(-1, 4).T
@@ -168,7 +175,7 @@ def _segment(place: str, entry: Any) -> tuple[int, int, int, int]:
         raise InputError(f"{place}.category_id must fit in int64 but is {category}")
     crowd = 0 if entry.get("iscrowd") is None else entry["iscrowd"]
     if crowd not in (0, 1):
-        raise InputError(f"{place}.iscrowd must be 0 or 1 but is {crowd!r}")
+        raise InputError(f"{place}.iscrowd must be 0 or 1 but is {shown(crowd)}")
     area = entry.get("area", -1)
     return number, category, int(crowd), int(area) if type(area) is int and 0 <= area < 2**63 else -1
 
@@ -217,7 +224,9 @@ def read_ids(path: str, named_by: str) -> Picture:
             raise InputError(f"{path} must be a regular file but is not")
         with open(path, "rb") as file:
             data = file.read()
-    except (FileNotFoundError, NotADirectoryError):
+    except OSError as error:
+        if error.errno not in _NO_FILE:
+            raise
         raise InputError(f"{path} must be there, as {named_by} names it, but is not") from None
     png = parse_png(path, data)
     if png.color != RGB or png.depth != 8:

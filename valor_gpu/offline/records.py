@@ -229,15 +229,22 @@ class StateFolder:
             StoreError: the file is damaged.
             OSError: it cannot be read.
         """
-        part, size = self._read(content)[1][name]
-        return inflated(part, size)
+        states = self._read(content)[1]
+        try:
+            if name not in states:
+                raise InputError(f"it must have a state of {name} but has {', '.join(states) or 'none'}")
+            return inflated(*states[name])
+        except InputError as error:
+            raise self._damaged(content, error) from error
 
     def _read(self, content: str) -> tuple[Counted, dict[str, tuple[memoryview, int]]]:
-        path = self.state_path(content)
         try:
-            return parse_states(path.read_bytes(), content)
+            return parse_states(self.state_path(content).read_bytes(), content)
         except InputError as error:
-            raise StoreError(f"{path} is damaged: {error}; run again, which makes it anew") from error
+            raise self._damaged(content, error) from error
+
+    def _damaged(self, content: str, error: InputError) -> StoreError:
+        return StoreError(f"{self.state_path(content)} is damaged: {error}; run again, which makes it anew")
 
     def names(self, content: str) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
         """Names of the classes of a content, and what numbers stand for where ids are texts, from the header alone.
@@ -292,7 +299,16 @@ def parse_states(data: bytes, content: str) -> tuple[Counted, dict[str, tuple[me
     Raises:
         InputError: ``data`` is no state file of this content, or damaged.
     """
-    whole = memoryview(data)
+    try:
+        return _parsed(memoryview(data), content)
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"no {error}" if isinstance(error, KeyError) else str(error) or type(error).__name__
+        raise InputError(f"its head must be as this package writes it but has {what}") from None
+
+
+def _parsed(whole: memoryview, content: str) -> tuple[Counted, dict[str, tuple[memoryview, int]]]:
     if len(whole) < _HEAD.size + _CRC.size or bytes(whole[:8]) != _MAGIC:
         raise InputError(f"it must be a file of offline states but begins with {bytes(whole[:8])!r}")
     end = len(whole) - _CRC.size
@@ -310,8 +326,20 @@ def parse_states(data: bytes, content: str) -> tuple[Counted, dict[str, tuple[me
 
 
 def inflated(stored: memoryview, size: int) -> bytes | memoryview:
-    """The state of ``size`` bytes that a file has in these bytes."""
-    return stored if len(stored) == size else zlib.decompress(stored, bufsize=size)
+    """The state of ``size`` bytes that a file has in these bytes.
+
+    Raises:
+        InputError: they are damaged, or stand for another number of bytes.
+    """
+    if len(stored) == size:
+        return stored
+    try:
+        state = zlib.decompressobj().decompress(stored, size + 1)
+    except (zlib.error, TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"its states must be packed but cannot be unpacked: {error}") from None
+    if len(state) != size:
+        raise InputError(f"a state must have {size} bytes but has {'more' if len(state) > size else len(state)}")
+    return state
 
 
 def duplicates_of(contents: Sequence[str | None]) -> dict[int, int]:
