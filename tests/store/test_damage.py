@@ -17,8 +17,9 @@ from valor_gpu.store import Feedback, Store, StoredRow, StoredScore
 from valor_gpu.store.checksums import _encoded_by_hand, checksum, encoded
 from valor_gpu.store.runs import Run
 
-# An index of words has no checksums: a word of it that is lost is not noticed.
-_UNNOTICED = ("words of capitals é", "rows with text of capitals é")
+# Entries of the index of words and of that of traces, and rows that both indexes of a run lost which has not ended, are
+# lost unnoticed (docs/evaluation/store.md): these readers may say less, but raise nothing else.
+_UNNOTICED = ("words of capitals é", "rows with text of capitals é", "traces of capitals é", "prompts of capitals é")
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +39,14 @@ def path(whole: tuple[bytes, dict[str, Any]], tmp_path: Path) -> Path:
     return tmp_path / "s.sqlite"
 
 
-@pytest.mark.parametrize("seed", seeds(36))
+@pytest.mark.parametrize("seed", seeds(24))
 def test_a_damaged_store_is_read_rightly_or_not_at_all(
     seed: int, whole: tuple[bytes, dict[str, Any]], tmp_path: Path
 ) -> None:
     content, right = whole
     (tmp_path / "s.sqlite").write_bytes(damaged(content, seed))
     for name, said in outcomes(tmp_path / "s.sqlite"):
-        if not isinstance(said, Exception) and name not in _UNNOTICED:
+        if not isinstance(said, Exception) and name not in _UNNOTICED and not name.endswith(" of live"):
             assert said == right[name], name
 
 

@@ -94,8 +94,8 @@ def is_right(
 ) -> bool:
     """Returns whether values have the checksum that was kept: :func:`checksum` of a tuple, without calls in between."""
     if _IS_AS_BY_HAND:
-        return unpack(make(dumps(values, 2), digest_size=8).digest()) == (kept,)
-    return checksum(values) == kept
+        return bool(unpack(make(dumps(values, 2), digest_size=8).digest()) == (kept,))
+    return bool(checksum(values) == kept)
 
 
 def sealed(values: Sequence[Any]) -> tuple[Any, ...]:

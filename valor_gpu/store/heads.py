@@ -139,9 +139,10 @@ def _head(kept: KeptRun) -> RunHead:
     state = state_of(values, kept.number)
     with placed("name, note or times of run ", kept.number):
         uid, name, dataset, note = (unpacked(values[column]) for column in ("uid", "name", "dataset", "note"))
-        ends = (real_or_none(values[column]) for column in ("finished", "deleted"))
+        finished, deleted = (real_or_none(values[column]) for column in ("finished", "deleted"))
         edited = real_or_none(values["edited"])
-        return RunHead(uid, name, state, real(values["created"]), *ends, dataset, bool(owned), note, edited)
+        times = (real(values["created"]), finished, deleted)
+        return RunHead(uid, name, state, *times, dataset, bool(owned), note, edited)
 
 
 def finished_at(connection: sqlite3.Connection, uid: str) -> float | None:

@@ -296,7 +296,8 @@ def _state(connection: sqlite3.Connection, totals: Any) -> Any:
 
 
 def _counted(connection: sqlite3.Connection) -> dict[Any, Any]:
-    return cast(Connection, connection).__dict__.setdefault("counted", {})
+    counted: dict[Any, Any] = cast(Connection, connection).__dict__.setdefault("counted", {})
+    return counted
 
 
 def _is_known(connection: sqlite3.Connection, key: Any, totals: Any) -> bool:
