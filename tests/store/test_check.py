@@ -263,7 +263,8 @@ def test_seeded_damages(whole: Path, tmp_path: Path, kind: str, seed: int) -> No
         return
     found = check(path)
     lost = differences(before, new, report)
-    assert all(unsaid <= 0 for _, unsaid in lost.values()), lost  # a damaged key may name what never was
+    # A damaged key may name what never was; an id that is hit may become that of another record.
+    assert all(unsaid <= (2 if kind == "many bytes" else 0) for _, unsaid in lost.values()), lost
     assert set(found.unknown) == set(report.unknown) and (found.is_whole <= (not lost))
     for table in (
         ("rows", "replaced") if kind != "many bytes" else ()

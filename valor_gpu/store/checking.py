@@ -98,6 +98,8 @@ class Walk:
             record = dict(zip(columns, values))
             if table is not contents.TRACES or not _is_base(record):
                 self._take(table, record)
+        for _, *values in scan.doubles:
+            self._lose(table, dict(zip(columns, values)), "another record has its id")
         for number, names in sorted(scan.lost.items()):
             self._lose(table, {**names, "id": number}, "its page cannot be read" if scan.faults else "it is gone")
         if scan.faults and not scan.is_exact:

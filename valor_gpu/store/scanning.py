@@ -127,6 +127,7 @@ class TableScan:
     Attributes:
         seen: ids of the records that were read.
         faults: SQLite's words on each place where reading ended.
+        doubles: records with the id of one that was read before them; one of both ids is damaged.
         lost: ids that an index names and the table lacks, with the columns that the indexes have.
         is_exact: whether ``lost`` has every record that is missing, as far as an index knows.
     """
@@ -138,6 +139,7 @@ class TableScan:
         self._select = f"SELECT rowid, {', '.join(columns)} FROM {table} NOT INDEXED"
         self.seen = Numbers()
         self.faults: list[str] = []
+        self.doubles: list[Values] = []
         self.lost: dict[int, dict[str, Any]] = {}
         self.is_exact = True
         self._last = 0
@@ -179,6 +181,8 @@ class TableScan:
                 self._last = record[0]
                 if self.seen.add(record[0]):
                     yield record
+                elif not which:
+                    self.doubles.append(record)
 
     def _agrees(self) -> bool:
         """Returns whether the indexes have as many records as were read."""
