@@ -29,6 +29,7 @@ from valor_gpu.evaluation.evaluators.base import (
     Row,
     evaluator_info,
 )
+from valor_gpu.evaluation.evaluators.patterns import check_repeats
 from valor_gpu.evaluation.evaluators.table import EvaluatorInfo
 from valor_gpu.judge.metrics.fields import as_text, not_text
 
@@ -148,9 +149,10 @@ class Regex(_AnswerCheck):
             import regex
         except ImportError:
             raise MissingExtraError("regex", "eval", "the check of a regular expression") from None
+        check_repeats(pattern)
         try:
             compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-        except regex.error as error:
+        except (regex.error, RecursionError) as error:
             raise InputError(f"pattern must be a regular expression but {pattern!r} is none: {error}") from None
         self._find, self._timeout = (compiled.fullmatch if full else compiled.search), float(timeout)
         super().__init__(
