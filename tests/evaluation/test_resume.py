@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +220,65 @@ def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch:
         connection.execute("DELETE FROM rows WHERE number = 4")
     with pytest.raises(InputError, match="data must be given again"):
         resume_run(store, result.run_id, target=target, evaluators=[mine])
+
+
+CHANGES: dict[str, tuple[Callable[[list[dict[str, Any]]], list[dict[str, Any]]], str]] = {
+    "edited": (lambda rows: [rows[0], {**rows[1], "ground_truth": "x"}, *rows[2:]], "row 2 has another 'ground_truth'"),
+    "reordered": (lambda rows: rows[::-1], "row 1 has another 'question', 'ground_truth'"),
+    "added": (lambda rows: [*rows, rows[0]], "the stored rows are the same; 4 rows were there, now there are 5"),
+    "removed": (lambda rows: rows[1:], "row 1 has another .*; 4 rows were there, now there are 3"),
+    "cut": (lambda rows: rows[:2], "row 3 is not there any more; 4 rows were there, now there are 2"),
+    "renamed": (lambda rows: [{"q" if name == "question" else name: row[name] for name in row} for row in rows],
+                "they have no column 'question'"),
+    "wider": (lambda rows: [{**row, "more": 1} for row in rows], "they have the column 'more', too"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_has_changed_in_the_data_is_told(change: str, as_file: bool, tmp_path: Path, store: Store) -> None:
+    def put(rows: list[dict[str, Any]]) -> Any:
+        (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(tmp_path / "a.jsonl") if as_file else rows
+
+    rows = [{"question": f"q{number}", "ground_truth": f"t{number}"} for number in range(4)]
+    first = evaluate(data=put(rows), target=lambda question: "t1", metrics_list=["exact_match"], store=store)
+    changed, told = CHANGES[change]
+    with pytest.raises(InputError, match=rf"the data have changed, start a new run \({told}\)"):
+        resume_run(store, first.run_id, data=put(changed(rows)))
+    assert [row.inputs for row in store.run(first.run_id).rows()] == rows
+
+
+def test_a_file_that_is_read_otherwise_is_other_data(tmp_path: Path, store: Store) -> None:
+    (tmp_path / "a.csv").write_text("question,ground_truth\tx,y\nq,t\t1,z\n")
+    first = evaluate(data=tmp_path / "a.csv", target=lambda question: "t", metrics_list=["exact_match"],
+                     data_mapping={"ground_truth": "y"}, store=store)  # fmt: skip
+    (tmp_path / "a.tsv").write_bytes((tmp_path / "a.csv").read_bytes())
+    with pytest.raises(InputError, match=r"is read otherwise: .*they have no column 'question'"):
+        resume_run(store, first.run_id, data=tmp_path / "a.tsv")
+
+
+def test_arguments_of_a_run_that_goes_on_are_its_own(store: Store) -> None:
+    rows = [{"id": str(number), "question": "q", "text": "t", "other": "t"} for number in range(4)]
+
+    def target(question: str) -> str:
+        return "t"
+
+    kept: dict[str, Any] = {
+        "metrics_list": ["exact_match"], "data_mapping": {"ground_truth": "${data.text}"}, "key": "id",
+        "limit": 3, "seed": 7, "thresholds": {"exact_match": 0.5}, "task_type": "qa", "epochs": 2,
+    }  # fmt: skip
+    first = evaluate(data=rows, target=target, store=store, **kept)
+    assert evaluate(resume=first.run_id, data=rows, target=target, store=store, **kept).run_id == first.run_id
+    same = {**kept, "data_mapping": {"ground_truth": "text", "answer": "${target.answer}"}}
+    assert evaluate(resume=first.run_id, data=rows, target=target, store=store, **same).state == "finished"
+    for name, value in {
+        "metrics_list": ["exact_match", "f1_score"], "data_mapping": {"ground_truth": "other"}, "key": "question",
+        "limit": 4, "seed": 8, "thresholds": {"exact_match": 1}, "task_type": "chat", "epochs": 3, "repeats": 2,
+    }.items():  # fmt: skip
+        with pytest.raises(InputError, match=rf"^{name}.* must .*of the run that goes on, .*leave it out"):
+            evaluate(resume=first.run_id, data=rows, target=target, store=store, **{**kept, name: value})
+    assert store.run(first.run_id).counts() == {"ok": 6}
 
 
 def test_another_judge_is_another_run(tmp_path: Path, store: Store) -> None:

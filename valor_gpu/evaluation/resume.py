@@ -11,6 +11,7 @@ from typing import Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import RunConfig, check_keys
+from valor_gpu.evaluation.engine.again import check_data
 from valor_gpu.evaluation.engine.execute import execute
 from valor_gpu.evaluation.engine.metrics import RunEvaluator, resolve_evaluators
 from valor_gpu.evaluation.engine.plan import (
@@ -173,11 +174,7 @@ def _same_data(run: Run, config: RunConfig, settings: Settings) -> DataSource | 
             return None
         raise InputError(f"data must be given again, since those of the run were no file that is there: {name}")
     source = open_data(name if settings.data is None else settings.data)
-    if source.hash != config.data["hash"]:
-        raise InputError(
-            f"data must be the run's, whose hash is {config.data['hash'][:16]}, but {source.name} has"
-            f" {source.hash[:16]}: the data have changed, start a new run"
-        )
+    check_data(run, config, source)
     return source
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.errors import InputTypeError
+from valor_gpu.evaluation.config import RunConfig
+from valor_gpu.evaluation.engine.again import check_arguments
 from valor_gpu.evaluation.engine.execute import EvaluationInterrupted, execute
 from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.settings import Settings
@@ -93,7 +95,9 @@ def evaluate(
         timeout: seconds of an answer or a reply; None: 600 of the target's, 120 of the judge's.
         cache: file of the judge's replies, shared by runs.
         resume: id or name of a run to go on with; of the other arguments those of
-            :func:`~valor_gpu.evaluation.resume.resume_run` count.
+            :func:`~valor_gpu.evaluation.resume.resume_run` count. Those that decide rows and scores (``data_mapping``,
+            ``key``, ``limit``, ``epochs``, ``repeats``, ``seed``, ``task_type``, ``thresholds``, ``metrics_list``) may
+            be left out, and must be the run's where they are given.
         repeats: times that the judge is asked each question.
         epochs: times that the target answers each row.
         thresholds: metric to the value that passes, for severities the first level or number that is a defect.
@@ -160,7 +164,9 @@ def _resume(settings: Settings) -> EvaluationResult:
     metrics = [each for each in settings.metrics_list or () if not isinstance(each, str)]
     if metrics and settings.evaluators is None:
         given["evaluators"] = metrics
-    return resume_run(settings.store, named, **given)
+    store = open_store(settings.store)
+    check_arguments(RunConfig.from_dict(store.run(named).config), settings)
+    return resume_run(store, named, **given)
 
 
 def open_store(store: Any) -> Store:
