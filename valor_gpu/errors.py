@@ -7,6 +7,7 @@ ValorError
 ├── MissingPackageError (ModuleNotFoundError)  a dependency is absent, as after pip install --no-deps: the line to type
 ├── NativeError (RuntimeError)       a native kernel reported a failure
 ├── StoreError (RuntimeError)        the file of a store cannot be opened, read or written
+│   └── DamageError                  bytes of a store are not what was written: names the place
 ├── LeaseError (RuntimeError)        another process works on the run
 └── SyncError (RuntimeError)         ranks or saved states that do not belong together
 """
@@ -93,6 +94,35 @@ class NativeError(ValorError, RuntimeError):
 
 class StoreError(ValorError, RuntimeError):
     """The file of a store cannot be opened, read or written: the disk, its permissions, or another format."""
+
+
+class DamageError(StoreError):
+    """Bytes of a store that cannot be what was written.
+
+    Args:
+        place: what is damaged, in words, such as ``row 17 of run 3f2a``.
+        what: what is wrong with it.
+        path: file of the store; empty while it is not known.
+
+    Attributes:
+        place: as given.
+        what: as given.
+        path: as given.
+
+    Example:
+        >>> DamageError("row 17 of run 3f2a", "its text is not UTF-8").place
+        'row 17 of run 3f2a'
+    """
+
+    def __init__(self, place: str, what: str, path: str = "") -> None:
+        told = f"{place}: {what}" if place else what
+        if path:
+            told = (
+                f"store {path} is damaged: {told}; `valor-gpu store check {path}` lists every damaged place, "
+                f"`valor-gpu store export {path} NEW` saves the rest into a new store"
+            )
+        super().__init__(told)
+        self.place, self.what, self.path = place, what, path
 
 
 class LeaseError(ValorError, RuntimeError):
