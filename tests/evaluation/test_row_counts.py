@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.fuzz import seeds
 from valor_gpu.evaluation.config import RunConfig
 from valor_gpu.evaluation.engine.plan import make_plan, total_of
 from valor_gpu.evaluation.engine.settings import Settings
 from valor_gpu.evaluation.results.config_difference import config_differences
 from valor_gpu.evaluation.rows import data as data_module
+from valor_gpu.evaluation.rows import row_counts
 from valor_gpu.evaluation.rows.data import open_data
 from valor_gpu.store import Store
 
@@ -58,6 +60,23 @@ def test_counts_of_odd_files(tmp_path: Path, seed: int) -> None:
     lines.write_bytes(('{"a": 1}\n' + "".join(rng.choices('{}" \n\r\t', k=200))).encode())
     for path in (csv, lines):
         assert open_data(str(path)).count_rows() == sum(1 for _ in open_data(str(path)))
+
+
+@pytest.mark.parametrize("seed", seeds(60))
+def test_lines_of_csv_without_quotes_are_counted_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    rng = random.Random(seed)
+    monkeypatch.setattr(row_counts, "_PIECE", rng.randint(3, 9))  # a byte order mark at least
+    heads = ["a,b", "\ufeffa,b", "\ufeff\r\na,b", "sep=;\na;b", "\n\r\nsep=;\r\n\r\na;b", "\ufeffsep=,\ra,b"]
+    head = rng.choice(heads)
+    text = f"{head}\n1{head[-2]}2\n" + "".join(rng.choices("a,\u2028\x0b\n\r ;", k=rng.randint(0, 60)))
+    path = tmp_path / "a.csv"
+    path.write_bytes(text.encode() + rng.choice([b"", b'"', b"\xff", b"\n"]))
+    rows = sum(1 for _ in open_data(str(path)))
+    assert open_data(str(path)).count_rows() == rows
+    most = rng.randint(1, rows + 1)
+    assert open_data(str(path)).count_rows(most) == min(most, rows)
 
 
 def test_a_parquet_file_says_its_number(tmp_path: Path) -> None:

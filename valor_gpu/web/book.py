@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
@@ -34,6 +35,7 @@ class Entry:
         summary: of its end; empty before.
         progress: how far a run is that has not ended; None where it never began, or an older version ran it.
         data_name: of its data set in the store's list, which knows the name of an uploaded file; else empty.
+        damage: what of the run is damaged, where it cannot be read; empty otherwise.
     """
 
     head: RunHead
@@ -42,6 +44,7 @@ class Entry:
     summary: Mapping[str, Any] = field(default_factory=dict)
     progress: RunProgress | None = None
     data_name: str = ""
+    damage: str = ""
 
     @property
     def kind(self) -> str:
@@ -102,7 +105,9 @@ class Entry:
 
     @property
     def about(self) -> str:
-        """What was evaluated, and by which judge."""
+        """What was evaluated, and by which judge; of a damaged run, what of it is."""
+        if self.damage:
+            return self.damage
         target, judge = self.config.get("target") or {}, self.config.get("judge") or {}
         name = ", ".join(str(part) for part in (target.get("name"), self.tags.get("variant")) if part)
         parts = [name, judge.get("model") and f"judge {judge['model']}"]
@@ -138,6 +143,9 @@ class Entry:
         return None
 
 
+_Content = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]
+
+
 class Book:
     """Entries of a store's runs. What has ended is read once; what runs is read anew.
 
@@ -167,13 +175,33 @@ class Book:
         by_id = {head.id: head for head in heads}
         found = {}
         names = {each.hash: each.name for each in self._store.datasets.list()} if by_id else {}
-        for uid, (config, tags, summary) in self._store.contents(by_id).items():
+        contents, damages = self._contents(by_id)
+        for uid, damage in damages.items():
+            found[uid] = (object(), Entry(by_id[uid], {}, {}, damage=damage))
+        for uid, (config, tags, summary) in contents.items():
             head, config = by_id[uid], plain_config(config)
             progress = None if head.finished is not None else self._progress(head, config)
             name = names.get(str((config.get("data") or {}).get("hash")), "")
             ended = summary if head.finished is not None else None  # else it is of an end before it was resumed
             found[uid] = (_mark(head), Entry(head, config, tags, _bare(plain_summary(ended or {})), progress, name))
         return found
+
+    def _contents(self, ids: Collection[str]) -> tuple[Mapping[str, _Content], Mapping[str, str]]:
+        """What the store says of runs, and what is wrong with those that are damaged, which cost no other its line."""
+        with contextlib.suppress(DamageError, ValueError):
+            return self._store.contents(ids), {}
+        found: dict[str, _Content] = {}
+        damages = {uid: damage for uid in ids if (damage := self._add_content(uid, found))}
+        return found, damages
+
+    def _add_content(self, uid: str, found: dict[str, _Content]) -> str:
+        """What is wrong with a run that is damaged; else it is added to those found, and the text is empty."""
+        try:
+            found |= self._store.contents([uid])
+        except (DamageError, ValueError) as error:
+            place = error.place if isinstance(error, DamageError) else ""
+            return f"damaged{': ' + place if place else ''}"
+        return ""
 
     def _progress(self, head: RunHead, config: Mapping[str, Any]) -> RunProgress | None:
         """How far a run is that has not ended; of one that an older version works on, how many rows it has."""

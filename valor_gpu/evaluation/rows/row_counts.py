@@ -53,13 +53,13 @@ def _plain_records(file: InputFile, most: int | None) -> int | None:
     """Counts the records of csv by its lines that are not blank; None where a quote may join lines to a record."""
     with open_csv(file) as table:  # which checks header and encoding
         heads = 2 if table.says_delimiter else 1
-    n, is_open = -heads, False  # a line that goes on in the next piece is open
+    n, is_first, is_open = -heads, True, False  # a line that goes on in the next piece is open
     with file.open() as stream:
         while piece := stream.read(_PIECE):
             if b'"' in piece:
                 return None
-            if n == -heads and not is_open:
-                piece = piece.removeprefix(_MARK)
+            if is_first:
+                is_first, piece = False, piece.removeprefix(_MARK)
             lines = piece.splitlines()  # at \n, \r and \r\n, as the reader of records does
             n += len(lines) - lines.count(b"") - (is_open and bool(lines[0]))
             is_open = piece[-1:] not in (b"\n", b"\r", b"")
