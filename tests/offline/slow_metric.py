@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ class Slow(Accuracy):
     Args:
         folder: where it says ``<process id>.at`` before each update, and where it looks for ``kill``, of which there
             is one for each update that is to kill its process, ``stuck``, of which there is one for each update that
-            is not to return, and ``wait``.
+            is not to return, ``asleep`` likewise without a lock of Python's, and ``wait``.
         greedy: an update of so many rows asks for 4 GiB.
         deadly: an update of so many rows kills its process, each time.
         kwargs: of Accuracy.
@@ -38,6 +39,8 @@ class Slow(Accuracy):
         if any([_taken(wish) for wish in self._folder.glob("stuck-*")]):
             (self._folder / "is-stuck").touch()
             ctypes.PyDLL(None).pause()  # native code that keeps the lock of Python's
+        if any([_taken(wish) for wish in self._folder.glob("asleep-*")]):
+            threading.Event().wait()
         if wishes or len(preds) == self._deadly:
             os.kill(os.getpid(), signal.SIGKILL)
         if len(preds) == self._greedy:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.offline.shard_data import ROOT, classification
 from tests.offline.test_pool import run, slow, wait_for, workers_at_work
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.offline import offline_status, run_offline
 from valor_gpu.offline.engines import torchrun as torchrun_engine
 from valor_gpu.offline.records import StateFolder
@@ -61,6 +61,15 @@ def test_without_torchrun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.delenv("RANK", raising=False)
     with pytest.raises(InputError, match="engine torchrun must be started by torchrun but RANK"):
         run_offline(slow(tmp_path), "torchrun")
+
+
+def test_rank_that_has_ended_is_a_plain_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def closed(group: Any) -> None:
+        raise RuntimeError("[gloo/pair.cc:525] Connection closed by peer\nwhere")
+
+    monkeypatch.setattr(torchrun_engine.dist, "barrier", closed)
+    with pytest.raises(ValorError, match=r"but another one has ended, .*: run again, .*Connection closed by peer\)$"):
+        torchrun_engine._meet(None)
 
 
 def test_ranks_share_the_shards_and_look_at_their_own_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

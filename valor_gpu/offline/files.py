@@ -61,13 +61,14 @@ def remove_parts(folder: Path) -> int:
     removed = 0
     for path in folder.iterdir():
         found = _PART.search(path.name)
-        if found and found["host"] == socket.gethostname() and not _alive(int(found["pid"])):
+        if found and found["host"] == socket.gethostname() and not is_alive(int(found["pid"])):
             path.unlink(missing_ok=True)
             removed += 1
     return removed
 
 
-def _alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Returns whether this machine has such a process."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -11,22 +11,28 @@ import importlib.util
 import json
 import logging
 import os
+import shutil
+import socket
 import tempfile
 import threading
 import time
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from valor_gpu import native
 from valor_gpu.errors import InputError, MissingExtraError
 from valor_gpu.offline.config import OfflineConfig
+from valor_gpu.offline.files import is_alive
 from valor_gpu.offline.long_shards import LongShards, ended_by_itself, late_record, watched
 from valor_gpu.offline.records import FAILED, Record, StateFolder
 from valor_gpu.offline.shards import Shard
 
 _PATIENCE = 10.0  # seconds in which the actor that counts answers
+_TEMPORARY = "/tmp"  # that of tempfile may have a long name
 _STORE = 256 << 20  # bytes of shared memory for states on their way, where Ray is started here
 _SETTINGS = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 """Of the environment, read when ray is imported: no file with a token in the home folder, no report to its makers."""
@@ -83,7 +89,9 @@ def _ray(config: OfflineConfig, cpus: int) -> Iterator[int]:
             finally:
                 ray.shutdown()
             return
-        with tempfile.TemporaryDirectory(prefix="vg-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        _remove_left()
+        prefix = f"{_prefix()}{os.getpid()}-"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=_TEMPORARY, ignore_cleanup_errors=True) as folder:
             ray.init(num_cpus=cpus, include_dashboard=False, object_store_memory=_STORE, log_to_driver=False,
                      configure_logging=False, _temp_dir=folder)  # fmt: skip
             try:
@@ -91,6 +99,19 @@ def _ray(config: OfflineConfig, cpus: int) -> Iterator[int]:
                 yield cpus
             finally:
                 ray.shutdown()
+
+
+def _prefix() -> str:
+    """How folders of Ray of this machine begin; short, since names of sockets in them have 107 bytes at most."""
+    return f"vg-ray-{zlib.crc32(socket.gethostname().encode()):08x}-"
+
+
+def _remove_left() -> None:
+    """Removes the folders of drivers that were killed."""
+    for path in Path(_TEMPORARY).glob(f"{_prefix()}*-*"):
+        pid = path.name.removeprefix(_prefix()).partition("-")[0]
+        if pid.isdecimal() and not is_alive(int(pid)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _check_resources(config: OfflineConfig) -> None:

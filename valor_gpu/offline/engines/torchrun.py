@@ -14,7 +14,7 @@ from dataclasses import replace
 import torch
 import torch.distributed as dist
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.offline.config import OfflineConfig
 from valor_gpu.offline.engines import local
 from valor_gpu.offline.records import Record, StateFolder
@@ -53,9 +53,24 @@ def run(
         dist.init_process_group("gloo", timeout=_FOR_EVER)
     group = dist.group.WORLD if ours else dist.new_group(backend="gloo", timeout=_FOR_EVER)
     try:
-        dist.barrier(group)  # before a rank writes: others may still look which shards are done
+        _meet(group)  # before a rank writes: others may still look which shards are done
         local.run(config, folder, shards, None, done)
-        dist.barrier(group)
+        _meet(group)
     finally:
         dist.destroy_process_group(None if ours else group)
     return os.environ["RANK"] == "0"
+
+
+def _meet(group: dist.ProcessGroup | None) -> None:
+    """Waits for the other ranks.
+
+    Raises:
+        ValorError: one of them has ended.
+    """
+    try:
+        dist.barrier(group)
+    except RuntimeError as error:  # of gloo, which knows nothing but that a connection was closed
+        raise ValorError(
+            "all ranks must end together but another one has ended, for which torchrun or its own message says why: run"
+            f" again, which goes on from the shards that are done ({str(error).partition(chr(10))[0]:.120})"
+        ) from error
