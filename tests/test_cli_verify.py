@@ -120,6 +120,17 @@ def test_another_file_is_named_before_any_number(tmp_path: Path, capsys: Said) -
     assert verify(capsys, path, "--dt", copied, "--gt", GT)[0] == OK
 
 
+@pytest.mark.parametrize("name", ["ground_truth", "predictions"])
+def test_a_hash_of_other_data_is_a_difference(name: str, tmp_path: Path, capsys: Said) -> None:
+    path = written("detect", tmp_path)
+    edit(path, lambda d: d["provenance"].update({name: "0" * 64}))
+    status, out, _ = verify(capsys, path)
+    assert status == DIFFERS and f"the hash of the {name.replace('_', ' ')} is " in out
+    assert out.rstrip().endswith("but the file says " + "0" * 64)
+    edit(path, lambda d: d["provenance"].pop(name))  # nothing is said of it
+    assert verify(capsys, path)[0] == OK
+
+
 def test_folders_are_told_by_their_files(tmp_path: Path, capsys: Said) -> None:
     path, folder = written("segment", tmp_path), tmp_path / "pred"
     shutil.copytree(DATA / "label_maps/pred", folder)
@@ -165,6 +176,8 @@ def test_another_version_is_a_note(tmp_path: Path, capsys: Said) -> None:
     [
         (lambda d: d.pop("options"), "FILE must have options, which tell how to make the numbers again, but "),
         (lambda d: d.update(command="eval run"), "has command 'eval run'"),
+        (lambda d: d.update(schema_version=2), "FILE must have schema_version 1 but .* has 2: verify it with the version"),
+        (lambda d: d.pop("schema_version"), "FILE must have schema_version 1 but .* has None"),
         (lambda d: d["options"].update(store="x"), "options of panoptic must be of intervals, .* has 'store'"),
         (lambda d: d["options"].update(seed=3), "options.seed must be true, a text or a list of texts but is 3"),
         (lambda d: d["inputs"].update(predictions="a"), "FILE must have the path of each input but"),

@@ -93,9 +93,16 @@ def _document(path: str) -> dict[str, Any]:
 
 def _command(told: Mapping[str, Any], path: str) -> str:
     """The command that wrote a document."""
+    from valor_gpu.report.document import SCHEMA_VERSION
+
     command = told.get("command")
     if command not in CHOICES:
         raise InputError(f"FILE must be of {', '.join(CHOICES)} or of Result.save but {path} has command {command!r}")
+    if (version := told.get("schema_version")) != SCHEMA_VERSION:
+        raise InputError(
+            f"FILE must have schema_version {SCHEMA_VERSION} but {path} has {version!r}: verify it with the version of"
+            " valor_gpu that wrote it"
+        )
     for name, kind in (("options", Mapping), ("inputs", Mapping), ("values", Mapping)):
         if not isinstance(told.get(name), kind):
             raise InputError(
@@ -171,7 +178,17 @@ def _again(options: argparse.Namespace, command: str, told: Mapping[str, Any]) -
             if here.get("sha256") != there.get("sha256") and None not in (here.get("sha256"), there.get("sha256")):
                 text = f"the files of {here['path']} have together the SHA-256 {here['sha256']} but the"
                 return found, f"{text} {side.replace('_', ' ')} of the result had {there['sha256']}"
-    return found, ""
+    return found, _other_data(found.get("provenance"), told.get("provenance"))
+
+
+def _other_data(here: Any, there: Any) -> str:
+    """Which hash of the data differs; empty where none does, or the file has none of this kind."""
+    if not isinstance(here, Mapping) or not isinstance(there, Mapping) or here.get("hashed") != there.get("hashed"):
+        return ""
+    for name in ("ground_truth", "predictions"):
+        if there.get(name) not in (None, here.get(name)):
+            return f"the hash of the {name.replace('_', ' ')} is {here.get(name)} but the file says {there[name]}"
+    return ""
 
 
 def _paths(options: argparse.Namespace, command: str, told: Mapping[str, Any]) -> list[str]:

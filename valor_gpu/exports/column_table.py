@@ -176,10 +176,14 @@ class ColumnTable:
         imported("pyarrow.parquet", "arrow", f"{type(self).__name__}.to_parquet").write_table(table, sink)
         write_bytes(path, sink.getvalue())
 
-    def to_csv(self, path: str | os.PathLike[str]) -> None:
+    def to_csv(self, path: str | os.PathLike[str], guard: bool = True) -> None:
         """Writes the table as CSV, UTF-8, in one step, as ``csv.writer`` does, with line feeds.
 
         A missing value is empty, NaN is ``nan``, and floats have the fewest digits that give the same bits.
+
+        Args:
+            path: of the file.
+            guard: put an apostrophe before a text that a spreadsheet would run as a formula; Parquet has it as it is.
 
         Raises:
             OSError: the file cannot be written; an older one stays as it is.
@@ -187,7 +191,7 @@ class ColumnTable:
         from valor_gpu.exports.csv_text import csv_text
         from valor_gpu.exports.files import write_text
 
-        write_text(path, csv_text(self.columns))
+        write_text(path, csv_text(self.columns, guard))
 
     def _repr_html_(self) -> str:
         """Table for notebooks: the first rows, how many there are, and the choices."""

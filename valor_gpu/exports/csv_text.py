@@ -9,27 +9,30 @@ from typing import Any
 
 import numpy as np
 
+from valor_gpu.exports.texts import spreadsheet_cell
 
-def csv_text(columns: Mapping[str, Any]) -> str:
+
+def csv_text(columns: Mapping[str, Any], guard: bool = False) -> str:
     r"""Returns what ``csv.writer`` writes of a header and the rows, with a line feed at the end of each.
 
     Each distinct number is written once, since the shortest text of a float takes longer than all else.
 
     Args:
         columns: name to sequence or array of one length; None is an empty cell.
+        guard: whether texts that a spreadsheet would run as a formula get an apostrophe.
 
     Example:
         >>> csv_text({"image_id": [7, 9], "class": ["cat", "dog, wet"]})
         'image_id,class\n7,cat\n9,"dog, wet"\n'
     """
-    cells = [_cells([*columns]), *map(_cells, columns.values())]
+    cells = [_cells(column, guard) for column in ([*columns], *columns.values())]
     if len(columns) == 1:  # a row of one empty cell would be an empty line, which readers skip
         cells = [[cell or '""' for cell in each] for each in cells]
     header, *rows = cells
     return "\n".join((",".join(header), *map(",".join, zip(*rows)), ""))
 
 
-def _cells(column: Any) -> Sequence[str]:
+def _cells(column: Any, guard: bool) -> Sequence[str]:
     """The text of each value, in quotes where CSV needs them."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "f" and not isinstance(column, np.ma.MaskedArray):
         bits = np.ascontiguousarray(column, np.float64).view(np.int64)  # so that each NaN and both zeros stay
@@ -45,12 +48,13 @@ def _cells(column: Any) -> Sequence[str]:
         return texts
     values = column.tolist() if isinstance(column, np.ndarray) else [*column]
     if {*map(type, values)} <= {str, type(None)}:  # 1, 1.0 and True are equal but are written differently
-        known = {value: _cell(value) for value in {*values}}
+        known = {value: _cell(value, guard) for value in {*values}}
         return [*map(known.__getitem__, values)]
-    return [*map(_cell, values)]
+    return [_cell(value, guard) for value in values]
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, guard: bool) -> str:
+    value = spreadsheet_cell(value) if guard else value
     text = io.StringIO(newline="")
     # A row of two, for an empty cell alone is quoted; the end of the line says which characters need quotes.
     csv.writer(text, lineterminator="\r\n").writerow((value, ""))

@@ -9,7 +9,7 @@ from dataclasses import fields
 from typing import Any
 
 from valor_gpu.exports.leaves import json_value
-from valor_gpu.exports.texts import is_scalar, value_text
+from valor_gpu.exports.texts import is_scalar, printable, value_text
 from valor_gpu.stats.intervals import Interval, Intervals
 
 _WIDEST = 3
@@ -47,7 +47,7 @@ def interval_note(name: str, value: Any, intervals: Intervals) -> str:
     if not have:
         return f"no intervals{why}" if nested else ""
     widest = sorted(have, key=lambda key: have[key].low - have[key].high)[:_WIDEST]
-    shown = ", ".join(f"{key} {bounds_text(have[key])}" for key in widest)
+    shown = ", ".join(f"{printable(key)} {bounds_text(have[key])}" for key in widest)
     without = len(nested) - len(have)
     return f"widest {shown}" + (f"; {without} without{why}" if without else "")
 

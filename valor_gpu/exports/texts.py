@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell begins with that spreadsheets run as a formula, also in its wide form, or drop and then run."""
 _MOST_NUMBERS = 10
 """Numbers of an array that are shown one by one."""
 
@@ -60,6 +62,32 @@ def choice_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ",".join(map(choice_text, value))
     return "none" if value is None else str(value).replace("|", "\\|")
+
+
+def printable(text: str) -> str:
+    """The text with escapes for characters that are not printable, such as newlines and those that steer a terminal.
+
+    Example:
+        >>> print(printable("a" + chr(9) + "b") == "a" + chr(92) + "tb")
+        True
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def spreadsheet_cell(value: Any) -> Any:
+    """Returns a cell that no spreadsheet runs: a text that begins like a formula gets an apostrophe before it.
+
+    Example:
+        >>> spreadsheet_cell("=1+1"), spreadsheet_cell("cat"), spreadsheet_cell(-1.5)
+        ("'=1+1", 'cat', -1.5)
+    """
+    if not isinstance(value, str):
+        return value
+    # Spreadsheets skip blanks, also wide ones, before the sign that makes a formula.
+    begins = value if value.startswith(FORMULAS) else value.lstrip()
+    return f"'{value}" if begins.startswith(FORMULAS) else value
 
 
 def utf8(text: str) -> bytes:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from valor_gpu.exports.texts import spreadsheet_cell
 from valor_gpu.report.text import bounded, plural, table
 from valor_gpu.result import Result
 
@@ -96,5 +97,6 @@ def image_table(rows: Iterable[tuple[Any, ...]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(_COLUMNS)
     for row in rows:
-        writer.writerow("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row)
+        shown = ("" if isinstance(cell, float) and math.isnan(cell) else cell for cell in row)
+        writer.writerow(map(spreadsheet_cell, shown))
     return text.getvalue()

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
+from valor_gpu.exports.texts import spreadsheet_cell
 from valor_gpu.inputs.pixel_hints import USUAL_VOID
 from valor_gpu.report.text import bounded, plural, table
 from valor_gpu.result import Result
@@ -93,14 +94,15 @@ class ImageTable:
         head = [pair.name, pair.ground_truth, pair.prediction]
         if image.counts is None or image.shape is None:
             empty = [""] * (4 + len(_TITLES) + 3 * self._classes)
-            self._writer.writerow([*head, *empty, image.error])
+            self._writer.writerow(map(spreadsheet_cell, [*head, *empty, image.error]))
             return
         from valor_gpu.reduce.regions import region_value
 
         sizes = [*image.shape, image.pixels, image.ignored]
         ious = region_value("iou", image.counts, None).tolist()
         cells = [_cell(value) for value in (*(numbers[name] for name in _TITLES), *ious)]
-        self._writer.writerow([*head, *sizes, *cells, *image.counts[2].tolist(), *image.counts[1].tolist(), ""])
+        pixels = [*image.counts[2].tolist(), *image.counts[1].tolist()]
+        self._writer.writerow([*map(spreadsheet_cell, head), *sizes, *cells, *pixels, ""])
 
 
 def _cell(value: float) -> Any:

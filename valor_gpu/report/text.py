@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from valor_gpu.exports.texts import printable as printable
+
 if TYPE_CHECKING:
     from valor_gpu.result_data import ResultData
 
@@ -28,18 +30,6 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -
     widths = [max(column) for column in zip(*sizes)]
     gaps = [[" " * (wide - size) for wide, size in zip(widths, line)] for line in sizes]
     return "\n".join(_line(cells, spaces, left) for cells, spaces in zip(lines, gaps))
-
-
-def printable(text: str) -> str:
-    """The text with escapes for characters that are not printable, such as newlines and those that steer a terminal.
-
-    Example:
-        >>> print(printable("a" + chr(9) + "b") == "a" + chr(92) + "tb")
-        True
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def printable_lines(text: str) -> str:

@@ -19,6 +19,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, evaluator, score_portion
 from valor_gpu.evaluation.rows.fields import ANSWER, GROUND_TRUTH
 from valor_gpu.exports.intervals import interval_note
+from valor_gpu.exports.texts import spreadsheet_cell
 from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.text import number_lines, plural
 from valor_gpu.result import Result, Signature
@@ -294,7 +295,7 @@ class RowTable:
         found = [(name, outcomes[name]) for name in self._names if name in outcomes]
         cells = ["" if name not in outcomes else _cell(outcomes[name]) for name in self._names]
         reasons = [f"{name}: {outcome.reason}" for name, outcome in found if outcome.value is None]
-        self._writer.writerow([row.number, *cells, row.error or "; ".join(reasons)])
+        self._writer.writerow(map(spreadsheet_cell, [row.number, *cells, row.error or "; ".join(reasons)]))
 
 
 def _cell(outcome: Outcome) -> Any:

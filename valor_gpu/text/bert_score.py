@@ -98,7 +98,8 @@ class BERTScore(Metric[TokenScores]):
     one, has 0 before rescaling, as in bert-score, and is counted as ``empty``; a text whose tokens all weigh 0 has 0.
 
     Cosines are computed in float32, whatever the dtype of the embeddings, and averaged in float64: scores of embeddings
-    of a thousand numbers are right to 1e-6. Nothing is downloaded. ``update`` on CUDA synchronises with the device once.
+    of a thousand numbers are right to 1e-6. Nothing is downloaded. ``update`` on CUDA synchronises with the device
+    once.
 
     Source: Zhang et al., "BERTScore: evaluating text generation with BERT" (2020).
 

@@ -20,11 +20,10 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.evaluation.results.files import replaced_files
+from valor_gpu.exports.texts import spreadsheet_cell
 from valor_gpu.store.records import Feedback, StoredRow, StoredScore
 from valor_gpu.store.runs import Run
 
-FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a cell begins with that spreadsheets run as a formula, also in its wide form, or drop and then run."""
 _FIXED = ("number", "key", "status", "error")
 _PARTS = ("status", "level", "reason")
 _FEEDBACK = ("evaluator", "author", "value", "passed", "note", "created")
@@ -216,6 +215,4 @@ def cell_of(value: Any, guard: bool = True) -> Any:
         return repr(value)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     text = text.replace("\0", "\\x00")
-    # Spreadsheets skip blanks, also wide ones, before the sign that makes a formula.
-    begins = text if text.startswith(FORMULAS) else text.lstrip()
-    return f"'{text}" if guard and begins.startswith(FORMULAS) else text
+    return spreadsheet_cell(text) if guard else text
