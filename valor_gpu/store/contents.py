@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from valor_gpu.errors import StoreError
+from valor_gpu.errors import DamageError, StoreError
+from valor_gpu.store.checksums import WRONG, checksum
 from valor_gpu.store.evaluators import content_hash
+from valor_gpu.store.heads import SEALED
 from valor_gpu.store.records import OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore
 from valor_gpu.store.runs import RUN_STATES
 from valor_gpu.store.scanning import LARGEST_ID, Index
@@ -27,6 +29,8 @@ def problem(check: Callable[[], object]) -> str:
     """Returns what a reader says of damaged values; empty where it reads them."""
     try:
         check()
+    except DamageError as error:
+        return error.what
     except (Damaged, StoreError) as error:
         return str(error)
     except (UnicodeDecodeError, ValueError, TypeError, AttributeError, RecursionError, zlib.error) as error:
@@ -143,6 +147,7 @@ class Table(NamedTuple):
         indexes: that name a record which cannot be read.
         keys: of a table without ids.
         check: of a record whose columns are whole.
+        sealed: columns of which a record has a checksum, in its order.
         is_saved: whether an export has it.
         since: version of the store that has it first.
     """
@@ -153,6 +158,7 @@ class Table(NamedTuple):
     indexes: tuple[Index, ...] = ()
     keys: tuple[str, ...] = ()
     check: Callable[[Record], None] | None = None
+    sealed: tuple[str, ...] = ()
     is_saved: bool = True
     since: int = 1
 
@@ -173,6 +179,7 @@ RUNS = Table(
     },
     "record of run {uid}",
     (_unique("runs", "uid"), Index("runs_name", ("name", "id"))),
+    sealed=("id", *SEALED),
 )  # fmt: skip
 ROWS = Table(
     "rows",
@@ -183,6 +190,7 @@ ROWS = Table(
     "row {number} of run {run}",
     (_unique("rows", "run", "number"), _unique("rows", "run", "key", number=2)),
     check=_row,
+    sealed=("run", "number", "key", "inputs", "outputs", "status", "error"),
 )  # fmt: skip
 SCORES = Table(
     "scores",
@@ -193,6 +201,7 @@ SCORES = Table(
     "score of row {row} by {evaluator!r}, repeat {repeat}, in run {run}",
     (_unique("scores", "run", "row", "evaluator", "repeat"),),
     check=_score,
+    sealed=("run", "row", "evaluator", "repeat", "value", "status", "reason", "level", "details", "usage", "seconds"),
 )  # fmt: skip
 FEEDBACK = Table(
     "feedback",
@@ -202,6 +211,7 @@ FEEDBACK = Table(
     },
     "feedback of {author!r} on row {row} and {evaluator!r} in run {run}",
     (_unique("feedback", "run", "row", "evaluator", "author"),),
+    sealed=("run", "row", "evaluator", "author", "value", "passed", "note", "created"),
 )  # fmt: skip
 TRACES = Table(
     "traces",
@@ -209,6 +219,7 @@ TRACES = Table(
     "trace of row {row} by {evaluator!r}, repeat {repeat}, in run {run}",
     (_unique("traces", "run", "row", "evaluator", "repeat"),),
     since=3,
+    sealed=("run", "row", "evaluator", "repeat", "content"),
 )
 REPLACED = Table(
     "replaced",
@@ -216,9 +227,22 @@ REPLACED = Table(
     "spending {id} on a replaced try of {evaluator!r} in run {run}",
     (Index("replaced_run", ("run", "id")),),
     since=3,
+    sealed=("run", "evaluator", "usage", "seconds"),
 )
-STATES = Table("states", {"run": _number, "content": _state_file}, "state file of run {run}", since=2)
-PROGRESS = Table("progress", {"run": _number, "content": _object, "changed": _finite}, "progress of run {run}", since=3)
+STATES = Table(
+    "states",
+    {"run": _number, "content": _state_file},
+    "state file of run {run}",
+    sealed=("run", "content"),
+    since=2,
+)
+PROGRESS = Table(
+    "progress",
+    {"run": _number, "content": _object, "changed": _finite},
+    "progress of run {run}",
+    sealed=("run", "content", "changed"),
+    since=3,
+)
 LEASES = Table(
     "leases",
     {"run": _number, "token": _word, "pid": _integer, "started": _text, "machine": _text, "heartbeat": _finite},
@@ -232,12 +256,14 @@ ROW_TEXTS = Table(
     (Index("row_texts_run", ("run",)),),
     is_saved=False,
     since=3,
+    sealed=("run", "numbers", "texts"),
 )
 EVALUATORS = Table(
     "evaluators",
     {"id": _number, "name": _text, "deleted": _TIMES},
     "record of evaluator {name!r}",
     (_unique("evaluators", "name"),),
+    sealed=("name", "deleted"),
 )
 CONTENTS = Table(
     "evaluator_contents",
@@ -251,18 +277,21 @@ VERSIONS = Table(
     {"evaluator": _number, "number": _number, "hash": _word, "note": _text, "created": _finite},
     "version {number} of evaluator {evaluator!r}",
     keys=("evaluator", "number"),
+    sealed=("evaluator", "number", "hash", "note", "created"),
 )
 DATASETS = Table(
     "datasets",
     {"hash": _text, "name": _text, "columns": _list, "rows": _integer, "source": _text, "created": _finite},
     "data set {name!r} ({hash})",
     keys=("hash",),
+    sealed=("hash", "name", "columns", "rows", "source", "created"),
 )
 VIEWS = Table(
     "views",
     {"kind": _text, "name": _text, "settings": _object, "changed": _finite},
     "settings {name!r} of the kind {kind!r}",
     keys=("kind", "name"),
+    sealed=("kind", "name", "settings", "changed"),
 )
 
 _LATER = ("note", "edited")
@@ -287,4 +316,14 @@ def faults(table: Table, record: Record) -> dict[str, str]:
             found[column] = said
     if not found and table.check is not None and (said := problem(lambda: table.check(record))):  # type: ignore[misc]
         found[""] = said
+    if not found and not _is_sealed(table, record):
+        found[""] = WRONG
     return found
+
+
+def _is_sealed(table: Table, record: Record) -> bool:
+    """Returns whether a record is what was written, as far as its checksum says; older versions kept none."""
+    kept = record.get("checksum")
+    if kept is not None and kept != checksum(tuple(record[column] for column in table.sealed)):
+        return False
+    return table is not SCORES or record.get("again") is None or record["again"] == record["value"]

@@ -12,11 +12,12 @@ from valor_gpu.store.totals import check_count_of
 from valor_gpu.store.values import packed, unpacked, unpacked_mapping
 
 _CHUNK = 500
-_COLUMNS = (
+SEALED = (
     *("uid", "name", "state", "config", "tags", "dataset", "created", "summary", "finished", "deleted", "indexed"),
     *("note", "edited"),
 )
-_SELECT = f"SELECT id, checksum, {', '.join(_COLUMNS)}"
+"""Columns of a run of which, behind its number, there is a checksum."""
+_SELECT = f"SELECT id, checksum, {', '.join(SEALED)}"
 STATES = ("draft", "running", "finished", "stopped", "failed")
 """States of a run."""
 
@@ -50,9 +51,9 @@ def kept_runs(connection: sqlite3.Connection, which: str, values: Sequence[Any],
     check_count_of(connection, "runs")
     found = []
     for number, kept, *columns in fetched(connection, f"{_SELECT}{more} FROM runs {which}", values):
-        run, rest = columns[: len(_COLUMNS)], columns[len(_COLUMNS) :]
+        run, rest = columns[: len(SEALED)], columns[len(SEALED) :]
         check((number, *run), kept, "name, configuration, tags or summary of run ", number)
-        found.append(KeptRun(number, dict(zip(_COLUMNS, run)), tuple(rest)))
+        found.append(KeptRun(number, dict(zip(SEALED, run)), tuple(rest)))
     return found
 
 
@@ -78,7 +79,7 @@ def update_run(connection: sqlite3.Connection, number: int, **changes: Any) -> N
         return
     values = {**kept, **changes}
     columns = ", ".join(f"{column} = ?" for column in changes)
-    number_of = checksum((number, *(values[column] for column in _COLUMNS)))
+    number_of = checksum((number, *(values[column] for column in SEALED)))
     connection.execute(f"UPDATE runs SET {columns}, checksum = ? WHERE id = ?", (*changes.values(), number_of, number))
 
 

@@ -81,9 +81,7 @@ def _writing(target: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(
-            f"NEW {target} cannot be written: {error}; nothing was made, STORE is as it was"
-        ) from error
+        raise StoreError(f"NEW {target} cannot be written: {error}; nothing was made, STORE is as it was") from error
 
 
 def _copied(opened: Source, made: Path, target: Path) -> Report:
