@@ -14,6 +14,7 @@ from typing import Any
 from valor_gpu.store import contents
 from valor_gpu.store.contents import Table, problem
 from valor_gpu.store.damages import Damage, Report, RunCount
+from valor_gpu.store.promises import Promises
 from valor_gpu.store.reading import Source, source
 from valor_gpu.store.scanning import Numbers, TableScan, Undecodable, damage_ends_it, keyed_records
 from valor_gpu.store.traces import text_of_base
@@ -72,6 +73,7 @@ class Walk:
         self._evaluators: dict[int, str] = {}
         self._hashes: set[str] = set()
         self._bases: dict[tuple[int, Any], dict[tuple[int, int], bytes]] = defaultdict(dict)
+        self._promises = Promises(opened)
 
     def report(self) -> Report:
         """Reads everything and returns what was found."""
@@ -82,6 +84,7 @@ class Walk:
             elif table.since <= self._source.version:
                 self._report.unknown.append(table.name)
                 self._add(Damage(table.name, f"table {table.name}", "it is not in the file's list of tables"), None, 0)
+        self._report.damages += list(self._promises.lacking(self._report))
         return self._report
 
     # ---------------------------------------------------------------------------------------------------- tables
@@ -138,7 +141,7 @@ class Walk:
 
     def _take(self, table: Table, record: Record) -> bool:
         """Keeps a record, or says why it is lost; returns whether it is kept as it is."""
-        wrong = contents.faults(table, record)
+        wrong = contents.faults(table, self._promises.sealed(table, record))
         if table is contents.RUNS:
             self._take_run(record, wrong)
             return False
@@ -149,7 +152,7 @@ class Walk:
         if said:
             self._lose(table, record, said)
             return False
-        self._count(table, record.get("run"))
+        self._count(table, record["run"] if table in contents.OF_RUNS else None)
         if table is contents.ROWS:
             self._rows[record["run"]].add(record["number"])
         elif table is contents.EVALUATORS:
