@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,7 +288,7 @@ def test_the_first_page_is_gone(path: Path, tmp_path: Path) -> None:
     content = path.read_bytes()
     for head in (bytes(PAGE), content[:100] + bytes(PAGE - 100)):
         path.write_bytes(head + content[PAGE:])
-        for work in (lambda: check(path), lambda: export(path, tmp_path / "new.sqlite")):
+        for work in (partial(check, path), partial(export, path, tmp_path / "new.sqlite")):
             with pytest.raises(StoreError, match=r"cannot be read: .*what is left is `.recover` of .*: sqlite3 /"):
                 work()
     assert [each.name for each in tmp_path.iterdir()] == ["s.sqlite"]
@@ -324,7 +325,7 @@ def test_what_is_no_store(tmp_path: Path, content: Any, said: str) -> None:
         connection.close()
     elif content is not None:
         path.write_bytes(content)
-    for work in (lambda: check(path), lambda: export(path, tmp_path / "new.sqlite")):
+    for work in (partial(check, path), partial(export, path, tmp_path / "new.sqlite")):
         with pytest.raises((InputError, StoreError), match=said):
             work()
     assert not (tmp_path / "new.sqlite").exists()
