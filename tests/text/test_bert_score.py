@@ -85,7 +85,8 @@ def test_float64_embeddings_are_compared_in_float32_as_documented() -> None:
         cosines = units[0] @ units[1].T
         precision, recall = cosines.max(1).mean(), cosines.max(0).mean()
         expected.append([precision, recall, 2 * precision * recall / (precision + recall)])
-    found = functional.bert_score(*([torch.from_numpy(each) for each in side] for side in sides))
+    preds, target = ([torch.from_numpy(each) for each in side] for side in sides)
+    found = functional.bert_score(preds, target)
     errors = np.abs(np.array(rows(found)) - expected)
     assert 0 < errors.max() < 1e-6
     assert "right to 1e-6" in (BERTScore.__doc__ or "")
