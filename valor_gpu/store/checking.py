@@ -84,7 +84,8 @@ class Walk:
             elif table.since <= self._source.version:
                 self._report.unknown.append(table.name)
                 self._add(Damage(table.name, f"table {table.name}", "it is not in the file's list of tables"), None, 0)
-        self._report.damages += list(self._promises.lacking(self._report))
+        for damage, run, n in list(self._promises.lacking(self._report)):
+            self._add(damage, run, n)
         return self._report
 
     # ---------------------------------------------------------------------------------------------------- tables

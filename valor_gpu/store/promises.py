@@ -52,31 +52,33 @@ class Promises:
             self._unsealed.add((table.name, record["run"]))
         return dict(record)
 
-    def lacking(self, report: Report) -> Iterator[Damage]:
+    def lacking(self, report: Report) -> Iterator[tuple[Damage, int | None, int]]:
         """Yields what must have been there once and was not found, nor named by an index.
 
         Args:
             report: of all that was read.
+
+        Yields:
+            The damage, the number of its run, and how many records are lost.
         """
-        for each in self._records(COUNTS):
-            table, number, n = each["about"], each["run"], each["n"]
+        for table, number, then in self._promised():
             run = report.runs.get(number)
             if table in report.unknown or (number and run is None):
                 continue
             counts = report if run is None else run
-            yield from _missing(table, n, counts.whole[table] + counts.lost[table], run.id if run else None)
+            found = counts.whole.get(table, 0) + counts.lost.get(table, 0)
+            if found != then:
+                place = f"table {table}" if run is None else f"{table} of run {run.id}"
+                damage = Damage(table, place, f"there are {found} but there were {then}", run=run.id if run else None)
+                yield damage, number or None, max(0, then - found)
+
+    def _promised(self) -> Iterator[tuple[str, int, int]]:
+        """Yields table, run (0 for all) and number of records, where no older version has written since."""
+        for each in self._records(COUNTS):
+            yield each["about"], each["run"], each["n"]
         for each in self._records(TOTALS):
-            run = report.runs.get(each["run"])
-            content = unpacked_mapping(each["content"])
-            rows, scores = content.get("rows"), content.get("scores")
-            if run is None or type(rows) is not list or type(scores) is not dict:
-                continue
-            for table, n in (("rows", rows[0]), ("scores", sum(found[0] for found in scores.values()))):
-                if (table, each["run"]) not in self._unsealed and table not in report.unknown:
-                    yield from _missing(table, n, run.whole[table] + run.lost[table], run.id)
-
-
-def _missing(table: str, then: int, found: int, run: str | None) -> Iterator[Damage]:
-    if found != then:
-        place = f"{table} of run {run}" if run else f"table {table}"
-        yield Damage(table, place, f"there are {found} but there were {then}", run=run)
+            number, content = each["run"], unpacked_mapping(each["content"])
+            scores = sum(found[0] for found in content["scores"].values())
+            for table, then in (("rows", content["rows"][0]), ("scores", scores)):
+                if (table, number) not in self._unsealed:
+                    yield table, number, then
