@@ -74,6 +74,7 @@ class Walk:
         self._hashes: set[str] = set()
         self._bases: dict[tuple[int, Any], dict[tuple[int, int], bytes]] = defaultdict(dict)
         self._promises = Promises(opened)
+        self._lost: set[tuple[str, str]] = set()
 
     def report(self) -> Report:
         """Reads everything and returns what was found."""
@@ -228,11 +229,11 @@ class Walk:
 
     def _lose(self, table: Table, record: Record, what: str) -> None:
         if table is contents.RUNS and type(record.get("id")) is int:
-            known = {name: record[name] for name in ("uid", "name") if _shown(record.get(name))}
+            known = {name: record[name] for name in ("uid", "name") if type(record.get(name)) is str}
             self._take_run({"id": record["id"], **known}, {"": what})
             return
         if table is contents.EVALUATORS and type(record.get("id")) is int:
-            known = {"name": record["name"]} if _shown(record.get("name")) else {}
+            known = {"name": record["name"]} if type(record.get("name")) is str else {}
             self._stand_in_for_evaluator({"id": record["id"], **known}, {"": what})
             return
         number = record.get("run")
@@ -249,6 +250,9 @@ class Walk:
             row if type(row) is int else None, None if evaluator is None else str(evaluator),
         )  # fmt: skip
         self._add(damage, number if run else None, int(table.is_saved))
+        if (table.name, damage.place) in self._lost and table.name not in self._report.unknown:
+            self._more_may_be_lost(table, "two records say that they are one")
+        self._lost.add((table.name, damage.place))
 
     def _add(self, damage: Damage, run: int | None, n: int) -> None:
         self._report.damages.append(damage)
