@@ -44,7 +44,7 @@ def batch(name: str, seed: int, size: int) -> tuple[Any, Any]:
 METRICS = {
     "Accuracy": lambda: classification.Accuracy(num_classes=4),
     "ROCAUC": lambda: classification.ROCAUC(num_classes=4),
-    "MeanIoU": lambda: segmentation.MeanIoU(num_classes=4),
+    "MeanIoU": lambda: segmentation.MeanIoU(num_classes=4, input_format="index"),
     "MeanAveragePrecision": lambda: detection.MeanAveragePrecision(),
 }
 
@@ -64,7 +64,7 @@ def updated(name: str, seeds: range, size: int) -> Metric[Any]:
 
 
 FORKS = """
-import json, os, sys, threading
+import json, os, torch
 from tests.test_forks import METRICS, batch, updated, value_of
 kept = {name: updated(name, range(2), 40) for name in METRICS}
 before = {name: value_of(metric) for name, metric in kept.items()}
@@ -79,6 +79,7 @@ def after(seed):
 
 read, write = os.pipe()
 if os.fork() == 0:
+    torch.set_num_threads(1)  # torch waits for threads that the child does not have
     os.write(write, json.dumps(after(2)).encode())
     os._exit(0)
 os.close(write)
@@ -91,7 +92,9 @@ print("the same")
 """
 
 
-@pytest.mark.parametrize("start", ["", "import faulthandler; faulthandler.enable()\n"], ids=["plain", "faulthandler"])
+@pytest.mark.parametrize(
+    "start", ["", pytest.param("import faulthandler; faulthandler.enable()\n", marks=pytest.mark.slow)]
+)
 def test_a_forked_process_computes_what_its_parent_does(start: str) -> None:
     """Both go on with metrics that have used the threads of the library and of torch before."""
     command = [sys.executable, "-W", "ignore", "-c", start + FORKS]
@@ -147,7 +150,10 @@ def first(items: list[Any]) -> Any:
 
 @pytest.mark.parametrize(
     ("method", "persistent"),
-    [("fork", True), ("forkserver", False), pytest.param("spawn", True, marks=pytest.mark.slow)],
+    [
+        ("fork", True),
+        *(pytest.param(each, each == "spawn", marks=pytest.mark.slow) for each in ("forkserver", "spawn")),
+    ],
 )
 @pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork.*:DeprecationWarning")
 def test_workers_of_a_loader_compute_and_hand_over(method: str, persistent: bool) -> None:
