@@ -149,7 +149,7 @@ class Regex(_AnswerCheck):
             import regex
         except ImportError:
             raise MissingExtraError("regex", "eval", "the check of a regular expression") from None
-        check_repeats(pattern)
+        check_repeats(str(pattern))
         try:
             compiled = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
         except (regex.error, RecursionError) as error:

@@ -41,9 +41,9 @@ def count_file_rows(file: InputFile, format: str, most: int | None = None) -> in
         n = parquet_rows(file)
         return n if most is None else min(n, most)
     if format == "csv":
-        n = _plain_records(file, most)
-        if n is not None:
-            return n
+        counted = _plain_records(file, most)
+        if counted is not None:
+            return counted
         with open_csv(file) as table:
             return sum(1 for _ in islice(table.records, most))
     return sum(1 for _ in islice(_filled_lines(file), most))

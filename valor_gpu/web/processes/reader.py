@@ -109,6 +109,7 @@ def main() -> int:
     """Reads what the first line of standard input asks for; returns the exit status."""
     asked, seen, over = json.loads(sys.stdin.readline()), Seen(), threading.Event()
     threading.Thread(target=_tell, args=(seen, over), name="progress", daemon=True).start()
+    said: dict[str, Any]
     try:
         if "mapping" in asked:
             said = {"found": count_file(asked["path"], asked["mapping"], asked["limit"], seen)}
