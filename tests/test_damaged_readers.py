@@ -18,7 +18,8 @@ import pytest
 import torch
 
 from tests import damaged_files, damaged_vision, mutations
-from tests.damaged_files import READERS, Damaged, outcome
+from tests.damaged_files import READERS, outcome
+from tests.damaged_vision import Damaged
 from tests.fuzz import seeds
 from valor_gpu import native
 from valor_gpu.classification import Accuracy
@@ -60,7 +61,8 @@ def test_another_value_and_another_error_are_noticed(tmp_path: Path, monkeypatch
     with pytest.raises(AssertionError):
         outcome("x", 0, tmp_path)
     for error in (KeyError, MemoryError, RecursionError, struct.error, zlib.error, SystemExit):
-        monkeypatch.setitem(READERS, "x", lambda rng, folder, error=error: reader(error))
+        damaged = reader(error)
+        monkeypatch.setitem(READERS, "x", lambda rng, folder, damaged=damaged: damaged)  # type: ignore[misc]
         with pytest.raises(AssertionError, match=f"x 0: {error.__name__}: "):
             outcome("x", 0, tmp_path)
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def batch(name: str, seed: int, size: int) -> tuple[Any, Any]:
     return torch.rand(500 * size, 4, generator=rng), torch.randint(4, (500 * size,), generator=rng)
 
 
-METRICS = {
+METRICS: dict[str, Callable[[], Metric[Any]]] = {
     "Accuracy": lambda: classification.Accuracy(num_classes=4),
     "ROCAUC": lambda: classification.ROCAUC(num_classes=4),
     "MeanIoU": lambda: segmentation.MeanIoU(num_classes=4, input_format="index"),
