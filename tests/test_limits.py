@@ -29,9 +29,11 @@ NO_LIMIT_OF_DATA = {
 
 IN_OTHER_WORDS = {
     "LARGEST_EXPANSION": "256 times",
+    "LONGEST": "600 s",  # of a trial
     "LONGEST_NAME": "names of 500 characters",
     "MOST": "200 MB",
     "MOST_BYTES": "64 MiB",
+    "MOST_MEMORY": "1 GB of memory",
     "PADDING_BUCKET": "254 different ones",  # the last value of the byte stands for padding
 }
 
