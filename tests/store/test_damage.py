@@ -120,10 +120,8 @@ def test_versions_of_evaluators_have_their_content(path: Path) -> None:
 def test_a_writer_that_meets_damage_leaves_all_as_it_was(path: Path) -> None:
     change(path, "UPDATE runs SET config = replace(config, 'f1', 'f2')")
     before = path.read_bytes()
-    with Store(path) as store:
-        for call in (lambda: store.run("live"), store.runs, store.heads):
-            with pytest.raises(DamageError, match="is damaged: name, configuration, tags or summary of run"):
-                call()
+    with Store(path) as store, pytest.raises(DamageError, match="is damaged: name, configuration, tags or summary of"):
+        store.run("live")
     assert path.read_bytes() == before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -13,7 +14,7 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import check, checksum, fetched, placed, real, sealed, whole
+from valor_gpu.store.checksums import check, checksum, damages_met, fetched, placed, real, sealed, told, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
 from valor_gpu.store.totals import check_count_of
@@ -22,6 +23,7 @@ from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json,
 _COLUMNS = """evaluators.name, evaluator_versions.number, evaluator_versions.hash, note, created, evaluators.id,
     deleted, evaluators.checksum, (SELECT checksum FROM checks WHERE about = 'version' AND first = evaluators.id
     AND second = evaluator_versions.number)"""
+_DELETED = 6  # place of the column
 _FROM = "evaluator_versions JOIN evaluators ON evaluators.id = evaluator"
 
 
@@ -161,14 +163,22 @@ class EvaluatorLibrary:
         return _version(found[0]) if found else None
 
     def list(self, deleted: bool = False) -> list[EvaluatorVersion]:
-        """Returns the newest version of every evaluator by name; with ``deleted``, only of those that are deleted."""
+        """Returns the newest version of every evaluator by name; a warning names those that are damaged and left out.
+
+        Args:
+            deleted: only those that are deleted, instead of all others, damaged ones among them.
+        """
         sql = f"""SELECT {_COLUMNS}, content FROM {_FROM} JOIN evaluator_contents USING (hash)
-            WHERE (deleted IS NOT NULL) = ? AND evaluator_versions.number =
+            WHERE evaluator_versions.number =
             (SELECT max(number) FROM evaluator_versions AS all_versions WHERE all_versions.evaluator = evaluators.id)
             ORDER BY evaluators.name"""
-        with self._database.read() as connection:
+        found: dict[bool, list[EvaluatorVersion]] = {False: [], True: []}
+        with self._database.read() as connection, damages_met() if deleted else contextlib.nullcontext():
             _check_counts(connection)
-            return [_version(row) for row in fetched(connection, sql, (deleted,))]
+            for row in fetched(connection, sql):
+                with told(self._database.path):
+                    found[row[_DELETED] is not None].append(_version(row))
+        return found[deleted]
 
     def versions(self, name: str) -> tuple[EvaluatorVersion, ...]:
         """Returns all versions of an evaluator, the first one first."""
