@@ -134,6 +134,12 @@ def kept_run(connection: sqlite3.Connection, number: int) -> dict[str, Any] | No
     return found[0].values if found else None
 
 
+def is_marked(connection: sqlite3.Connection, number: int, deleted: float) -> bool:
+    """Returns whether a run has a mark of its deletion; one whose record is damaged has none that can be trusted."""
+    found = [_kept(columns) for columns in fetched(connection, f"{_SELECT} FROM runs WHERE id = ?", (number,))]
+    return any(each.damage is None and each.values["deleted"] == deleted for each in found)
+
+
 def update_run(connection: sqlite3.Connection, number: int, **changes: Any) -> None:
     """Writes columns of a run, with a new checksum; what is damaged stays as it is.
 

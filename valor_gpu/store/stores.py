@@ -278,23 +278,42 @@ class Store:
         What they held is overwritten in the file. A run on which a process still works stays until a later call, and so
         does one that was marked since the last call of this object but that the clock, set forward, makes look older.
 
+        A run with damaged rows goes, too. One whose record is damaged stays, since its mark cannot be trusted.
+
         Returns:
             How many runs were taken away.
+
+        Raises:
+            DamageError: a run cannot be taken away, since SQLite cannot read what belongs to it. It is there as before,
+                and the others are gone.
         """
         with self._database.read() as connection:
             old, goes_on = self._marks.old(connection, seconds), deletions.goes_on(connection)
-        free: list[int] = []
-        if old:
-            with self._database.write(overwriting=True) as connection:
-                kept = deletions.marks(connection)  # without a mark that was taken away, or made anew, meanwhile
-                free = [number for number, mark in kept if (number, mark) in old and owner(connection, number) is None]
-                for number in free:
-                    search.forget(connection, number)
-                    connection.execute("DELETE FROM runs WHERE id = ?", (number,))
-                if free:
-                    deletions.begin(connection)
-        if not free and not goes_on:
-            return 0
+        gone, problems = 0, []
+        for mark in sorted(old):
+            try:
+                gone += self._purge(mark)
+            except DamageError as error:  # noqa: PERF203 -- one run must not keep the others
+                problems.append(error)
+        if gone or goes_on:
+            self._compact()
+        if problems:
+            raise problems[0]
+        return gone
+
+    def _purge(self, mark: deletions.Mark) -> bool:
+        """Takes a run away that has still this mark, and on which nobody works."""
+        number, deleted = mark
+        with self._database.write(overwriting=True) as connection:
+            if not heads.is_marked(connection, number, deleted) or owner(connection, number) is not None:
+                return False
+            search.forget_for_good(connection, number)
+            connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+            deletions.begin(connection)
+            return True
+
+    def _compact(self) -> None:
+        """Takes words of runs that are gone out of the file."""
         goes_on = True
         while goes_on:
             with self._database.write(overwriting=True) as connection:
@@ -302,7 +321,6 @@ class Store:
                 if not goes_on:
                     deletions.end(connection)
         self._database.checkpoint()
-        return len(free)
 
     def state_file(self, run: Run) -> bytes | None:
         """Returns what the numbers of a saved result came from, as ``--save-state`` writes it to a file.
