@@ -119,6 +119,9 @@ LISTS: dict[str, tuple[Any, str, str, list[str]]] = {
     "evaluators": (lambda store: [each.name for each in store.evaluators.list()],
                    "UPDATE evaluator_versions SET note = 'n' WHERE evaluator = 2", "version 1 of evaluator 'e1'",
                    ["e0", "e2"]),
+    "a lost version": (lambda store: [each.name for each in store.evaluators.list()],
+                       "UPDATE evaluator_versions SET evaluator = 7 WHERE evaluator = 2", "evaluator 'e1'",
+                       ["e0", "e2"]),
     "a mark of an evaluator": (lambda store: [each.name for each in store.evaluators.list()],
                                "UPDATE evaluators SET deleted = 5.0 WHERE id = 2", "version 1 of evaluator 'e1'",
                                ["e0", "e2"]),
@@ -143,6 +146,20 @@ def test_lists_have_the_others(what: str, path: Path) -> None:
             assert read(store) == read(store) == others
         assert [(each.place, each.path) for each in met] == [(place, str(path))]
         assert store.evaluators.list(deleted=True) == []
+
+
+def test_an_older_version_does_not_stand_in_for_the_newest_one(path: Path) -> None:
+    with Store(path) as store:
+        store.evaluators.save("e1", {"n": 11})
+    change(path, "UPDATE evaluator_versions SET number = 7 WHERE evaluator = 2 AND number = 2")
+    change(path, "UPDATE evaluator_versions SET evaluator = 7 WHERE evaluator = 2 AND number = 7")
+    with Store(path) as store:
+        with damages_met() as met:
+            assert [each.name for each in store.evaluators.list()] == ["e0", "e2"]
+        assert [each.place for each in met] == ["evaluator 'e1'"]
+        with pytest.raises(DamageError, match="evaluator 'e1': its newest version is not where it was written"):
+            store.evaluators.get("e1")
+        assert store.evaluators.get("e1", 1).content == {"n": 1}
 
 
 def test_the_list_of_the_command_has_the_others(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
