@@ -14,6 +14,7 @@ ValorError
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
 
 
@@ -96,6 +97,23 @@ class StoreError(ValorError, RuntimeError):
     """The file of a store cannot be opened, read or written: the disk, its permissions, or another format."""
 
 
+def check_command(path: str | os.PathLike[str]) -> str:
+    """The line to type that lists what of a store is damaged.
+
+    Example:
+        >>> check_command("my runs.sqlite")
+        "valor-gpu store check 'my runs.sqlite'"
+    """
+    return store_command("check", path)
+
+
+def store_command(name: str, path: str | os.PathLike[str]) -> str:
+    """A command of ``valor-gpu store`` with the path of a store, as a shell reads it."""
+    from shlex import quote  # here, since few errors need it
+
+    return f"valor-gpu store {name} {quote(os.fspath(path))}"
+
+
 class DamageError(StoreError):
     """Bytes of a store that cannot be what was written.
 
@@ -118,8 +136,8 @@ class DamageError(StoreError):
         told = f"{place}: {what}" if place else what
         if path:
             told = (
-                f"store {path} is damaged: {told}; `valor-gpu store check {path}` lists every damaged place, "
-                f"`valor-gpu store export {path} NEW` saves the rest into a new store"
+                f"store {path} is damaged: {told}; `{check_command(path)}` lists every damaged place, "
+                f"`{store_command('export', path)} NEW` saves the rest into a new store"
             )
         super().__init__(told)
         self.place, self.what, self.path = place, what, path

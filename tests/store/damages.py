@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import DamageError, InputError, StoreError
 from valor_gpu.store import (
     Feedback,
+    RunHead,
     Store,
     StoredRow,
     StoredScore,
@@ -31,6 +33,7 @@ from valor_gpu.store import (
     traces_of,
     tries,
 )
+from valor_gpu.store.checksums import damages_met, tell
 from valor_gpu.store.columns import Columns
 from valor_gpu.store.edits import edit_run, edits_of
 from valor_gpu.store.rated import rated_scores
@@ -108,6 +111,13 @@ def _scores(run: Run) -> None:
     keep_traces(run, [StoredTrace(8, NAMES[1], 0, {"calls": []})])
 
 
+def _whole_heads(store: Store) -> list[RunHead]:
+    for head in (found := store.heads()):
+        if head.damage:
+            tell(DamageError(head.id, head.damage), store.path)
+    return [head for head in found if not head.damage]
+
+
 def _run(read: Callable[[Run], Any]) -> Iterator[tuple[str, Reader]]:
     for name in ("capitals é", "live"):
         yield name, lambda store, name=name: read(store.run(name))
@@ -141,10 +151,12 @@ _OF_RUNS: dict[str, Callable[[Run], Any]] = {
     "summary": Run.summary,
     "slices": lambda run: run.slices("part"),
     "histogram": lambda run: [run.histogram(each, [0.0, 0.25, 0.5, 1.0, 3.0]) for each in NAMES],
-    "words": lambda run: run.search("padding padding", limit=1000),
+    "words": lambda run: [
+        (row, found.how) for found in [run.search("padding padding", limit=1000)] for row in found.rows
+    ],
     "signs": lambda run: run.search("東京", limit=1000),
     "feedback": Run.feedback,
-    "traces": lambda run: [traces_of(run, row) for row in range(1, N + 1)],
+    "traces": lambda run: [trace for row in range(1, N + 1) for trace in traces_of(run, row)],
     "sizes of traces": lambda run: bool(size_of_traces(run)) and bool(traces.about_size_of_traces(run)),
     "prompts": traces.prompts_of_traces,
     "edits": edits_of,
@@ -182,12 +194,13 @@ _OF_RUNS: dict[str, Callable[[Run], Any]] = {
 
 READERS: dict[str, Reader] = {
     "runs": lambda store: [(run.id, run.name, run.config, run.tags) for run in store.runs()],
-    "heads": lambda store: store.heads(),
-    "contents": lambda store: store.contents([run.id for run in store.runs()]),
+    "heads": lambda store: _whole_heads(store),
+    "contents": lambda store: list(store.contents([run.id for run in store.runs()]).items()),
     "finished at": lambda store: [store.finished_at(run) is not None for run in store.runs()],
     "state file": lambda store: [store.state_file(run) for run in store.runs()],
     "owner": lambda store: [store.owner(run) for run in store.runs()],
-    "library": lambda store: (store.evaluators.list(), store.evaluators.versions("politeness")),
+    "library": lambda store: store.evaluators.list(),
+    "all versions": lambda store: store.evaluators.versions("politeness"),
     "versions": lambda store: [store.evaluators.get("politeness", number) for number in (1, 2, 3)],
     "difference": lambda store: store.evaluators.diff("politeness", 1, 3),
     "data sets": lambda store: store.datasets.list(),
@@ -215,11 +228,55 @@ def outcomes(path: Path, readers: dict[str, Reader] = READERS) -> Iterator[tuple
             yield name, _outcome(store, read)
 
 
+class Said(str):
+    """What a reader has returned, as a text.
+
+    Attributes:
+        items: texts of the items of a list or set.
+        is_part: whether the list says that it lacks what is damaged.
+    """
+
+    items: list[str]
+    is_part: bool
+
+
 def _outcome(store: Store, read: Reader) -> Any:
     try:
-        return repr(read(store))
+        with damages_met() as met:
+            found = read(store)
     except (StoreError, InputError) as error:
         return error
+    said = Said(repr(found))
+    said.items, said.is_part = list(map(repr, found)) if isinstance(found, (list, set)) else [], bool(met)
+    return said
+
+
+_INDEXES = {
+    "rows": {"sqlite_autoindex_rows_1": "number", "sqlite_autoindex_rows_2": "key"},
+    "scores": {"sqlite_autoindex_scores_1": "row, evaluator, repeat", "scores_value": "evaluator, value, row"},
+    "rows that failed": {"rows_failed": "status, number"},
+    "scores that failed": {"scores_failed": "evaluator, status, row"},
+}
+_WHERE = {"rows_failed": "AND status <> 'ok'", "scores_failed": "AND value IS NULL"}
+
+
+def entries(path: Path) -> dict[str, dict[str, Any]]:
+    """What indexes have of the run that goes on: rows and scores, by two indexes, and those that failed, by one."""
+    connection = sqlite3.connect(path)
+    connection.text_factory = bytes
+    try:
+        return {what: {name: _entries(connection, what.split()[0], name, columns) for name, columns in indexes.items()}
+                for what, indexes in _INDEXES.items()}  # fmt: skip
+    finally:
+        connection.close()
+
+
+def _entries(connection: sqlite3.Connection, table: str, name: str, columns: str) -> Any:
+    sql = f"SELECT {columns} FROM {table} INDEXED BY {name} WHERE run = 2 {_WHERE.get(name, '')} ORDER BY {columns}"
+    try:
+        return connection.execute(sql).fetchall()
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the other one of a message that quotes the file
+        return str(error)
 
 
 def damaged(content: bytes, seed: int) -> bytes:

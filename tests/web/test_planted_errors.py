@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.testclient import TestClient
 
 from tests.web.pages import ORIGIN, TOKEN, client, csrf, text_of
-from valor_gpu.errors import DamageError, StoreError
+from valor_gpu.errors import StoreError
 from valor_gpu.store import Run, Store, StoredRow
 from valor_gpu.web import make_app, render, routes
 from valor_gpu.web.errands import Errands
@@ -227,38 +227,6 @@ def test_a_download_that_breaks_off_does_not_end_as_a_whole_one(
         anyio.run(main)
     assert sent[0]["type"] == "http.response.start"
     assert all(each["more_body"] for each in sent[1:]), "uvicorn breaks the connection off; nothing said it was the end"
-
-
-@pytest.mark.parametrize(
-    "error", [DamageError("the run", "it is no JSON", "s.sqlite"), UnicodeDecodeError("utf-8", b"", 0, 1, "")]
-)
-def test_a_damaged_run_takes_no_other_one_with_it(
-    browser: TestClient, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    with Store(tmp_path / "s.sqlite") as store:
-        whole = store.create_run("the whole one", {}).id
-    real = Store.contents
-
-    def contents(self: Store, ids: Any) -> Any:
-        if run in ids:
-            raise error
-        return real(self, ids)
-
-    monkeypatch.setattr(Store, "contents", contents)
-    for address in (
-        "/runs",
-        "/compare",
-        "/trend",
-        "/datasets",
-        "/evaluators",
-        "/runs?q=whole",
-        f"/runs/{whole}",
-        "/new",
-    ):
-        assert browser.get(address).status_code == 200, address
-    shown = browser.get("/runs")
-    assert f'href="/runs/{whole}"' in shown.text and f'href="/runs/{run}"' in shown.text
-    assert "damaged" in text_of(shown) and "the whole one" in text_of(shown)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "html"])

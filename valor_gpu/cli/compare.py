@@ -171,7 +171,7 @@ def _given(store: Store | None, model: str) -> tuple[str, Any]:
             if not os.path.isfile(model):
                 from valor_gpu.checks import near_names
 
-                known = [word for run in store.runs(1000) for word in (run.id, run.name)]
+                known = [word for head in store.heads() if not head.damage for word in (head.id, head.name)]
                 raise InputError(
                     f"MODEL must be a run of {store.path} or a state file but {model!r} is neither"
                     f"{near_names(model, known)}"

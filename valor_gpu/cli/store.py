@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.options import check_outputs, input_path, output_path, paths_of
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import InputError, StoreError, store_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from valor_gpu.store.damages import Report
 
 _SHOWN = 100
-_JSON_HELP = (
-    "write counts and every damaged place, explained in docs/evaluation/store.md; - prints them in place of the report"
-)
+_JSON_HELP = "write counts and every damaged place, see docs/evaluation/store.md; - prints them in place of the report"
 _ABOUT = {
     "check": "read all of a store and list what is damaged; nothing is written. Exit status: 0 whole, 1 damaged, 2"
     " nothing can be read",
@@ -91,5 +89,5 @@ def _lines(options: argparse.Namespace, report: Report) -> list[str]:
     elif report.is_whole:
         lines.append("whole")
     else:
-        lines.append(f"damaged: valor-gpu store export {options.store} NEW saves the rest into a new store")
+        lines.append(f"damaged: {store_command('export', options.store)} NEW saves the rest into a new store")
     return lines

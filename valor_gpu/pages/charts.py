@@ -15,6 +15,7 @@ from valor_gpu.pages.texts import Html, escape
 ICONS = {
     "finished": "M2 6.5 5 9.5 10 3",
     "failed": "M3 3l6 6M9 3l-6 6",
+    "damaged": "M6 1.5 11 10.5H1zM6 5v2.5M6 9v.1",
     "running": "M6 1a5 5 0 1 1-5 5",
     "stopped": "M4 2.5v7M8 2.5v7",
     "draft": "M2 10l.5-2.5L8.5 1.5l2 2-6 6z",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import marshal
+import os
 import sqlite3
 import struct
+import warnings
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from valor_gpu.errors import DamageError
@@ -121,6 +124,44 @@ def damage(place: str, what: str, run: int | None = None) -> DamageError:
     return DamageError(place, what) if run is None else RunDamage(place, what, run)
 
 
+_MET: ContextVar[list[DamageError] | None] = ContextVar("damages", default=None)
+
+
+@contextlib.contextmanager
+def damages_met() -> Iterator[list[DamageError]]:
+    """A context in which lists that leave out what is damaged say so in a list of errors, in place of a warning."""
+    found: list[DamageError] = []
+    token = _MET.set(found)
+    try:
+        yield found
+    finally:
+        _MET.reset(token)
+
+
+@contextlib.contextmanager
+def told(path: str | os.PathLike[str]) -> Iterator[None]:
+    """A context of one entry of a list: where it is damaged, that is said by :func:`tell`, and the list goes on."""
+    try:
+        yield
+    except DamageError as error:
+        tell(error, path, 5)
+
+
+def tell(error: DamageError, path: str | os.PathLike[str], level: int = 3) -> None:
+    """Says of a damaged entry of a list that it is left out: in :func:`damages_met`, else as a warning.
+
+    Args:
+        error: with its place.
+        path: of the store.
+        level: of the call that the warning is about: 2 is the caller.
+    """
+    whole, met = DamageError(error.place, error.what, os.fspath(path)), _MET.get()
+    if met is None:
+        warnings.warn(f"what is damaged is left out of the list: {whole}", stacklevel=level)
+    elif str(whole) not in map(str, met):
+        met.append(whole)
+
+
 @contextlib.contextmanager
 def placed(place: str, run: int | None = None) -> Iterator[None]:
     """A context whose damages without a place are those of a place."""
@@ -158,6 +199,14 @@ def kind(value: Any) -> str:
     """Returns the type of a value of SQLite, in words."""
     kinds = {str: "a text", int: "an integer", float: "a real number", type(None): "nothing"}
     return kinds.get(type(value), "bytes")
+
+
+_DAMAGED = ("malformed", "decode to UTF-8", "no query solution", "no such", "corrupt", "too big", "constructor failed")
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Returns whether an error of SQLite is one of a damaged file, by its words."""
+    return any(each in str(error) for each in _DAMAGED)
 
 
 class Broken(bytes):

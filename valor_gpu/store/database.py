@@ -15,14 +15,13 @@ from typing import NamedTuple, Protocol
 
 from valor_gpu._forks import ForkLock
 from valor_gpu.errors import DamageError, InputError, StoreError
-from valor_gpu.store.checksums import RunDamage
+from valor_gpu.store.checksums import RunDamage, is_damage
 from valor_gpu.store.schema import migrate
 from valor_gpu.store.totals import Connection
 
 BUSY = 30.0  # seconds to wait for another process that writes
 _CHECKPOINT = 0.5  # seconds that a checkpoint waits for readers; all threads of this process wait with it
 _MAKING = threading.Lock()
-_DAMAGED = ("malformed", "decode to UTF-8", "no query solution", "no such", "corrupt", "too big", "constructor failed")
 _FUNCTION = "user-defined function raised exception"  # of ours, which read rows
 _ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
 
@@ -154,7 +153,8 @@ class Database:
                 connection.execute(begin)
             try:
                 yield connection
-                connection.execute("COMMIT")
+                if begin != "BEGIN":  # a COMMIT would tell again of damage that reading has met
+                    connection.execute("COMMIT")
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
@@ -190,7 +190,7 @@ class Database:
             if isinstance(error, sqlite3.DataError) and not reads:
                 raise InputError(f"the store cannot hold a value: {error}") from error
             text = str(error)
-            if isinstance(error, sqlite3.Error) and any(each in text for each in _DAMAGED):
+            if isinstance(error, sqlite3.Error) and is_damage(error):
                 raise DamageError("the file", text, str(self.path)) from error
             found = getattr(self._connection, "damage", None)
             if _FUNCTION in text and found is not None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import check, checksum, damage, fetched, placed, real, sealed, whole
+from valor_gpu.store.checksums import check, checksum, damage, fetched, placed, real, sealed, told, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
 from valor_gpu.store.totals import check_count_of
@@ -78,11 +78,14 @@ class DatasetLibrary:
             return _dataset(found[0])
 
     def list(self) -> list[StoredDataset]:
-        """Returns all data sets, the newest first."""
+        """Returns all data sets, the newest first; a warning names those that are damaged and left out."""
+        found = []
         with self._database.read() as connection:
             check_count_of(connection, "datasets")
-            found = fetched(connection, f"SELECT {_COLUMNS} FROM datasets ORDER BY created DESC, hash")
-            return [_dataset(row) for row in found]
+            for row in fetched(connection, f"SELECT {_COLUMNS} FROM datasets ORDER BY created DESC, hash"):
+                with told(self._database.path):
+                    found.append(_dataset(row))
+        return found
 
     def delete(self, digest: str) -> None:
         """Forgets a data set; runs that used it keep its hash and their rows."""
@@ -176,16 +179,20 @@ class ViewLibrary:
         return before
 
     def list(self, kind: str) -> list[str]:
-        """Returns the names of one kind."""
+        """Returns the names of one kind; a warning names those that are damaged and left out."""
+        found = []
         with self._database.read() as connection:
             check_count_of(connection, "views")
-            names = fetched(connection, "SELECT name FROM views WHERE kind = ? ORDER BY name", (packed(kind),))
-            with placed(f"names of settings of the kind {kind!r}"):
-                return [self._checked_name(connection, packed(kind), name) for (name,) in names]
-
-    def _checked_name(self, connection: sqlite3.Connection, kind: str | bytes, name: Any) -> str:
-        kept_view(connection, kind, name)
-        return unpacked(name)
+            kept = packed(kind)
+            names = {name for (name,) in fetched(connection, "SELECT name FROM views WHERE kind = ?", (kept,))}
+            # A name that has changed in the file has no checksum, and its checksum has no name.
+            sql = "SELECT second FROM checks WHERE about = 'view' AND first = ?"
+            names |= {name for (name,) in fetched(connection, sql, (kept,))}
+            for name in names:
+                with told(self._database.path), placed(f"names of settings of the kind {kind!r}"):
+                    kept_view(connection, kept, name)
+                    found.append(unpacked(name))
+        return sorted(found)
 
     def delete(self, kind: str, name: str) -> None:
         """Forgets settings."""

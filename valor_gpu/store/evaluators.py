@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import json
@@ -13,7 +14,7 @@ from typing import Any
 
 from valor_gpu.checks import check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import check, checksum, fetched, placed, real, sealed, whole
+from valor_gpu.store.checksums import check, checksum, damages_met, fetched, placed, real, sealed, told, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import check_count
 from valor_gpu.store.totals import check_count_of
@@ -22,6 +23,8 @@ from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json,
 _COLUMNS = """evaluators.name, evaluator_versions.number, evaluator_versions.hash, note, created, evaluators.id,
     deleted, evaluators.checksum, (SELECT checksum FROM checks WHERE about = 'version' AND first = evaluators.id
     AND second = evaluator_versions.number)"""
+_ID, _DELETED = 5, 6  # places of columns
+_LOST = "its newest version is not where it was written"
 _FROM = "evaluator_versions JOIN evaluators ON evaluators.id = evaluator"
 
 
@@ -158,17 +161,32 @@ class EvaluatorLibrary:
         sql += f" WHERE evaluators.name = ? {which} ORDER BY evaluator_versions.number DESC LIMIT 1"
         _check_counts(connection)
         found = fetched(connection, sql, values)
+        if found and version is None:
+            _check_newest(connection, found[0])
         return _version(found[0]) if found else None
 
     def list(self, deleted: bool = False) -> list[EvaluatorVersion]:
-        """Returns the newest version of every evaluator by name; with ``deleted``, only of those that are deleted."""
+        """Returns the newest version of every evaluator by name; a warning names those that are damaged and left out.
+
+        Args:
+            deleted: only those that are deleted, instead of all others, damaged ones among them.
+        """
         sql = f"""SELECT {_COLUMNS}, content FROM {_FROM} JOIN evaluator_contents USING (hash)
-            WHERE (deleted IS NOT NULL) = ? AND evaluator_versions.number =
+            WHERE evaluator_versions.number =
             (SELECT max(number) FROM evaluator_versions AS all_versions WHERE all_versions.evaluator = evaluators.id)
             ORDER BY evaluators.name"""
-        with self._database.read() as connection:
+        found: dict[bool, list[EvaluatorVersion]] = {False: [], True: []}
+        with self._database.read() as connection, damages_met() if deleted else contextlib.nullcontext():
             _check_counts(connection)
-            return [_version(row) for row in fetched(connection, sql, (deleted,))]
+            rows = {row[_ID]: row for row in fetched(connection, sql)}
+            for number, name in fetched(connection, "SELECT id, name FROM evaluators ORDER BY name"):
+                with told(self._database.path):
+                    row = rows.get(number)
+                    if row is None:
+                        raise DamageError(f"evaluator {name!r}", _LOST)
+                    _check_newest(connection, row)
+                    found[row[_DELETED] is not None].append(_version(row))
+        return found[deleted]
 
     def versions(self, name: str) -> tuple[EvaluatorVersion, ...]:
         """Returns all versions of an evaluator, the first one first."""
@@ -201,6 +219,14 @@ class EvaluatorLibrary:
 def _check_counts(connection: sqlite3.Connection) -> None:
     for table in ("evaluators", "evaluator_versions"):
         check_count_of(connection, table)
+
+
+def _check_newest(connection: sqlite3.Connection, row: tuple[Any, ...]) -> None:
+    """Raises DamageError where a version that was found is not the newest one: checksums of newer ones are there."""
+    sql = "SELECT max(second) FROM checks WHERE about = 'version' AND first = ?"
+    newest = connection.execute(sql, (row[_ID],)).fetchone()[0]
+    if type(newest) is int and newest > whole(row[1]):
+        raise DamageError(f"evaluator {row[0]!r}", _LOST)
 
 
 def _mark(connection: sqlite3.Connection, name: str, deleted: float | None) -> None:

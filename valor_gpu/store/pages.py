@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_number, check_type
-from valor_gpu.store.checksums import fetched, placed, whole
+from valor_gpu.store.checksums import damage, fetched, placed, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.records import (
     CHECKED_ROW,
@@ -31,6 +31,13 @@ FAILED = """AND number IN (SELECT number FROM rows AS failed INDEXED BY rows_fai
 """Rows of another status: by their index, so that a row whose status is damaged is among them."""
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
+
+
+def check_statuses(rows: Sequence[StoredRow], status: str | None, run: int) -> None:
+    """Raises DamageError where a row has another status than the one by which an index has found it; None: any."""
+    odd = next((row.number for row in rows if status not in (None, row.status)), None)
+    if odd is not None:
+        raise damage("rows without an answer of run ", f"their index is wrong about row {odd}", run)
 
 
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:

@@ -225,7 +225,9 @@ class Run:
             which = "" if status is None else pages.ANSWERED if status == OK else pages.FAILED
             values[2:2] = [] if status in (None, OK) else [packed(str(status))]
             sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
-            return [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
+            found = [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
+            pages.check_statuses(found, status, self._number)
+            return found
 
     def stream_rows(self) -> Iterator[StoredRow]:
         """Yields all rows in the order of their numbers, reading a page at a time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -12,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import damage, fetched, placed, whole
+from valor_gpu.store.checksums import damage, fetched, is_damage, placed, whole
 from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
 from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.totals import add_function, check_rows
+from valor_gpu.store.totals import add_function, check_rows, kept_totals
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
@@ -162,18 +163,63 @@ def forget(connection: sqlite3.Connection, run: int) -> None:
     update_run(connection, run, indexed=0)
 
 
+def forget_for_good(connection: sqlite3.Connection, run: int) -> None:
+    """Takes a run out of the index that is deleted: where its rows are damaged, the index is made anew without it."""
+    _prepare(connection)
+    try:
+        forget(connection, run)
+        return
+    except DamageError:
+        pass
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error) and "user-defined function" not in str(error):  # ours, which reads rows
+            raise
+    connection.execute("DELETE FROM row_texts WHERE run = ?", (run,))
+    _make_anew(connection, run)
+
+
+def _make_anew(connection: sqlite3.Connection, without: int = 0) -> None:
+    """Makes the index of the words of all runs anew, without those of one that goes."""
+    connection.execute("DROP TABLE IF EXISTS row_words")
+    connection.execute(_TABLE)
+    for number, indexed in connection.execute("SELECT id, indexed FROM runs WHERE id <> ?", (without,)).fetchall():
+        if indexed in _FUNCTIONS:
+            _add_words(connection, number, indexed)
+
+
+def _add_words(connection: sqlite3.Connection, run: int, indexed: int) -> None:
+    """Adds the words of a run to an index that lacks them. One with damaged rows is not indexed from here on."""
+    try:
+        for kept in fetched(connection, f"SELECT {CHECKED_ROW} FROM rows WHERE run = ?", (run,)):
+            _words_of(run, *kept)
+    except DamageError:
+        with contextlib.suppress(DamageError), kept_totals(connection, run):  # no run whose own record is damaged
+            update_run(connection, run, indexed=0)
+        return
+    words = f"SELECT id, 'run' || run, {_FUNCTIONS[indexed]}(run, {CHECKED_ROW}) FROM rows WHERE run = ?"
+    connection.execute(f"INSERT INTO row_words (rowid, run, words) {words}", (run,))
+
+
 def compact(connection: sqlite3.Connection) -> bool:
     """Writes a part of the index anew without the words of runs that were taken out; False where nothing is left to do.
 
-    FTS5 only marks words as deleted until its parts are merged, which one transaction need not do as a whole.
+    FTS5 only marks words as deleted until its parts are merged, which one transaction need not do as a whole. Where
+    parts are damaged, the index is made anew.
     """
     if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'row_words'").fetchone() is None:
         return False
     if connection.execute("SELECT 1 FROM runs WHERE indexed").fetchone() is None:
         connection.execute("INSERT INTO row_words (row_words) VALUES ('delete-all')")
         return False
+    _prepare(connection)  # which SQLite refuses when a statement has failed
     before = connection.total_changes
-    connection.execute(f"INSERT INTO row_words (row_words, rank) VALUES ('merge', {-_MERGED})")
+    try:
+        connection.execute(f"INSERT INTO row_words (row_words, rank) VALUES ('merge', {-_MERGED})")
+    except sqlite3.DatabaseError as error:
+        if not is_damage(error):
+            raise
+        _make_anew(connection)
+        return False
     return connection.total_changes - before > 1  # SQLite's sign that the merge has not ended
 
 

@@ -11,13 +11,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from valor_gpu.checks import check_choice, check_type
-from valor_gpu.errors import InputError, InputTypeError
+from valor_gpu.errors import DamageError, InputError, InputTypeError
 from valor_gpu.store import deletions, heads, search
+from valor_gpu.store.checksums import tell
 from valor_gpu.store.database import BUSY, Database, default_path
 from valor_gpu.store.datasets import DatasetLibrary, ViewLibrary
 from valor_gpu.store.evaluators import EvaluatorLibrary
+from valor_gpu.store.heads import Content
 from valor_gpu.store.leases import owner
-from valor_gpu.store.records import LARGEST, check_count
+from valor_gpu.store.records import check_count
 from valor_gpu.store.runs import RUN_STATES, Run
 from valor_gpu.store.states import content_of, state_of
 from valor_gpu.store.values import packed, packed_json
@@ -178,16 +180,15 @@ class Store:
 
         Raises:
             InputError: there is none.
+            DamageError: the run is damaged, or one that is newer than those of the name is, and may have that name.
         """
         check_type("id_or_name", id_or_name, str)
         with self._database.read() as connection:
-            found = heads.kept_runs(connection, "WHERE uid = ?", (packed(id_or_name),))
-            if not found:
-                which = "WHERE name = ? AND deleted IS NULL ORDER BY id DESC LIMIT 1"
-                found = heads.kept_runs(connection, which, (packed(id_or_name),))
-            if not found:
+            by_id = heads.kept_runs(connection, "WHERE uid = ?", (packed(id_or_name),))
+            found = by_id[0] if by_id else heads.newest_named(connection, id_or_name)
+            if found is None:
                 raise InputError(f"no run with the id or name {id_or_name!r} in the store {self.path}")
-            return Run(self._database, found[0].number, found[0].values)
+            return Run(self._database, found.number, found.values)
 
     def runs(
         self,
@@ -197,8 +198,11 @@ class Store:
         state: str | None = None,
         dataset: str | None = None,
         deleted: bool = False,
+        damaged: list[heads.RunHead] | None = None,
     ) -> list[Run]:
         """Returns a page of runs, the newest first.
+
+        A run whose record is damaged cannot be given. The others are, and a warning names it, or ``damaged`` gets it.
 
         Args:
             limit: at most so many runs.
@@ -206,33 +210,54 @@ class Store:
             state: only runs in this state.
             dataset: only runs of the data set of this hash.
             deleted: only runs that are marked as deleted, instead of all others.
+            damaged: gets damaged runs that were met, whatever is asked for, since nothing that stands there counts; no
+                warning is given then. It is none of the runs marked as deleted.
         """
         check_count("limit", limit, 1)
-        which = ""
-        values: list[Any] = [LARGEST if before is None else before._number]
         if state is not None:
             check_choice("state", state, RUN_STATES)
-            which, values = which + " AND state = ?", [*values, state]
-        if dataset is not None:
-            which, values = which + " AND dataset = ?", [*values, packed(dataset)]
-        which = f"WHERE id < ? {which} AND (deleted IS NOT NULL) = ? ORDER BY id DESC LIMIT ?"
+        sought = {"state": state, "dataset": None if dataset is None else packed(dataset)}
+        found, unread = [], []
         with self._database.read() as connection:
-            found = heads.kept_runs(connection, which, (*values, deleted, limit))
-            return [Run(self._database, each.number, each.values) for each in found]
+            for each in heads.each_run(connection, None if before is None else before._number):
+                if (head := heads.head_of(each)).damage:
+                    unread += [] if deleted else [head]
+                elif (head.deleted is not None) == deleted and all(
+                    value in (None, each.values[column]) for column, value in sought.items()
+                ):
+                    found.append(Run(self._database, each.number, each.values))
+                    if len(found) == limit:
+                        break
+        if damaged is not None:
+            damaged += unread
+        else:
+            for head in unread:
+                tell(DamageError(f"run {head.id}", head.damage), self.path)
+        return found
 
     def heads(self, deleted: bool = False) -> list[heads.RunHead]:
         """Returns what a list shows of every run, the newest first, without its configuration.
 
+        A run whose record is damaged has ``damage``, the state "damaged", and stand-ins for what cannot be read.
+
         Args:
-            deleted: only runs that are marked as deleted, instead of all others.
+            deleted: only runs that are marked as deleted, instead of all others, damaged ones among them.
         """
         with self._database.read() as connection:
             return heads.heads(connection, deleted)
 
-    def contents(self, ids: Collection[str]) -> dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]]:
-        """Returns configuration, tags and summary (None before the end) of runs, by their ids."""
+    def contents(self, ids: Collection[str], damaged: dict[str, str] | None = None) -> dict[str, Content]:
+        """Returns configuration, tags and summary (None before the end) of runs, by their ids.
+
+        Args:
+            ids: of the runs; those that are not there are left out.
+            damaged: gets the id of each damaged run and what is wrong with it, so that the others are returned.
+
+        Raises:
+            DamageError: a run is damaged, and ``damaged`` is not given.
+        """
         with self._database.read() as connection:
-            return heads.contents(connection, ids)
+            return heads.contents(connection, ids, damaged)
 
     def finished_at(self, run: Run) -> float | None:
         """Returns when a run ended, seconds since 1970; None of one that has not, or that goes on again."""
@@ -253,23 +278,42 @@ class Store:
         What they held is overwritten in the file. A run on which a process still works stays until a later call, and so
         does one that was marked since the last call of this object but that the clock, set forward, makes look older.
 
+        A run with damaged rows goes, too. One whose record is damaged stays, since its mark cannot be trusted.
+
         Returns:
             How many runs were taken away.
+
+        Raises:
+            DamageError: a run cannot be taken away, since SQLite cannot read what belongs to it. It is there as before,
+                and the others are gone.
         """
         with self._database.read() as connection:
             old, goes_on = self._marks.old(connection, seconds), deletions.goes_on(connection)
-        free: list[int] = []
-        if old:
-            with self._database.write(overwriting=True) as connection:
-                kept = deletions.marks(connection)  # without a mark that was taken away, or made anew, meanwhile
-                free = [number for number, mark in kept if (number, mark) in old and owner(connection, number) is None]
-                for number in free:
-                    search.forget(connection, number)
-                    connection.execute("DELETE FROM runs WHERE id = ?", (number,))
-                if free:
-                    deletions.begin(connection)
-        if not free and not goes_on:
-            return 0
+        gone, problems = 0, []
+        for mark in sorted(old):
+            try:
+                gone += self._purge(mark)
+            except DamageError as error:  # noqa: PERF203 -- one run must not keep the others
+                problems.append(error)
+        if gone or goes_on:
+            self._compact()
+        if problems:
+            raise problems[0]
+        return gone
+
+    def _purge(self, mark: deletions.Mark) -> bool:
+        """Takes a run away that has still this mark, and on which nobody works."""
+        number, deleted = mark
+        with self._database.write(overwriting=True) as connection:
+            if not heads.is_marked(connection, number, deleted) or owner(connection, number) is not None:
+                return False
+            search.forget_for_good(connection, number)
+            connection.execute("DELETE FROM runs WHERE id = ?", (number,))
+            deletions.begin(connection)
+            return True
+
+    def _compact(self) -> None:
+        """Takes words of runs that are gone out of the file."""
         goes_on = True
         while goes_on:
             with self._database.write(overwriting=True) as connection:
@@ -277,7 +321,6 @@ class Store:
                 if not goes_on:
                     deletions.end(connection)
         self._database.checkpoint()
-        return len(free)
 
     def state_file(self, run: Run) -> bytes | None:
         """Returns what the numbers of a saved result came from, as ``--save-state`` writes it to a file.

@@ -6,8 +6,9 @@ run. A run that goes on, or that an older version ended, has no totals.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from valor_gpu.errors import DamageError
@@ -84,6 +85,15 @@ def totals_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None
     check((run, content), kept, place, run)
     with placed(place, run):
         return unpacked_mapping(content)
+
+
+@contextlib.contextmanager
+def kept_totals(connection: sqlite3.Connection, run: int) -> Iterator[None]:
+    """A context in which a change of the record of a run does not take its totals away, as that of its rows does."""
+    sql = "SELECT run, content, checksum FROM totals WHERE run = ?"
+    before = connection.execute(sql, (run,)).fetchall()
+    yield
+    connection.executemany("INSERT OR REPLACE INTO totals (run, content, checksum) VALUES (?, ?, ?)", before)
 
 
 def forget_totals(connection: sqlite3.Connection, run: int) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -15,6 +14,8 @@ from valor_gpu.errors import DamageError, InputError
 from valor_gpu.evaluation.report.cards import place_of
 from valor_gpu.pages.numbers import decimals_of
 from valor_gpu.store import RunHead, Store
+from valor_gpu.store.checksums import tell
+from valor_gpu.store.heads import DAMAGED
 from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.web.plain import plain_config, plain_summary
 from valor_gpu.web.processes.jobs import GONE, changed_states
@@ -45,6 +46,11 @@ class Entry:
     progress: RunProgress | None = None
     data_name: str = ""
     damage: str = ""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing of the run can be read: its record is damaged."""
+        return self.head.state == DAMAGED
 
     @property
     def kind(self) -> str:
@@ -116,7 +122,9 @@ class Entry:
 
     @property
     def started(self) -> str:
-        """When the run was made, in local time."""
+        """When the run was made, in local time; empty where that cannot be read."""
+        if self.is_lost:
+            return ""
         return datetime.fromtimestamp(self.head.created).strftime("%d %b %Y, %H:%M")
 
     def decimals(self, metric: str) -> int:
@@ -143,9 +151,6 @@ class Entry:
         return None
 
 
-_Content = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]
-
-
 class Book:
     """Entries of a store's runs. What has ended is read once; what runs is read anew.
 
@@ -159,7 +164,7 @@ class Book:
         self._kept: dict[str, tuple[Any, Entry]] = {}
 
     def entries(self, deleted: bool = False) -> list[Entry]:
-        """All runs, the newest first."""
+        """All runs, the newest first; a damaged one says so, and takes no other with it."""
         heads = self._store.heads(deleted)
         with self._lock:
             kept = {head.id: self._kept[head.id] for head in heads if head.id in self._kept}
@@ -168,40 +173,33 @@ class Book:
         with self._lock:
             self._kept.update(kept)
         found = [kept[head.id][1] for head in heads if head.id in kept]
-        shown = changed_states(self._store, {each.head.id: each.head.state for each in found})
+        shown = changed_states(self._store, {each.head.id: each.head.state for each in found if not each.is_lost})
         return [_with_state(each, shown[each.head.id]) if each.head.id in shown else each for each in found]
 
     def _read(self, heads: Iterable[RunHead]) -> dict[str, tuple[Any, Entry]]:
         by_id = {head.id: head for head in heads}
-        found = {}
+        damages = {head.id: head.damage for head in by_id.values() if head.damage}
         names = {each.hash: each.name for each in self._store.datasets.list()} if by_id else {}
-        contents, damages = self._contents(by_id)
-        for uid, damage in damages.items():
-            found[uid] = (object(), Entry(by_id[uid], {}, {}, damage=damage))
+        contents = self._store.contents([uid for uid in by_id if uid not in damages], damages)
+        found = {}
         for uid, (config, tags, summary) in contents.items():
             head, config = by_id[uid], plain_config(config)
-            progress = None if head.finished is not None else self._progress(head, config)
+            progress, damage = None, ""
+            try:
+                progress = None if head.finished is not None else self._progress(head, config)
+            except DamageError as error:
+                tell(error, self._store.path)
+                damage = f"damaged: {error.place}: {error.what}"
             name = names.get(str((config.get("data") or {}).get("hash")), "")
             ended = summary if head.finished is not None else None  # else it is of an end before it was resumed
-            found[uid] = (_mark(head), Entry(head, config, tags, _bare(plain_summary(ended or {})), progress, name))
-        return found
+            shown = _bare(plain_summary(ended or {}))
+            found[uid] = (_mark(head), Entry(head, config, tags, shown, progress, name, damage))
+        return found | {uid: (object(), self._damaged(by_id[uid], what)) for uid, what in damages.items()}
 
-    def _contents(self, ids: Collection[str]) -> tuple[Mapping[str, _Content], Mapping[str, str]]:
-        """What the store says of runs, and what is wrong with those that are damaged, which cost no other its line."""
-        with contextlib.suppress(DamageError, ValueError):
-            return self._store.contents(ids), {}
-        found: dict[str, _Content] = {}
-        damages = {uid: damage for uid in ids if (damage := self._add_content(uid, found))}
-        return found, damages
-
-    def _add_content(self, uid: str, found: dict[str, _Content]) -> str:
-        """What is wrong with a run that is damaged; else it is added to those found, and the text is empty."""
-        try:
-            found |= self._store.contents([uid])
-        except (DamageError, ValueError) as error:
-            place = error.place if isinstance(error, DamageError) else ""
-            return f"damaged{': ' + place if place else ''}"
-        return ""
+    def _damaged(self, head: RunHead, what: str) -> Entry:
+        """The entry of a run whose record or content cannot be read."""
+        tell(DamageError(f"run {head.id} ({head.name})", what), self._store.path)
+        return Entry(head._replace(state=DAMAGED), {}, {}, damage=f"damaged: {what}")
 
     def _progress(self, head: RunHead, config: Mapping[str, Any]) -> RunProgress | None:
         """How far a run is that has not ended; of one that an older version works on, how many rows it has."""

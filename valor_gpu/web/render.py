@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 import jinja2
 from starlette.responses import HTMLResponse
 
+from valor_gpu.errors import check_command
 from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.pages import charts, numbers
 from valor_gpu.pages.bytecode import TemplateBytecode
@@ -98,7 +99,8 @@ def page(ask: Ask, template: str, status: int = 200, **context: Any) -> HTMLResp
     """A page from a template.
 
     Templates also get ``csrf`` (the hidden field of forms), ``here`` (path and query, for links that change one part
-    of the address by :func:`address`) and ``store`` (name of the file).
+    of the address by :func:`address`), ``store`` (name of the file), ``damages`` (what the page had to leave out) and
+    ``check_command`` (the line that says more).
     """
     studio = ask.studio
     common = {
@@ -106,6 +108,8 @@ def page(ask: Ask, template: str, status: int = 200, **context: Any) -> HTMLResp
         "store": studio.store.path.name,
         "address": lambda **changes: address(ask, **changes),
         "query": ask.query,
+        "damages": [(each.place, each.what) for each in ask.damages],
+        "check_command": check_command(studio.store.path),
     }
     return HTMLResponse(_ENVIRONMENT.get_template(template).render({**common, **context}), status)
 

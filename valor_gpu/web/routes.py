@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from valor_gpu.errors import DamageError
+from valor_gpu.store.checksums import damages_met
 from valor_gpu.web.security import Message
 from valor_gpu.web.studio import Studio
 from valor_gpu.web.typed import read_carried
@@ -40,10 +42,12 @@ class Ask:
         path: parts of the address, by the names in its route.
         query: the texts behind the question mark, the last one of each name.
         form: fields of a form; None for a request that only reads.
+        damages: what lists of the store had to leave out so far, since it is damaged.
     """
 
     def __init__(self, request: Request, form: FormData | None = None) -> None:
         self.request, self.form = request, form
+        self.damages: list[DamageError] = []
         self.studio: Studio = request.app.state.studio
         self.path: dict[str, Any] = request.path_params
         pairs = request.query_params.multi_items()
@@ -80,7 +84,8 @@ def _answer(handler: Handler, ask: Ask) -> Response:
             without an answer, as StopIteration does, which no future takes.
     """
     try:
-        return handler(ask)
+        with damages_met() as ask.damages:
+            return handler(ask)
     except Exception as error:
         if not isinstance(error, StopIteration):
             raise

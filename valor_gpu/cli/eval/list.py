@@ -20,16 +20,24 @@ def add_options(command: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Runs the command."""
     from valor_gpu.cli.eval.outcome import described_run
+    from valor_gpu.errors import check_command
     from valor_gpu.report.evaluation import run_table
-    from valor_gpu.report.text import plural
+    from valor_gpu.report.text import plural, printable
+    from valor_gpu.store import RunHead
 
+    damaged: list[RunHead] = []
     check_files(options)
     with existing_store(options) as store:
-        runs = store.runs(options.limit + 1, state=options.state)
+        runs = store.runs(options.limit + 1, state=options.state, damaged=damaged)
         shown = runs[: options.limit]
         found = [{**described_run(each), "summary": each.finished_summary} for each in shown]
-        if write_document(options, "eval list", {"store": str(store.path), "runs": found}):
+        lost = [{"id": each.id, "name": each.name, "damage": each.damage} for each in damaged]
+        if write_document(options, "eval list", {"store": str(store.path), "runs": found, "damaged": lost}):
             return
-        print(run_table(shown) if shown else f"no runs in {store.path}")
+        print(run_table(shown) if shown else f"no {'whole ' if damaged else ''}runs in {store.path}")
+        for each in damaged:
+            print(f"\nrun {printable(each.id)} ({printable(each.name)}) is damaged: {printable(each.damage)}")
+        if damaged:
+            print(f"{check_command(store.path)} lists every damaged place")
         if len(runs) > len(shown):
             print(f"\nmore than {plural(len(shown), 'run')}: --limit shows more")

@@ -72,7 +72,7 @@ def found_run(store: Store, name: str) -> Run:
     try:
         return store.run(name)
     except InputError as error:
-        known = [word for run in store.runs(1000) for word in (run.id, run.name)]
+        known = [word for head in store.heads() if not head.damage for word in (head.id, head.name)]
         raise InputError(f"{error}{near_names(name, known)}") from None
 
 

@@ -19,7 +19,7 @@ from valor_gpu.cli.eval.options import (
 )
 from valor_gpu.cli.eval.outcome import resume_command, run_document
 from valor_gpu.cli.options import add_report_options, count, reports
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
 
 if TYPE_CHECKING:
     from valor_gpu.store import Run, Store
@@ -68,10 +68,12 @@ def _note(options: argparse.Namespace, store: Store, run: Run) -> str:
 def _run(store: Store, name: str | None) -> Run:
     if name is not None:
         return found_run(store, name)
-    newest = store.runs(1)
-    if not newest:
+    heads = store.heads()
+    if not heads:
         raise InputError(f"RUN must be a run but the store {store.path} has none")
-    return newest[0]
+    if heads[0].damage:
+        raise DamageError(f"run {heads[0].id}, the newest one", heads[0].damage, str(store.path))
+    return store.run(heads[0].id)
 
 
 def _failures(run: Run, limit: int | None) -> list[dict[str, Any]] | None:

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
 from valor_gpu.evaluation.report.bounds import (
     CELL,
     CLIP,
@@ -139,6 +139,13 @@ def scales(facts: Facts) -> dict[str, tuple[float, float]]:
     }
 
 
+class DamagedRow(NamedTuple):
+    """A row of which something is damaged: its texts, a score, or what people said of it."""
+
+    number: int
+    damage: DamageError
+
+
 class RowReader:
     """Makes views of rows.
 
@@ -160,6 +167,20 @@ class RowReader:
         """The rows of these numbers, in this order."""
         for row in self._run.rows(numbers=wanted):
             yield self._view(row, list(self._run.scores(first=row.number, last=row.number)))
+
+    def views_and_damages(self, wanted: Sequence[int]) -> Iterator[RowView | DamagedRow]:
+        """The rows of these numbers, in this order; what is damaged stands in its row's place, and costs no other."""
+        try:
+            yield from list(self.views(wanted))
+        except DamageError:
+            for number in wanted:
+                yield from self._view_or_damage(number)
+
+    def _view_or_damage(self, number: int) -> Sequence[RowView | DamagedRow]:
+        try:
+            return list(self.views([number]))
+        except DamageError as error:
+            return [DamagedRow(number, error)]
 
     def _view(self, row: StoredRow, scores: Sequence[StoredScore]) -> RowView:
         by_name: dict[str, list[StoredScore]] = {}

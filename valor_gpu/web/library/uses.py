@@ -10,9 +10,8 @@ from valor_gpu.web.routes import Ask
 
 
 def entries(ask: Ask) -> list[Entry]:
-    """All runs that are not deleted, the newest first."""
-    book = ask.studio.book
-    return book.entries()
+    """All runs that are not deleted and can be read, the newest first."""
+    return [each for each in ask.studio.book.entries() if not each.is_lost]
 
 
 def evaluator_uses(ask: Ask) -> dict[str, list[tuple[Entry, str]]]:

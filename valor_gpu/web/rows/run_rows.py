@@ -11,12 +11,13 @@ import numpy as np
 
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short, short_name
-from valor_gpu.evaluation.report.rows import RowReader
+from valor_gpu.evaluation.report.rows import DamagedRow, RowReader
 from valor_gpu.evaluation.results.summary import evaluator_infos
 from valor_gpu.evaluation.results.thresholds import Threshold
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.pages.numbers import count
 from valor_gpu.store import Feedback, Run
+from valor_gpu.store.checksums import tell
 from valor_gpu.web.plain import plain_config
 from valor_gpu.web.render import address
 from valor_gpu.web.routes import Ask, missing
@@ -78,8 +79,7 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "columns": columns,
         "every_column": "" if len(columns) == len(facts) else address(ask, column=ALL) + "#rows",
         "choices": [(name, short_name(name)) for name in facts],
-        "rows": list(RowReader(run, facts, columns, limits).views(numbers)),
-        "people": _people(run, numbers),
+        **_views(run, RowReader(run, facts, columns, limits), numbers),
         "opened": opened,
         "how": found.how,
         "statuses": counts,
@@ -96,6 +96,19 @@ def row_parts(ask: Ask, run: Run, facts: Facts, limits: Mapping[str, Threshold],
         "order_note": _order_note(run, found, wanted),
         "row_path": lambda number: of_selection(ask, f"/runs/{run.id}/rows/{number}", as_of=found.as_of),
         "judged": {short_name(name) for name in judged_names(run)},
+    }
+
+
+def _views(run: Run, reader: RowReader, numbers: list[int]) -> dict[str, Any]:
+    """Returns the rows of a page, and what people said of those that are whole, by their numbers."""
+    views = list(reader.views_and_damages(numbers))
+    damaged = {each.number: each.damage for each in views if isinstance(each, DamagedRow)}
+    for error in damaged.values():
+        tell(error, error.path)
+    return {
+        "rows": views,
+        "damaged": {number: f"{error.place}: {error.what}" for number, error in damaged.items()},
+        "people": _people(run, [number for number in numbers if number not in damaged]),
     }
 
 

@@ -13,6 +13,7 @@ from valor_gpu.errors import InputError, ValorError
 from valor_gpu.evaluation.engine.execute import remove_journal
 from valor_gpu.judge.cache import JudgeCache
 from valor_gpu.store import Store, label_queues, tries
+from valor_gpu.store.checksums import damages_met
 from valor_gpu.web.processes.jobs import CANCEL, JOB, log_path
 from valor_gpu.web.wizard import drafts
 from valor_gpu.web.wizard.counting import forget_counts
@@ -42,8 +43,9 @@ def purge(store: Store, uploads: Path, seconds: float = UNDO) -> int:
     Returns:
         How many runs were taken away.
     """
+    noted = store.views.list(KIND)  # without a damaged note, which is written anew
     for head in store.heads(deleted=True):
-        if store.views.get(KIND, head.id) is None:
+        if head.id not in noted:
             cache = store.run(head.id).config.get("cache")
             store.views.save(KIND, head.id, {"dataset": head.dataset, "cache": cache})
     gone = store.purge(seconds)
@@ -78,8 +80,8 @@ def _forget_replies(cache: Any, uid: str) -> None:
 
 
 def _take_upload(store: Store, uploads: Path, digest: str) -> None:
-    """An uploaded data set, with its file, unless a run or a draft reads it."""
-    if any(head.dataset == digest for deleted in (False, True) for head in store.heads(deleted)):
+    """An uploaded data set, with its file, unless a run or a draft reads it; a damaged run may be one that does."""
+    if any(head.dataset == digest or head.damage for deleted in (False, True) for head in store.heads(deleted)):
         return
     if any(draft.data == digest for draft in drafts.drafts(store)):
         return
@@ -115,8 +117,9 @@ class Sweeper:
         told = ""
         while True:
             try:
-                clean_up(self._store, self._uploads)
-                purge(self._store, self._uploads)
+                with damages_met():  # which pages of lists show
+                    clean_up(self._store, self._uploads)
+                    purge(self._store, self._uploads)
                 told = ""
             except (ValorError, OSError) as error:  # a full disk, a locked store: the next look may have more luck
                 if str(error) != told:

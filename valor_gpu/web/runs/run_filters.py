@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Sequence
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.report.bounds import short_name
 from valor_gpu.store.edits import MOST_TAGS
+from valor_gpu.store.heads import DAMAGED
 from valor_gpu.web.book import Entry
 from valor_gpu.web.routes import Ask
 from valor_gpu.web.runs.tags import shown_tags
@@ -82,6 +83,8 @@ def _with_parents(name: str) -> list[str]:
 def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:
     """Returns the runs that the address asks for: words, kind, status, data, a tag, least number of a metric.
 
+    A run that cannot be read may be one of them: it is left out by its status alone.
+
     Raises:
         InputError: the least number is none.
     """
@@ -101,7 +104,8 @@ def filtered_runs(entries: Sequence[Entry], ask: Ask) -> list[Entry]:
         tests.append(lambda each: tag in shown_tags(each.tags, MOST_TAGS))
     if least is not None and (metric := query.get("metric")):
         tests.append(lambda each: (found := each.metrics.get(metric)) is not None and found >= least)
-    return [each for each in entries if all(test(each) for test in tests)]
+    damaged = query.get("status") in (None, "", DAMAGED)
+    return [each for each in entries if (damaged if each.is_lost else all(test(each) for test in tests))]
 
 
 def _words(entry: Entry) -> str:

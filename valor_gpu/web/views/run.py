@@ -9,6 +9,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from valor_gpu.errors import DamageError
 from valor_gpu.evaluation.report.bounds import short, words
 from valor_gpu.evaluation.report.cards import CAUSES, families, place_of, total_failures
 from valor_gpu.evaluation.report.facts import run_facts
@@ -18,6 +19,7 @@ from valor_gpu.evaluation.results.thresholds import read_thresholds
 from valor_gpu.pages import numbers
 from valor_gpu.pages.charts import LEVELS
 from valor_gpu.store import Run, StoredDataset
+from valor_gpu.store.checksums import tell
 from valor_gpu.store.progress import RunProgress, progress_of
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.saved import VISION
@@ -51,7 +53,10 @@ def run(ask: Ask) -> Response:
         return see(f"/runs/{found.id}/vision")
     state = jobs.state_of(ask.studio.store, found)
     progress = progress_now(ask.studio.store, found) if state == "running" else None
-    parts = _ended(ask, found, state) if progress is None else _going_on(ask, found, progress)
+    try:
+        parts = _ended(ask, found, state) if progress is None else _going_on(ask, found, progress)
+    except DamageError as error:
+        parts = _uncounted(ask, found, error)
     facts, limits = parts.pop("about")
     if (moved := leads_on(ask, found, facts, limits)) is not None:
         return moved
@@ -76,8 +81,32 @@ def run(ask: Ask) -> Response:
         **opinion_parts(ask, evaluator_infos(found) if ask.query.get("open") else ()),
         views=saved_views(ask.studio.store, ROWS_VIEW, ask.query, facts),
         **row_parts(ask, found, facts, limits, wanted),
-        **parts,
+        **{"uncounted": "", **parts},
     )
+
+
+def _uncounted(ask: Ask, found: Run, error: DamageError) -> dict[str, Any]:
+    """What is shown of a run whose numbers cannot be counted, since a part of it is damaged: its rows alone."""
+    tell(error, error.path)
+    infos = evaluator_infos(found)
+    return {
+        "about": ({each["name"]: each for each in infos}, read_thresholds(found.config.get("thresholds"), infos)),
+        **_NOTHING,
+        "progress": None,
+        "facts": [],
+        "families": [],
+        "card_pages": _card_pages(ask, 0, 0),
+        "dataset": _kept_data(ask, found),
+        "failed_link": failed_link(ask, {}),
+        "uncounted": f"{error.place}: {error.what}",
+    }
+
+
+_NOTHING: Mapping[str, Any] = {
+    **{"level": "", "failed": {}, "n_failed": 0, "n_scores": 0, "n_unanswered": 0, "causes": [], "more_causes": []},
+    **{"stopped": None, "left": "", "passed": None},
+}
+"""Parts of the page that are counted when the run ends."""
 
 
 def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
@@ -93,16 +122,7 @@ def _going_on(ask: Ask, found: Run, progress: RunProgress) -> dict[str, Any]:
         **live_parts(found, progress, list(facts.values())[start : start + _CARDS], limits, name, bar_link(ask)),
         "card_pages": _card_pages(ask, start, len(facts)),
         "dataset": dataset,
-        "level": "",
-        "failed": {},
-        "n_failed": 0,
-        "n_scores": 0,
-        "n_unanswered": 0,
-        "causes": [],
-        "more_causes": [],
-        "stopped": None,
-        "left": "",
-        "passed": None,
+        **_NOTHING,
         "failed_link": failed_link(ask, failed),
     }
 

@@ -28,7 +28,7 @@ _TAGS = 100
 
 def trend(ask: Ask) -> Response:
     """The page of a trend."""
-    everything = ask.studio.book.entries()
+    everything = [each for each in ask.studio.book.entries() if not each.is_lost]
     names = metrics_by_use(everything)
     metric = metric_named(ask.query.get("metric", ""), everything, names)
     words = names_in_words(everything, names if metric in names else [metric, *names])
