@@ -7,7 +7,7 @@ import hashlib
 import marshal
 import sqlite3
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.errors import DamageError
@@ -98,8 +98,31 @@ def is_right(
     return bool(checksum(values) == kept)
 
 
-def sealed(values: Sequence[Any]) -> tuple[Any, ...]:
+def compare_all(found: Sequence[tuple[Any, ...]], run: int, place: Callable[[tuple[Any, ...]], str]) -> None:
+    """Compares records of a run with their checksums: :func:`is_right` of each, without a call for each.
+
+    Args:
+        found: values of the columns behind the number of the run, and behind them the checksum, or None.
+        run: number of the run.
+        place: returns the place of such values, in words that end before the id of the run.
+
+    Raises:
+        DamageError: of the first record that is not what was written.
+    """
+    dumps, make, unpack = marshal.dumps, _HASH, _NUMBER.unpack
+    for values in found:
+        if values[-1] is None:
+            continue
+        if _IS_AS_BY_HAND and unpack(make(dumps((run, *values[:-1]), 2), digest_size=8).digest()) == values[-1:]:
+            continue
+        if not is_right((run, *values[:-1]), values[-1]):
+            raise damage(place(values), WRONG, run)
+
+
+def sealed(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns values with their checksum behind them."""
+    if _IS_AS_BY_HAND:  # most of what a store keeps: spared the calls of :func:`checksum`
+        return values + _NUMBER.unpack(_HASH(marshal.dumps(values, _FORMAT), digest_size=8).digest())
     return (*values, checksum(values))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_number, check_type
@@ -16,8 +16,10 @@ from valor_gpu.store.records import (
     StoredRow,
     StoredScore,
     check_count,
-    checked_row,
-    checked_score,
+    checked_rows,
+    checked_scores,
+    rows_of,
+    scores_of,
 )
 from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
@@ -36,7 +38,7 @@ _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
     """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {column} = ?"
-    found = [StoredRow.kept(row, run) for value in values for row in fetched(connection, sql, (run, value))]
+    found = rows_of([row for value in values for row in fetched(connection, sql, (run, value))], run)
     if len(found) < len(values):
         check_lookup(connection, run)
     return found
@@ -70,7 +72,7 @@ def _stream(
     while True:
         with database.read() as connection:
             check_scores(connection, run)
-            page = [StoredScore.kept(row, run) for row in fetched(connection, sql, (run, *key, last, *values, PAGE))]
+            page = scores_of(fetched(connection, sql, (run, *key, last, *values, PAGE)), run)
         yield from page
         if len(page) < PAGE:
             return
@@ -137,7 +139,7 @@ def _part(
     with database.read() as connection:
         run, kept_name, _ = which
         check_values(connection, run, unpacked(kept_name), least=True)
-        return [StoredScore.kept(row, run) for row in fetched(connection, sql, (*which, *values, limit))]
+        return scores_of(fetched(connection, sql, (*which, *values, limit)), run)
 
 
 def missing_scores(
@@ -147,23 +149,35 @@ def missing_scores(
     check_count("repeats", repeats, 1)
     for name, value in (("evaluators", evaluators), ("retry", retry)):
         check_type(name, value, (list, tuple, set, frozenset))  # a text would be taken letter by letter
+        for each in value:
+            check_type(f"each of {name}", each, str)
     return _missing(database, run, evaluators, repeats, retry)
 
 
 def _missing(
     database: Database, run: int, evaluators: Sequence[str], repeats: int, retry: Collection[str]
 ) -> Iterator[tuple[int, str, int]]:
+    again, names = {packed(status) for status in retry}, [(name, packed(name)) for name in evaluators]
     for page in _answered(database, run):
         with database.read() as connection:
             check_scores(connection, run)
             sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
-            stored = (checked_score(each, run) for each in fetched(connection, sql, (run, page[0], page[-1])))
+            stored = checked_scores(fetched(connection, sql, (run, page[0], page[-1])), run)
             with placed("scores of run ", run):
-                there = {
-                    (row, unpacked(name), n) for row, name, n, _, kept, *_ in stored if unpacked(kept) not in retry
-                }
-        wanted = ((row, name, repeat) for row in page for name in evaluators for repeat in range(repeats))
-        yield from (score for score in wanted if score not in there)
+                _read_unchecked(stored)
+        there = {values[:3] for values in stored if values[4] not in again}
+        for row in page:
+            for name, kept in names:
+                for repeat in range(repeats):
+                    if (row, kept, repeat) not in there:
+                        yield row, name, repeat
+
+
+def _read_unchecked(stored: Iterable[Sequence[Any]]) -> None:
+    """Raises for names and statuses of scores without a checksum that cannot be read."""
+    for values in stored:
+        if values[-1] is None:
+            unpacked(values[1]), unpacked(values[4])
 
 
 def _answered(database: Database, run: int) -> Iterator[list[int]]:
@@ -173,7 +187,7 @@ def _answered(database: Database, run: int) -> Iterator[list[int]]:
     while True:
         with database.read() as connection, placed("rows of run ", run):
             check_rows(connection, run)
-            page = [whole(checked_row(kept, run)[0]) for kept in fetched(connection, sql, (run, after, PAGE))]
+            page = [whole(kept[0]) for kept in checked_rows(fetched(connection, sql, (run, after, PAGE)), run)]
         if not page:
             return
         yield page

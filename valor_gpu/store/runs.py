@@ -22,6 +22,7 @@ from valor_gpu.store.records import (
     StoredRow,
     StoredScore,
     check_count,
+    rows_of,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
 from valor_gpu.store.totals import check_rows, keep_totals
@@ -225,7 +226,7 @@ class Run:
             which = "" if status is None else pages.ANSWERED if status == OK else pages.FAILED
             values[2:2] = [] if status in (None, OK) else [packed(str(status))]
             sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
-            return [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
+            return rows_of(fetched(connection, sql, values), self._number)
 
     def stream_rows(self) -> Iterator[StoredRow]:
         """Yields all rows in the order of their numbers, reading a page at a time."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import damage, fetched, placed, whole
+from valor_gpu.store.checksums import damage, fetched, named, placed, whole
 from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
-from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
+from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row, checked_rows, rows_of
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
 from valor_gpu.store.totals import add_function, check_rows
 from valor_gpu.store.values import packed, unpacked, unpacked_json
@@ -140,14 +140,18 @@ def build(connection: sqlite3.Connection, run: int) -> bool:
 
 def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> Iterator[tuple[int, str, str]]:
     """Records of the index, each of a row whose texts are copied meanwhile."""
-    last, sql = 0, f"SELECT id, {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
-    while page := fetched(connection, sql, (run, last)):
-        for row, *kept in page:
-            number, *texts = checked_row(tuple(kept), run)
-            with placed(f"row {number} of run ", run):
-                text, last = folded(row_words(*texts[:3])), whole(number)
+    last, sql = 0, f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
+    name, ids = f"run{run}", "SELECT id FROM rows WHERE run = ? AND number > ? AND number <= ? ORDER BY number"
+    while page := checked_rows(fetched(connection, sql, (run, last)), run):
+        first, last = last, page[-1][0]
+        for (row,), (number, key, inputs, outputs, *_) in zip(connection.execute(ids, (run, first, last)), page):
+            try:
+                text = folded(row_words(key, inputs, outputs))
+                whole(number)
+            except DamageError as error:
+                raise named(error, f"row {number} of run ", run) from error
             copies.add(number, text)
-            yield row, f"run{run}", _spaced(text)
+            yield row, name, text if text.isascii() else _spaced(text)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
@@ -195,7 +199,7 @@ def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> Foun
     where, values, how = _condition(connection, run, text)
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
     found = fetched(connection, sql, (run, *values, after, limit))
-    return FoundRows([StoredRow.kept(row, run) for row in found], how)
+    return FoundRows(rows_of(found, run), how)
 
 
 def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[int], str]:
