@@ -37,8 +37,13 @@ _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
     """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
+    return rows_of(chosen(connection, run, column, values), run)
+
+
+def chosen(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
+    """Returns the columns of these rows, each with its checksum behind it, which was compared."""
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {column} = ?"
-    found = rows_of([row for value in values for row in fetched(connection, sql, (run, value))], run)
+    found = checked_rows([row for value in values for row in fetched(connection, sql, (run, value))], run)
     if len(found) < len(values):
         check_lookup(connection, run)
     return found

@@ -110,6 +110,14 @@ def checked_rows(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[A
     return found
 
 
+def whole_rows(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns rows as :func:`checked_rows`; one without a checksum is read as a whole, so that it can be read."""
+    for values in checked_rows(found, run):
+        if values[-1] is None:
+            StoredRow.kept(values, run)
+    return found
+
+
 def rows_of(found: Sequence[tuple[Any, ...]], run: int) -> list[StoredRow]:
     """Returns rows of :data:`CHECKED_ROW`, each compared with its checksum."""
     checked = checked_rows(found, run)
@@ -251,6 +259,14 @@ def _check_kept(row: Any, repeat: Any, value: Any, status: str, seconds: Any) ->
 def checked_scores(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
     """Returns scores that were read, each with its checksum behind it, which was compared."""
     compare_all(found, run, _place_of_score)
+    return found
+
+
+def whole_scores(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns scores as :func:`checked_scores`; one without a checksum is read as a whole, so that it can be read."""
+    for values in checked_scores(found, run):
+        if values[-1] is None:
+            StoredScore.kept(values, run)
     return found
 
 

@@ -7,17 +7,18 @@ import re
 import sqlite3
 import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import damage, fetched, named, placed, whole
+from valor_gpu.store.connections import add_function
 from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
 from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row, checked_rows, rows_of
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.totals import add_function, check_rows
+from valor_gpu.store.totals import check_rows
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
@@ -55,23 +56,23 @@ def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> st
     texts = [unpacked(key)]
     for kept in (inputs, outputs):
         if kept != "{}":
-            _add_leaves(unpacked_json(kept), texts)
+            value = unpacked_json(kept)
+            _add_leaves(value.values() if type(value) is dict else (value,), texts)
     text = "\n".join(texts)
     whole = text if text.isascii() else text.encode(errors="replace").decode()
     return whole.replace("\0", " ")  # FTS5 would end at a NUL
 
 
-def _add_leaves(value: Any, texts: list[str]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _add_leaves(item, texts)
-    elif isinstance(value, list):
-        for item in value:
-            _add_leaves(item, texts)
-    elif value is not None:
-        texts.append(str(value))
+def _add_leaves(values: Iterable[Any], texts: list[str]) -> None:
+    for value in values:
+        if type(value) is str:
+            texts.append(value)
+        elif type(value) is dict:
+            _add_leaves(value.values(), texts)
+        elif type(value) is list:
+            _add_leaves(value, texts)
+        elif value is not None:
+            texts.append(str(value))
 
 
 def _holds(text: str, run: int, *kept: Any) -> bool:
@@ -120,9 +121,14 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def build(connection: sqlite3.Connection, run: int) -> bool:
-    """Builds the index of a run's words, and copies the texts that have none; False where this SQLite has no FTS5."""
+    """Builds the index of a run's words, and copies the texts that have none.
+
+    Returns:
+        Whether all rows were read for it and compared with their checksums: False where the run has its index already
+        and where this SQLite has no FTS5.
+    """
     if _indexed(connection, run):
-        return True
+        return False
     try:
         connection.execute(_TABLE)
     except sqlite3.OperationalError as error:

@@ -13,8 +13,9 @@ from typing import Any
 from valor_gpu.checks import check_number
 from valor_gpu.errors import InputError
 from valor_gpu.store.checksums import damage, fetched, placed
+from valor_gpu.store.connections import add_function
 from valor_gpu.store.records import CHECKED_ROW, checked_row
-from valor_gpu.store.totals import add_function, check_scores, check_values
+from valor_gpu.store.totals import check_scores, check_values
 from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from valor_gpu.store.checksums import fetched
-from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, StoredRow, StoredScore, checked_rows, checked_scores
+from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, whole_rows, whole_scores
 from valor_gpu.store.runs import Run
 from valor_gpu.store.totals import check_scores
 
@@ -41,29 +41,13 @@ def kept_rows(run: Run) -> Iterator[tuple[Kept, Sequence[Kept]]]:
     while True:
         with database.read() as connection:  # rows and scores of one state
             check_scores(connection, number)
-            rows = _rows(fetched(connection, _ROWS, (number, after, PAGE)), number)
+            rows = whole_rows(fetched(connection, _ROWS, (number, after, PAGE)), number)
             if not rows:
                 return
             after = rows[-1][0]
-            scores = _scores(fetched(connection, _SCORES, (number, rows[0][0], after)), number)
+            scores = whole_scores(fetched(connection, _SCORES, (number, rows[0][0], after)), number)
         found: dict[int, list[Kept]] = {}
         for score in scores:
-            found.setdefault(score[0], []).append(score)
+            found.setdefault(score[0], []).append(score[:-1])
         for row in rows:
-            yield row, found.get(row[0], ())
-
-
-def _rows(found: Sequence[Kept], run: int) -> list[Kept]:
-    """The columns of rows, compared with their checksums; one without is read as a whole, so that it can be read."""
-    for kept in checked_rows(found, run):
-        if kept[-1] is None:
-            StoredRow.kept(kept, run)
-    return [kept[:-1] for kept in found]
-
-
-def _scores(found: Sequence[Kept], run: int) -> list[Kept]:
-    """The columns of scores, likewise."""
-    for kept in checked_scores(found, run):
-        if kept[-1] is None:
-            StoredScore.kept(kept, run)
-    return [kept[:-1] for kept in found]
+            yield row[:-1], found.get(row[0], ())
