@@ -278,7 +278,7 @@ def predictions(rng: random.Random, folder: Path) -> Damaged:
 
 def evaluation_rows(rng: random.Random, folder: Path) -> Damaged:
     """The rows that an evaluation of answers reads: one that cannot be read has an error of its own."""
-    ending = rng.choice((".csv", ".tsv", ".jsonl", ".jsonl", ".parquet"))
+    ending = rng.choice((".csv", ".tsv", ".jsonl", ".jsonl"))
     path = folder / f"a{ending}"
     path.write_bytes(_table(rng, ending))
     return Damaged(lambda: [row.values or row.error for row in open_data(path)], _check_plain)

@@ -139,6 +139,8 @@ def check_rows(found: columns.Annotations, records: list[Any], own_ids: bool) ->
 def expected_mask(value: Any) -> Any:
     """The mask by pycocotools; None where it is not asked, as of polygons far outside."""
     if isinstance(value, list):
+        if not value or not all(value):  # pycocotools takes no object, or a polygon of no points, for something else
+            return None
         flat = [number for ring in value for number in ring]
         if any(abs(number) > _COMPARED for number in flat):
             return None

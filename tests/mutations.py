@@ -258,7 +258,7 @@ def changed_png(rng: Rng, data: bytes) -> bytes:
         at = rng.choice(pixels) if pixels and rng.random() < 0.5 else rng.randrange(len(parts))
         kind, content = parts[at]
         how = rng.randrange(8)
-        if how < 3 and kind == b"IHDR":
+        if how < 3 and kind == b"IHDR" and len(content) == 13:
             field = bytearray(content)
             place = rng.randrange(13)
             field[place] = rng.choice((0, 1, 2, 3, 4, 6, 7, 8, 16, 17, 128, 255, (field[place] + 1) % 256))

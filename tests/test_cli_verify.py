@@ -176,7 +176,7 @@ def test_another_version_is_a_note(tmp_path: Path, capsys: Said) -> None:
     [
         (lambda d: d.pop("options"), "FILE must have options, which tell how to make the numbers again, but "),
         (lambda d: d.update(command="eval run"), "has command 'eval run'"),
-        (lambda d: d.update(schema_version=2), "FILE must have schema_version 1 but .* has 2: verify it with the version"),
+        (lambda d: d.update(schema_version=2), "FILE must have schema_version 1 but .* has 2: verify it with"),
         (lambda d: d.pop("schema_version"), "FILE must have schema_version 1 but .* has None"),
         (lambda d: d["options"].update(store="x"), "options of panoptic must be of intervals, .* has 'store'"),
         (lambda d: d["options"].update(seed=3), "options.seed must be true, a text or a list of texts but is 3"),

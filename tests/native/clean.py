@@ -29,8 +29,8 @@ _SMOKE = re.compile(r"\bpytest\.mark\.smoke\b|\bseeds_with_smoke\(")
 _IMPORTED = re.compile(r"^\s*(?:from|import) ((?:tests|valor_gpu)[\w.]*)(?: import (\([^)]*\)|.*))?", re.MULTILINE)
 _NATIVE = re.compile(r"\bimport .*\bnative(_objects)?\b|\bnative(_objects)? import\b")
 _NAME = re.compile(r"\w+")
-_OWN = ("clean.py", "code_only.py", "ptxas.py", "sass.py", "sass_budgets.py")
-"""They make and compare digests, and change nothing of a run."""
+_OWN = ("clean.py", "code_only.py", "damaged.py", "ptxas.py", "sass.py", "sass_budgets.py")
+"""They are commands, or make and compare digests, and change nothing of a run."""
 RUNS = {
     "sanitizers": ["tests/native/test_sanitized.py"],
     "offsets": ["tests/native/test_offsets.py"],

@@ -77,16 +77,16 @@ def test_bert_score_gives_the_same() -> None:
 
 def test_float64_embeddings_are_compared_in_float32_as_documented() -> None:
     """numpy in float64 is the authority; a float32 dot product of 1,024 numbers in 32 lanes adds 32 + 5 times."""
-    rng, sides = np.random.default_rng(5), []
-    for _ in range(2):
-        sides.append([rng.normal(size=(int(rng.integers(1, 9)), 1024)) + 0.5 for _ in range(30)])
+    rng = np.random.default_rng(5)
+    sides = [[rng.normal(size=(int(rng.integers(1, 9)), 1024)) + 0.5 for _ in range(30)] for _ in range(2)]
     expected = []
     for side in zip(*sides):
         units = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in side]
         cosines = units[0] @ units[1].T
         precision, recall = cosines.max(1).mean(), cosines.max(0).mean()
         expected.append([precision, recall, 2 * precision * recall / (precision + recall)])
-    found = functional.bert_score(*([torch.from_numpy(each) for each in side] for side in sides))
+    preds, target = ([torch.from_numpy(each) for each in side] for side in sides)
+    found = functional.bert_score(preds, target)
     errors = np.abs(np.array(rows(found)) - expected)
     assert 0 < errors.max() < 1e-6
     assert "right to 1e-6" in (BERTScore.__doc__ or "")

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from valor_gpu.store.damages import Report
 
 _SHOWN = 100
-_JSON_HELP = "write counts and every damaged place, explained in docs/evaluation/store.md; - prints them in place of the report"
+_JSON_HELP = (
+    "write counts and every damaged place, explained in docs/evaluation/store.md; - prints them in place of the report"
+)
 _ABOUT = {
     "check": "read all of a store and list what is damaged; nothing is written. Exit status: 0 whole, 1 damaged, 2"
     " nothing can be read",

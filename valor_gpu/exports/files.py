@@ -169,7 +169,8 @@ def dtype_named(name: Any) -> np.dtype[Any]:
     import numpy as np
 
     try:
-        return np.dtype(str(name))
+        found: np.dtype[Any] = np.dtype(str(name))
+        return found
     except (TypeError, ValueError, SyntaxError):  # numpy evaluates what looks like a tuple
         raise ValueError(f"no dtype {name!r:.60}") from None
 

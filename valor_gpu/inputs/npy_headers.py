@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import IO, Any, NamedTuple
 
@@ -9,9 +10,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 _READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
-_lock = (
-    threading.Lock()
-)  # numpy evaluates a header; where two threads do, CPython 3.11 may raise SystemError (gh-106905)
+_locks = [threading.Lock()]  # one, in a list so that a forked process can have another
 
 
 class NpyHeader(NamedTuple):
@@ -20,6 +19,23 @@ class NpyHeader(NamedTuple):
     shape: tuple[int, ...]
     columns: bool
     dtype: np.dtype[Any]
+
+
+def lock() -> threading.Lock:
+    """Returns the lock of whoever reads a header.
+
+    numpy evaluates headers; where two threads do, CPython 3.11 may raise SystemError (gh-106905).
+    """
+    return _locks[0]
+
+
+def _after_fork() -> None:
+    """A thread that held the lock is not in the forked process, and would never release it."""
+    _locks[0] = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def read_npy_header(file: IO[bytes]) -> NpyHeader | tuple[int, int]:
@@ -33,5 +49,5 @@ def read_npy_header(file: IO[bytes]) -> NpyHeader | tuple[int, int]:
     version: tuple[int, int] = npy.read_magic(file)
     if version not in _READERS:
         return version
-    with _lock:
+    with lock():
         return NpyHeader(*_READERS[version](file))

@@ -17,7 +17,7 @@ _MISSING = ("NAType", "NaTType")
 """What pandas has in a place without a value."""
 
 
-def plain_clusters(given: Mapping[Any, Any] | Sequence[Any]) -> dict[Any, Hashable] | list[Hashable]:
+def plain_clusters(given: Clusters) -> dict[Any, Hashable] | list[Hashable]:
     """Returns clusters as plain values: those of arrays and tensors are their numbers, of which equal ones are equal.
 
     Args:
@@ -80,7 +80,7 @@ def codes_by_name(clusters: Sequence[Hashable]) -> Ints:
     return np.array([codes[cluster] for cluster in clusters], np.int64)
 
 
-def codes_of_rows(given: Mapping[Any, Any] | Sequence[Any], rows: int) -> Ints:
+def codes_of_rows(given: Clusters, rows: int) -> Ints:
     """Returns the codes of the clusters of rows.
 
     Args:

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from valor_gpu.checks import check_int
 from valor_gpu.errors import InputError
-from valor_gpu.stats.clusters import Clusters, plain_clusters
+from valor_gpu.stats.clusters import Clusters as Clusters
+from valor_gpu.stats.clusters import plain_clusters
 from valor_gpu.stats.given import float_rows
 from valor_gpu.stats.means import exact_mean
 from valor_gpu.stats.proportions import normal_quantile

@@ -14,6 +14,7 @@ from typing import Any
 from valor_gpu.store import contents
 from valor_gpu.store.contents import Table, problem
 from valor_gpu.store.damages import Damage, Report, RunCount
+from valor_gpu.store.promises import Promises
 from valor_gpu.store.reading import Source, source
 from valor_gpu.store.scanning import Numbers, TableScan, Undecodable, damage_ends_it, keyed_records
 from valor_gpu.store.traces import text_of_base
@@ -72,6 +73,8 @@ class Walk:
         self._evaluators: dict[int, str] = {}
         self._hashes: set[str] = set()
         self._bases: dict[tuple[int, Any], dict[tuple[int, int], bytes]] = defaultdict(dict)
+        self._promises = Promises(opened)
+        self._lost: set[tuple[str, str]] = set()
 
     def report(self) -> Report:
         """Reads everything and returns what was found."""
@@ -82,6 +85,8 @@ class Walk:
             elif table.since <= self._source.version:
                 self._report.unknown.append(table.name)
                 self._add(Damage(table.name, f"table {table.name}", "it is not in the file's list of tables"), None, 0)
+        for damage, run, n in list(self._promises.lacking(self._report)):
+            self._add(damage, run, n)
         return self._report
 
     # ---------------------------------------------------------------------------------------------------- tables
@@ -138,7 +143,7 @@ class Walk:
 
     def _take(self, table: Table, record: Record) -> bool:
         """Keeps a record, or says why it is lost; returns whether it is kept as it is."""
-        wrong = contents.faults(table, record)
+        wrong = contents.faults(table, self._promises.sealed(table, record))
         if table is contents.RUNS:
             self._take_run(record, wrong)
             return False
@@ -149,7 +154,7 @@ class Walk:
         if said:
             self._lose(table, record, said)
             return False
-        self._count(table, record.get("run"))
+        self._count(table, record["run"] if table in contents.OF_RUNS else None)
         if table is contents.ROWS:
             self._rows[record["run"]].add(record["number"])
         elif table is contents.EVALUATORS:
@@ -224,11 +229,11 @@ class Walk:
 
     def _lose(self, table: Table, record: Record, what: str) -> None:
         if table is contents.RUNS and type(record.get("id")) is int:
-            known = {name: record[name] for name in ("uid", "name") if _shown(record.get(name))}
+            known = {name: record[name] for name in ("uid", "name") if type(record.get(name)) is str}
             self._take_run({"id": record["id"], **known}, {"": what})
             return
         if table is contents.EVALUATORS and type(record.get("id")) is int:
-            known = {"name": record["name"]} if _shown(record.get("name")) else {}
+            known = {"name": record["name"]} if type(record.get("name")) is str else {}
             self._stand_in_for_evaluator({"id": record["id"], **known}, {"": what})
             return
         number = record.get("run")
@@ -245,6 +250,9 @@ class Walk:
             row if type(row) is int else None, None if evaluator is None else str(evaluator),
         )  # fmt: skip
         self._add(damage, number if run else None, int(table.is_saved))
+        if (table.name, damage.place) in self._lost and table.name not in self._report.unknown:
+            self._more_may_be_lost(table, "two records say that they are one")
+        self._lost.add((table.name, damage.place))
 
     def _add(self, damage: Damage, run: int | None, n: int) -> None:
         self._report.damages.append(damage)

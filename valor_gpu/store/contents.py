@@ -294,13 +294,38 @@ VIEWS = Table(
     sealed=("kind", "name", "settings", "changed"),
 )
 
+CHECKS = Table(
+    "checks",
+    {"about": _word, "checksum": _integer},
+    "checksum of the {about} {first!r} {second!r}",
+    keys=("about", "first", "second"),
+    is_saved=False,
+    since=4,
+)
+TOTALS = Table(
+    "totals",
+    {"run": _number, "content": _object},
+    "totals of run {run}",
+    sealed=("run", "content"),
+    is_saved=False,
+    since=4,
+)
+COUNTS = Table(
+    "counts",
+    {"about": _word, "run": _integer, "n": _integer},
+    "number of {about} of run {run}",
+    keys=("about", "run"),
+    is_saved=False,
+    since=4,
+)
+
 _LATER = ("note", "edited")
 """Columns of runs that older stores lack."""
 OF_RUNS = (ROWS, SCORES, FEEDBACK, TRACES, REPLACED, STATES, PROGRESS, LEASES, ROW_TEXTS)
 """Tables whose records belong to a run; that of the rows comes before those of what is said of rows."""
 OF_ROWS = (SCORES, FEEDBACK, TRACES)
 """Tables whose records belong to a row."""
-TABLES = (RUNS, *OF_RUNS, EVALUATORS, CONTENTS, VERSIONS, DATASETS, VIEWS)
+TABLES = (RUNS, *OF_RUNS, EVALUATORS, CONTENTS, VERSIONS, DATASETS, VIEWS, CHECKS, TOTALS, COUNTS)
 """All of them, each behind those that it refers to."""
 
 
@@ -323,7 +348,7 @@ def faults(table: Table, record: Record) -> dict[str, str]:
 
 def _is_sealed(table: Table, record: Record) -> bool:
     """Returns whether a record is what was written, as far as its checksum says; older versions kept none."""
-    kept = record.get("checksum")
+    kept = record.get("checksum") if table.sealed else None
     if kept is not None and kept != checksum(tuple(record[column] for column in table.sealed)):
         return False
     return table is not SCORES or record.get("again") is None or record["again"] == record["value"]

@@ -13,14 +13,17 @@ from typing import Any
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store import search
 from valor_gpu.store.checking import Record, Walk
+from valor_gpu.store.checksums import checksum
 from valor_gpu.store.damages import Report
+from valor_gpu.store.heads import SEALED
 from valor_gpu.store.reading import Source, source
 from valor_gpu.store.runs import ENDED
 from valor_gpu.store.schema import MIGRATIONS, migrate
 from valor_gpu.store.stores import Store
+from valor_gpu.store.totals import keep_totals
 
 _LOGS = ("-wal", "-shm", "-journal")
-_LEFT_OUT = ("leases", "row_texts")  # of processes that work on the old file; made anew
+_LEFT_OUT = ("leases", "row_texts", "totals", "counts")  # of processes that work on the old file; made anew
 
 
 def export(path: str | os.PathLike[str], new: str | os.PathLike[str]) -> Report:
@@ -125,6 +128,8 @@ class _Writer:
         kept: dict[str, Any] = {name: value for name, value in record.items() if name in self._columns[table]}
         if table == "runs":
             kept["indexed"] = 0
+            if kept.get("checksum") is not None:
+                kept["checksum"] = checksum((kept["id"], *(kept[column] for column in SEALED)))
         sql = f"INSERT INTO {table} ({', '.join(kept)}) VALUES ({', '.join('?' * len(kept))})"
         try:
             with _writing(self._target):
@@ -147,6 +152,7 @@ def _index_words(made: Path, target: Path) -> None:
         for number in numbers:
             with store._database.write() as connection:
                 search.build(connection, number)
+                keep_totals(connection, number)
 
 
 def _finish(made: Path, target: Path) -> None:

@@ -53,7 +53,8 @@ def damage_ends_it(found: list[str]) -> Iterator[None]:
     """
     try:
         yield
-    except (sqlite3.DatabaseError, MemoryError) as error:  # a damaged length may ask for all memory
+    # A damaged length may ask for all memory; words of SQLite's that quote the file may be no UTF-8.
+    except (sqlite3.DatabaseError, MemoryError, UnicodeDecodeError) as error:
         if any(word in str(error) for word in _OTHERS):
             raise StoreError(f"the store cannot be read: {error}") from error
         found.append(str(error) or type(error).__name__)
