@@ -7,7 +7,7 @@ import hashlib
 import marshal
 import sqlite3
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from valor_gpu.errors import DamageError
@@ -135,7 +135,7 @@ def check(values: Sequence[Any], kept: Any, place: str, run: int | None = None) 
         place: of the values, in words; of a run they end before its id.
         run: number of the run.
     """
-    if kept is not None and checksum(values) != kept:
+    if kept is not None and not is_right(tuple(values), kept):
         raise damage(place, WRONG, run)
 
 
@@ -144,13 +144,22 @@ def damage(place: str, what: str, run: int | None = None) -> DamageError:
     return DamageError(place, what) if run is None else RunDamage(place, what, run)
 
 
-@contextlib.contextmanager
-def placed(place: str, run: int | None = None) -> Iterator[None]:
-    """A context whose damages without a place are those of a place."""
-    try:
-        yield
-    except DamageError as error:
-        raise named(error, place, run) from error.__cause__
+class placed(contextlib.AbstractContextManager[None, None]):  # a third of the time of a generator
+    """Context whose damages without a place are those of a place.
+
+    Args:
+        place: in words; of a run they end before its id.
+        run: number of the run.
+    """
+
+    __slots__ = ("_place", "_run")
+
+    def __init__(self, place: str, run: int | None = None) -> None:
+        self._place, self._run = place, run
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DamageError):
+            raise named(error, self._place, self._run) from error.__cause__
 
 
 def named(error: DamageError, place: str, run: int | None = None) -> DamageError:

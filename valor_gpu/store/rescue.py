@@ -151,8 +151,7 @@ def _index_words(made: Path, target: Path) -> None:
             numbers = [number for (number,) in connection.execute(sql, ENDED)]
         for number in numbers:
             with store._database.write() as connection:
-                search.build(connection, number)
-                keep_totals(connection, number)
+                keep_totals(connection, number, search.build(connection, number))
 
 
 def _finish(made: Path, target: Path) -> None:
