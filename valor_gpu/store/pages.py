@@ -21,7 +21,7 @@ from valor_gpu.store.records import (
     rows_of,
     scores_of,
 )
-from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
+from valor_gpu.store.totals import check_lookup, check_places, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
@@ -32,6 +32,9 @@ FAILED = """AND number IN (SELECT number FROM rows AS failed INDEXED BY rows_fai
     WHERE failed.run = rows.run AND failed.status <> 'ok' AND failed.status = ?)"""
 """Rows of another status: by their index, so that a row whose status is damaged is among them."""
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
+_ANY_FAILED = "SELECT 1 FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL LIMIT 1"
+_PLACES = """SELECT row, evaluator, repeat FROM scores INDEXED BY sqlite_autoindex_scores_1
+    WHERE run = ? AND row BETWEEN ? AND ?"""
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 
 
@@ -163,19 +166,32 @@ def _missing(
     database: Database, run: int, evaluators: Sequence[str], repeats: int, retry: Collection[str]
 ) -> Iterator[tuple[int, str, int]]:
     again, names = {packed(status) for status in retry}, [(name, packed(name)) for name in evaluators]
+    with database.read() as connection:
+        check_places(connection, run)
     for page in _answered(database, run):
         with database.read() as connection:
-            check_scores(connection, run)
-            sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
-            stored = checked_scores(fetched(connection, sql, (run, page[0], page[-1])), run)
-            with placed("scores of run ", run):
-                _read_unchecked(stored)
-        there = {values[:3] for values in stored if values[4] not in again}
+            there = _there(connection, (run, page[0], page[-1]), again)
         for row in page:
             for name, kept in names:
                 for repeat in range(repeats):
                     if (row, kept, repeat) not in there:
                         yield row, name, repeat
+
+
+def _there(connection: sqlite3.Connection, which: tuple[int, int, int], again: Collection[Any]) -> set[tuple[Any, ...]]:
+    """Returns row, evaluator and repeat of the scores of some rows, without those whose status is in ``again``.
+
+    Statuses are read from the scores, with their checksums; where no score lacks a value, the index has all.
+    """
+    run = which[0]
+    check_scores(connection, run)
+    if not again or connection.execute(_ANY_FAILED, (run,)).fetchone() is None:
+        return set(fetched(connection, _PLACES, which))
+    sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
+    stored = checked_scores(fetched(connection, sql, which), run)
+    with placed("scores of run ", run):
+        _read_unchecked(stored)
+    return {values[:3] for values in stored if values[4] not in again}
 
 
 def _read_unchecked(stored: Iterable[Sequence[Any]]) -> None:

@@ -36,8 +36,6 @@ TOLD = {"levels": "level <> ''", "usage": "(usage IS NOT NULL OR seconds IS NOT 
 """What a score may tell, and the scores that do: those of a run that ended are counted."""
 _TOLD = f"""SELECT evaluator, total({TOLD["levels"]}), total({TOLD["usage"]}) FROM scores
     INDEXED BY sqlite_autoindex_scores_1 WHERE run = ? GROUP BY evaluator"""
-_AMOUNTS = """SELECT evaluator, total(value) FROM scores INDEXED BY scores_value WHERE run = ? {which}
-    GROUP BY evaluator"""
 
 
 def keep_totals(connection: sqlite3.Connection, run: int, is_compared: bool = False) -> None:
@@ -63,7 +61,6 @@ def keep_totals(connection: sqlite3.Connection, run: int, is_compared: bool = Fa
         "failed": _failed(connection, run),
         "keys": list(_sums_of_keys(connection, run, is_compared)),
         "told": _told(connection, run),
-        "amounts": _amounts(connection, run),
     }
     content = packed_json("totals", found)
     connection.execute(
@@ -75,8 +72,8 @@ def keep_totals(connection: sqlite3.Connection, run: int, is_compared: bool = Fa
 def _sums_of_keys(connection: sqlite3.Connection, run: int, is_compared: bool) -> Iterator[int]:
     """Checksums of numbers and keys of portions of the rows, by number."""
     columns, after = "number, key" if is_compared else CHECKED_ROW, 0
-    sql = f"SELECT {columns} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {PORTION}"
-    while page := fetched(connection, sql, (run, after)):
+    sql = f"SELECT {columns} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+    while page := fetched(connection, sql, (run, after, PORTION)):
         if not is_compared:
             checked_rows(page, run)
         after = page[-1][0]
@@ -129,13 +126,6 @@ def check_told(
     then = sum(each.get(what, 0) for each in counts)
     if n != then and totals_of(connection, run) == before and not _is_stale(connection, run, "scores"):
         raise damage("scores of run ", f"{n} of them have {what} but {then} had", run)
-
-
-def _amounts(connection: sqlite3.Connection, run: int, evaluator: str | None = None) -> dict[str, float]:
-    """Sum of the values of each evaluator, by the index of values."""
-    sql, values = _narrowed(_AMOUNTS, run, evaluator)
-    with placed("scores of run ", run):
-        return {unpacked(name): amount for name, amount in fetched(connection, sql, values)}
 
 
 def totals_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
@@ -318,6 +308,25 @@ def _compare_values(
             raise damage(f"scores by {name!r} in run ", told, run)
     if _failed(connection, run, evaluator) != failed and not _is_stale(connection, run, "scores"):
         raise damage("scores without a value in run ", "their index has others than there were", run)
+
+
+def check_places(connection: sqlite3.Connection, run: int) -> None:
+    """Compares rows, evaluators and repeats that the indexes of the scores of a run have.
+
+    Raises:
+        DamageError: they have others, or others than the run had when it ended.
+    """
+    totals = totals_of(connection, run)
+    if totals is not None:
+        check_scores(connection, run)
+        check_values(connection, run)
+        return
+    one, failed = _scores(connection, run), _failed(connection, run)
+    values = {name: counts for name, *counts in _values(connection, run)}
+    lacking = {name: sum(n for n, _ in by_status.values()) for name, by_status in failed.items()}
+    without = {name: n - valued for name, (n, _, valued, _) in values.items() if n > valued}
+    if one != {name: counts[:2] for name, counts in values.items()} or lacking != without:
+        raise damage("scores of run ", "their indexes do not have the same", run)
 
 
 def _check_entries(connection: sqlite3.Connection, run: int) -> None:
