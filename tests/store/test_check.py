@@ -22,6 +22,10 @@ from valor_gpu.store.scanning import Index, Numbers, TableScan, text_of
 from valor_gpu.store.schema import MIGRATIONS, migrate
 
 ROWS = 100
+OF_EVALUATORS = {
+    "evaluator_contents": {"evaluator_versions", "evaluators"},
+    "evaluator_versions": {"evaluators"},
+}  # an evaluator goes with its last version
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +171,7 @@ def test_a_damaged_value_is_named_and_all_else_is_saved(path: Path, tmp_path: Pa
     if table in ("runs", "evaluators"):
         assert lost == {} and report.lost == {table: 1}
     else:
-        rest = {"rows": {"scores", "traces"}, "evaluator_contents": {"evaluator_versions"}}.get(table, set())
+        rest = {"rows": {"scores", "traces"}, **OF_EVALUATORS}.get(table, set())
         assert len(lost[table][0]) == 1 and set(lost) <= {table} | rest
     after = records(tmp_path / "new.sqlite")
     for name in set(TABLES) - {"runs", "evaluators"}:
@@ -222,7 +226,7 @@ def test_the_first_page_of_each_part_is_lost(path: Path, tmp_path: Path, part: s
     assert path.read_bytes() == content and (saved.lost, saved.unknown) == (report.lost, report.unknown)
     lost = differences(before, tmp_path / "new.sqlite", saved)
     assert all(unsaid == 0 for _, unsaid in lost.values()), lost
-    named = {"rows": {"scores", "feedback", "traces"}, "evaluator_contents": {"evaluator_versions"}}.get(part, set())
+    named = {"rows": {"scores", "feedback", "traces"}, **OF_EVALUATORS}.get(part, set())
     assert set(lost) <= {part, *named}
     after = records(tmp_path / "new.sqlite")
     for name in set(TABLES) - {"runs", "evaluators"}:

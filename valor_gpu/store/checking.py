@@ -72,6 +72,7 @@ class Walk:
         self._rows: dict[int, Numbers] = defaultdict(Numbers)
         self._evaluators: dict[int, str] = {}
         self._hashes: set[str] = set()
+        self._versioned: set[int] = set()
         self._bases: dict[tuple[int, Any], dict[tuple[int, int], bytes]] = defaultdict(dict)
         self._promises = Promises(opened)
         self._lost: set[tuple[str, str]] = set()
@@ -85,6 +86,10 @@ class Walk:
             elif table.since <= self._source.version:
                 self._report.unknown.append(table.name)
                 self._add(Damage(table.name, f"table {table.name}", "it is not in the file's list of tables"), None, 0)
+        for number in self._evaluators.keys() - self._versioned:
+            name = self._evaluators[number]
+            self._add(Damage("evaluators", f"evaluator {name!r}", "all its versions are lost", evaluator=name), None, 1)
+            self._report.whole["evaluators"] -= 1
         for damage, run, n in list(self._promises.lacking(self._report)):
             self._add(damage, run, n)
         return self._report
@@ -161,6 +166,8 @@ class Walk:
             self._evaluators[record["id"]] = unpacked(record["name"])
         elif table is contents.CONTENTS:
             self._hashes.add(record["hash"])
+        elif table is contents.VERSIONS:
+            self._versioned.add(record["evaluator"])
         return True
 
     def _lacking(self, table: Table, record: Record) -> str:

@@ -9,7 +9,7 @@ import os
 import sqlite3
 import struct
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -101,8 +101,31 @@ def is_right(
     return bool(checksum(values) == kept)
 
 
-def sealed(values: Sequence[Any]) -> tuple[Any, ...]:
+def compare_all(found: Sequence[tuple[Any, ...]], run: int, place: Callable[[tuple[Any, ...]], str]) -> None:
+    """Compares records of a run with their checksums: :func:`is_right` of each, without a call for each.
+
+    Args:
+        found: values of the columns behind the number of the run, and behind them the checksum, or None.
+        run: number of the run.
+        place: returns the place of such values, in words that end before the id of the run.
+
+    Raises:
+        DamageError: of the first record that is not what was written.
+    """
+    dumps, make, unpack = marshal.dumps, _HASH, _NUMBER.unpack
+    for values in found:
+        if values[-1] is None:
+            continue
+        if _IS_AS_BY_HAND and unpack(make(dumps((run, *values[:-1]), 2), digest_size=8).digest()) == values[-1:]:
+            continue
+        if not is_right((run, *values[:-1]), values[-1]):
+            raise damage(place(values), WRONG, run)
+
+
+def sealed(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Returns values with their checksum behind them."""
+    if _IS_AS_BY_HAND:  # most of what a store keeps: spared the calls of :func:`checksum`
+        return values + _NUMBER.unpack(_HASH(marshal.dumps(values, _FORMAT), digest_size=8).digest())
     return (*values, checksum(values))
 
 
@@ -115,7 +138,7 @@ def check(values: Sequence[Any], kept: Any, place: str, run: int | None = None) 
         place: of the values, in words; of a run they end before its id.
         run: number of the run.
     """
-    if kept is not None and checksum(values) != kept:
+    if kept is not None and not is_right(tuple(values), kept):
         raise damage(place, WRONG, run)
 
 
@@ -162,13 +185,22 @@ def tell(error: DamageError, path: str | os.PathLike[str], level: int = 3) -> No
         met.append(whole)
 
 
-@contextlib.contextmanager
-def placed(place: str, run: int | None = None) -> Iterator[None]:
-    """A context whose damages without a place are those of a place."""
-    try:
-        yield
-    except DamageError as error:
-        raise named(error, place, run) from error.__cause__
+class placed(contextlib.AbstractContextManager[None, None]):  # a third of the time of a generator
+    """Context whose damages without a place are those of a place.
+
+    Args:
+        place: in words; of a run they end before its id.
+        run: number of the run.
+    """
+
+    __slots__ = ("_place", "_run")
+
+    def __init__(self, place: str, run: int | None = None) -> None:
+        self._place, self._run = place, run
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, DamageError):
+            raise named(error, self._place, self._run) from error.__cause__
 
 
 def named(error: DamageError, place: str, run: int | None = None) -> DamageError:

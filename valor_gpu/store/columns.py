@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from valor_gpu.store.checksums import fetched, placed, whole
-from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, OK, StoredScore, checked_row
+from valor_gpu.store.records import (
+    CHECKED_ROW,
+    CHECKED_SCORE,
+    OK,
+    StoredScore,
+    scores_of,
+    whole_rows,
+    whole_scores,
+)
 from valor_gpu.store.runs import Run
 from valor_gpu.store.search import split_numbers
-from valor_gpu.store.totals import check_rows, check_scores, check_values
-from valor_gpu.store.values import packed, unpacked, unpacked_mapping
+from valor_gpu.store.totals import (
+    PORTION,
+    TOLD,
+    are_keys,
+    check_rows,
+    check_scores,
+    check_told,
+    check_values,
+    totals_of,
+)
+from valor_gpu.store.values import packed, unpacked, unpacked_json
 
-PAGE = 10_000
+PAGE = PORTION
 
-_T = TypeVar("_T")
+_Page = Sequence[tuple[Any, ...]]
 
 
 class Values(NamedTuple):
@@ -131,34 +148,52 @@ class Columns:
     def levels(self, evaluator: str) -> dict[str, int]:
         """How many scores with a value there are of each level; scores without a level are left out."""
         found: dict[str, int] = {}
-        for page in self._scores("AND evaluator = ?", packed(evaluator)):
-            for score in (each for each in page if each.value is not None and each.level):
-                found[score.level] = found.get(score.level, 0) + 1
+        for page in self._told("levels", evaluator):
+            for level in (unpacked(kept[6]) for kept in page if kept[3] is not None and kept[6]):
+                found[level] = found.get(level, 0) + 1
         return dict(sorted(found.items()))
 
     def details(self, evaluator: str) -> Iterator[tuple[int, int, Any]]:
         """Yields row, repeat and details of the scores with a value, by row and repeat."""
         for page in self._scores("AND evaluator = ?", packed(evaluator)):
-            yield from ((score.row, score.repeat, score.details) for score in page if score.value is not None)
+            yield from ((kept[0], kept[2], _json(kept[8])) for kept in page if kept[3] is not None)
 
     def usage(self) -> Iterator[tuple[str, Any, float]]:
         """Yields evaluator, usage (None without) and seconds (0 without) of every score that has one of both."""
-        for page in self._scores(""):
-            found = (score for score in page if score.usage is not None or score.seconds is not None)
-            yield from ((score.evaluator, score.usage, score.seconds or 0.0) for score in found)
+        for page in self._told("usage"):
+            for _, name, *_, usage, seconds, _ in page:
+                if usage is not None or seconds is not None:
+                    yield unpacked(name), _json(usage), seconds or 0.0
 
     def score_pages(self) -> Iterator[list[StoredScore]]:
         """Yields the scores of portions of the rows, by row, evaluator and repeat."""
-        return self._scores("")
+        for page in self._scores(""):
+            yield scores_of(page, self._run)
 
-    def _scores(self, which: str, *values: Any) -> Iterator[list[StoredScore]]:
+    def _told(self, what: str, evaluator: str | None = None) -> Iterator[_Page]:
+        """Yields at least the scores that tell something, a level or usage; those of an ended run are counted."""
+        which, values = ("", ()) if evaluator is None else ("AND evaluator = ?", (packed(evaluator),))
+        with self._database.read() as connection:
+            totals = totals_of(connection, self._run)
+        if totals is None:
+            yield from self._scores(which, *values)
+            return
+        n = 0
+        for page in self._scores(f"{which} AND {TOLD[what]}", *values):
+            n += len(page)
+            yield page
+        with self._database.read() as connection:
+            check_told(connection, self._run, what, evaluator, n, totals)
+
+    def _scores(self, which: str, *values: Any) -> Iterator[_Page]:
+        """Yields the columns of scores with their checksums, by row, evaluator and repeat, a portion at a time."""
         sql = f"""SELECT {CHECKED_SCORE} FROM scores INDEXED BY sqlite_autoindex_scores_1
             WHERE run = ? AND row BETWEEN ? AND ? {which} ORDER BY row, evaluator, repeat"""
         for first, last in self._ranges():
             with self._database.read() as connection:
                 check_scores(connection, self._run)
                 found = fetched(connection, sql, (self._run, first, last, *values))
-                page = [StoredScore.kept(kept, self._run) for kept in found]
+                page = whole_scores(found, self._run)
             yield page
 
     def rows(self, *, inputs: bool = False, outputs: bool = False) -> Iterator[RowFacts]:
@@ -168,34 +203,55 @@ class Columns:
             inputs: read the inputs, too.
             outputs: read the outputs, too.
         """
-
-        def facts(kept: tuple[Any, ...]) -> RowFacts:
-            number, key, given, answered, status, _ = kept
-            texts = unpacked(key), OK if status == OK else unpacked(status)
-            known = unpacked_mapping(given) if inputs else {}
-            return RowFacts(whole(number), *texts, known, unpacked_mapping(answered) if outputs else {})
-
-        for page in self._rows(facts, PAGE // 10 if inputs or outputs else PAGE):
-            yield from page
+        for page in self._rows(PAGE // 10 if inputs or outputs else PAGE):
+            for number, key, given, answered, status, *_ in page:
+                known = unpacked_json(given) if inputs else {}
+                text = OK if status == OK else unpacked(status)
+                yield RowFacts(number, unpacked(key), text, known, unpacked_json(answered) if outputs else {})
 
     def row_keys(self) -> Iterator[tuple[list[int], list[str]]]:
         """Yields numbers and keys of portions of the rows, in the order of their numbers."""
-        for page in self._rows(lambda kept: (whole(kept[0]), unpacked(kept[1]))):
-            yield [number for number, _ in page], [key for _, key in page]
+        sql = "SELECT number, key FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"
+        for portion, (first, last) in enumerate(self._ranges()):
+            with self._database.read() as connection:
+                totals = check_rows(connection, self._run)
+                page = fetched(connection, sql, (self._run, first, last)) if totals is not None else []
+                if totals is None or not are_keys(page, portion, totals):  # the checksum of a row says which is damaged
+                    page = self._page(connection, first, last)
+            yield [kept[0] for kept in page], [unpacked(kept[1]) for kept in page]
 
     def statuses(self) -> Iterator[tuple[list[int], list[str]]]:
         """Yields numbers and statuses of portions of the rows, in the order of their numbers."""
-        for page in self._rows(lambda kept: (whole(kept[0]), unpacked(kept[4]))):
-            yield [number for number, _ in page], [status for _, status in page]
+        for first, last in self._ranges():
+            with self._database.read() as connection:
+                if check_rows(connection, self._run) is not None:  # the indexes were compared with what they had
+                    page = self._index_page(connection, first, last)
+                else:
+                    found = self._page(connection, first, last)
+                    page = [kept[0] for kept in found], [unpacked(kept[4]) for kept in found]
+            yield page
 
-    def _rows(self, make: Callable[[tuple[Any, ...]], _T], size: int = PAGE) -> Iterator[list[_T]]:
-        """What is made of the columns of each row, a portion at a time, each compared with its checksum."""
-        sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"
+    def _index_page(self, connection: sqlite3.Connection, first: int, last: int) -> tuple[list[int], list[str]]:
+        """Numbers and statuses of a portion of the rows, by indexes alone."""
+        where = "WHERE run = ? AND number BETWEEN ? AND ?"
+        values = (self._run, first, last)
+        sql = f"SELECT number FROM rows INDEXED BY sqlite_autoindex_rows_1 {where} ORDER BY number"
+        numbers = [number for (number,) in connection.execute(sql, values)]
+        failed = f"SELECT number, status FROM rows INDEXED BY rows_failed {where} AND status <> '{OK}'"
+        with placed("rows without an answer of run ", self._run):
+            known = {number: unpacked(status) for number, status in fetched(connection, failed, values)}
+        return numbers, [known.get(number, OK) for number in numbers]
+
+    def _rows(self, size: int = PAGE) -> Iterator[_Page]:
+        """Yields the columns of rows with their checksums, which were compared, a portion at a time."""
         for first, last in self._ranges(size):
             with self._database.read() as connection:
-                found = fetched(connection, sql, (self._run, first, last))
-                page = [_made(make, kept, self._run) for kept in found]
+                page = self._page(connection, first, last)
             yield page
+
+    def _page(self, connection: sqlite3.Connection, first: int, last: int) -> _Page:
+        sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"
+        return whole_rows(fetched(connection, sql, (self._run, first, last)), self._run)
 
     def _ranges(self, size: int = PAGE) -> Iterator[tuple[int, int]]:
         """First and last number of portions of so many rows, whatever gaps the numbers have."""
@@ -214,7 +270,5 @@ class Columns:
             after = last
 
 
-def _made(make: Callable[[tuple[Any, ...]], _T], kept: tuple[Any, ...], run: int) -> _T:
-    values = checked_row(kept, run)
-    with placed(f"row {values[0]} of run ", run):
-        return make(values)
+def _json(kept: Any) -> Any:
+    return None if kept is None else unpacked_json(kept)

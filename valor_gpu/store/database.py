@@ -16,8 +16,8 @@ from typing import NamedTuple, Protocol
 from valor_gpu._forks import ForkLock
 from valor_gpu.errors import DamageError, InputError, StoreError
 from valor_gpu.store.checksums import RunDamage, is_damage
+from valor_gpu.store.connections import Connection
 from valor_gpu.store.schema import migrate
-from valor_gpu.store.totals import Connection
 
 BUSY = 30.0  # seconds to wait for another process that writes
 _CHECKPOINT = 0.5  # seconds that a checkpoint waits for readers; all threads of this process wait with it

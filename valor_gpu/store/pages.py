@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from valor_gpu.checks import check_number, check_type
@@ -16,10 +16,12 @@ from valor_gpu.store.records import (
     StoredRow,
     StoredScore,
     check_count,
-    checked_row,
-    checked_score,
+    checked_rows,
+    checked_scores,
+    rows_of,
+    scores_of,
 )
-from valor_gpu.store.totals import check_lookup, check_rows, check_scores, check_values
+from valor_gpu.store.totals import check_lookup, check_places, check_rows, check_scores, check_values
 from valor_gpu.store.values import packed, unpacked
 
 PAGE = 1000
@@ -30,6 +32,9 @@ FAILED = """AND number IN (SELECT number FROM rows AS failed INDEXED BY rows_fai
     WHERE failed.run = rows.run AND failed.status <> 'ok' AND failed.status = ?)"""
 """Rows of another status: by their index, so that a row whose status is damaged is among them."""
 _ANY_NAME = b"\xff"  # behind every text: SQLite sorts BLOBs after texts, and no text of ours has such a byte
+_ANY_FAILED = "SELECT 1 FROM scores INDEXED BY scores_failed WHERE run = ? AND value IS NULL LIMIT 1"
+_PLACES = """SELECT row, evaluator, repeat FROM scores INDEXED BY sqlite_autoindex_scores_1
+    WHERE run = ? AND row BETWEEN ? AND ?"""
 _UNSCORED, _SCORED = "value IS NULL", "value IS NOT NULL"
 
 
@@ -42,8 +47,13 @@ def check_statuses(rows: Sequence[StoredRow], status: str | None, run: int) -> N
 
 def chosen_rows(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> list[StoredRow]:
     """Returns the rows with these numbers or keys, in this order; those that are not stored are left out."""
+    return rows_of(chosen(connection, run, column, values), run)
+
+
+def chosen(connection: sqlite3.Connection, run: int, column: str, values: Sequence[Any]) -> Sequence[tuple[Any, ...]]:
+    """Returns the columns of these rows, each with its checksum behind it, which was compared."""
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {column} = ?"
-    found = [StoredRow.kept(row, run) for value in values for row in fetched(connection, sql, (run, value))]
+    found = checked_rows([row for value in values for row in fetched(connection, sql, (run, value))], run)
     if len(found) < len(values):
         check_lookup(connection, run)
     return found
@@ -77,7 +87,7 @@ def _stream(
     while True:
         with database.read() as connection:
             check_scores(connection, run)
-            page = [StoredScore.kept(row, run) for row in fetched(connection, sql, (run, *key, last, *values, PAGE))]
+            page = scores_of(fetched(connection, sql, (run, *key, last, *values, PAGE)), run)
         yield from page
         if len(page) < PAGE:
             return
@@ -144,7 +154,7 @@ def _part(
     with database.read() as connection:
         run, kept_name, _ = which
         check_values(connection, run, unpacked(kept_name), least=True)
-        return [StoredScore.kept(row, run) for row in fetched(connection, sql, (*which, *values, limit))]
+        return scores_of(fetched(connection, sql, (*which, *values, limit)), run)
 
 
 def missing_scores(
@@ -154,23 +164,48 @@ def missing_scores(
     check_count("repeats", repeats, 1)
     for name, value in (("evaluators", evaluators), ("retry", retry)):
         check_type(name, value, (list, tuple, set, frozenset))  # a text would be taken letter by letter
+        for each in value:
+            check_type(f"each of {name}", each, str)
     return _missing(database, run, evaluators, repeats, retry)
 
 
 def _missing(
     database: Database, run: int, evaluators: Sequence[str], repeats: int, retry: Collection[str]
 ) -> Iterator[tuple[int, str, int]]:
+    again, names = {packed(status) for status in retry}, [(name, packed(name)) for name in evaluators]
+    with database.read() as connection:
+        check_places(connection, run)
     for page in _answered(database, run):
         with database.read() as connection:
-            check_scores(connection, run)
-            sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
-            stored = (checked_score(each, run) for each in fetched(connection, sql, (run, page[0], page[-1])))
-            with placed("scores of run ", run):
-                there = {
-                    (row, unpacked(name), n) for row, name, n, _, kept, *_ in stored if unpacked(kept) not in retry
-                }
-        wanted = ((row, name, repeat) for row in page for name in evaluators for repeat in range(repeats))
-        yield from (score for score in wanted if score not in there)
+            there = _there(connection, (run, page[0], page[-1]), again)
+        for row in page:
+            for name, kept in names:
+                for repeat in range(repeats):
+                    if (row, kept, repeat) not in there:
+                        yield row, name, repeat
+
+
+def _there(connection: sqlite3.Connection, which: tuple[int, int, int], again: Collection[Any]) -> set[tuple[Any, ...]]:
+    """Returns row, evaluator and repeat of the scores of some rows, without those whose status is in ``again``.
+
+    Statuses are read from the scores, with their checksums; where no score lacks a value, the index has all.
+    """
+    run = which[0]
+    check_scores(connection, run)
+    if not again or connection.execute(_ANY_FAILED, (run,)).fetchone() is None:
+        return set(fetched(connection, _PLACES, which))
+    sql = f"SELECT {CHECKED_SCORE} FROM scores WHERE run = ? AND row BETWEEN ? AND ?"
+    stored = checked_scores(fetched(connection, sql, which), run)
+    with placed("scores of run ", run):
+        _read_unchecked(stored)
+    return {values[:3] for values in stored if values[4] not in again}
+
+
+def _read_unchecked(stored: Iterable[Sequence[Any]]) -> None:
+    """Raises for names and statuses of scores without a checksum that cannot be read."""
+    for values in stored:
+        if values[-1] is None:
+            unpacked(values[1]), unpacked(values[4])
 
 
 def _answered(database: Database, run: int) -> Iterator[list[int]]:
@@ -180,7 +215,7 @@ def _answered(database: Database, run: int) -> Iterator[list[int]]:
     while True:
         with database.read() as connection, placed("rows of run ", run):
             check_rows(connection, run)
-            page = [whole(checked_row(kept, run)[0]) for kept in fetched(connection, sql, (run, after, PAGE))]
+            page = [whole(kept[0]) for kept in checked_rows(fetched(connection, sql, (run, after, PAGE)), run)]
         if not page:
             return
         yield page

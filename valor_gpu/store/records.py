@@ -9,7 +9,18 @@ from typing import Any
 
 from valor_gpu.checks import check_int, check_number, check_type
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import WRONG, check, damage, is_right, named, real, real_or_none, sealed, whole
+from valor_gpu.store.checksums import (
+    WRONG,
+    check,
+    compare_all,
+    damage,
+    is_right,
+    named,
+    real,
+    real_or_none,
+    sealed,
+    whole,
+)
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_json, unpacked_mapping
 
 LARGEST = 2**63 - 1  # of SQLite's integers
@@ -80,9 +91,8 @@ class StoredRow:
         """
         if run is not None:
             if values[6] is not None:  # what has its checksum is what was written
-                number, key, inputs, outputs, status, error = checked_row(values, run)
-                texts = (unpacked(status), unpacked(error))
-                return cls(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+                checked_row(values, run)
+                return _checked_row(values)
             values = values[:6]
         number, key, inputs, outputs, status, error = values
         try:
@@ -91,14 +101,45 @@ class StoredRow:
                 raise damage("", "its number or its status is missing")
             return cls(number, unpacked(key), unpacked_mapping(inputs), unpacked_mapping(outputs), *texts)
         except DamageError as found:
-            raise named(found, f"row {number} of run ", run) from found
+            raise named(found, _place_of_row(values), run) from found
+
+
+def checked_rows(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns rows that were read, each with its checksum behind it, which was compared."""
+    compare_all(found, run, _place_of_row)
+    return found
+
+
+def whole_rows(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns rows as :func:`checked_rows`; one without a checksum is read as a whole, so that it can be read."""
+    for values in checked_rows(found, run):
+        if values[-1] is None:
+            StoredRow.kept(values, run)
+    return found
+
+
+def rows_of(found: Sequence[tuple[Any, ...]], run: int) -> list[StoredRow]:
+    """Returns rows of :data:`CHECKED_ROW`, each compared with its checksum."""
+    checked = checked_rows(found, run)
+    return [_checked_row(values) if values[-1] is not None else StoredRow.kept(values, run) for values in checked]
+
+
+def _checked_row(values: tuple[Any, ...]) -> StoredRow:
+    """Returns a row whose checksum was compared."""
+    number, key, inputs, outputs, status, error, _ = values
+    texts = (unpacked(status), unpacked(error))
+    return StoredRow(number, unpacked(key), unpacked_json(inputs), unpacked_json(outputs), *texts)
+
+
+def _place_of_row(values: Sequence[Any]) -> str:
+    return f"row {values[0]} of run "
 
 
 def checked_row(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:
     """Returns the columns of a row without the checksum behind them, which was compared."""
     columns, kept = values[:-1], values[-1]
     if kept is not None and not is_right((run, *columns), kept):
-        raise damage(f"row {columns[0]} of run ", WRONG, run)
+        raise damage(_place_of_row(columns), WRONG, run)
     return columns
 
 
@@ -193,11 +234,8 @@ class StoredScore:
         """
         if run is not None:
             if values[10] is not None:  # what has its checksum is what was written
-                row, name, repeat, value, status, reason, level, details, usage, seconds = checked_score(values, run)
-                texts = (unpacked(status), unpacked(reason), unpacked(level))
-                more = None if details is None else unpacked_json(details)
-                tokens = None if usage is None else unpacked_json(usage)
-                return cls(row, unpacked(name), repeat, value, *texts, more, tokens, seconds)
+                checked_score(values, run)
+                return _checked_score(values)
             values = values[:10]
         row, evaluator, repeat, value, status, reason, level, details, usage, seconds = values
         try:
@@ -216,6 +254,35 @@ def _check_kept(row: Any, repeat: Any, value: Any, status: str, seconds: Any) ->
     if (value is None) == (status == OK) or (value is not None and not math.isfinite(value)):
         raise damage("", f"it has the value {value!r} with the status {status!r}")
     real_or_none(seconds)
+
+
+def checked_scores(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns scores that were read, each with its checksum behind it, which was compared."""
+    compare_all(found, run, _place_of_score)
+    return found
+
+
+def whole_scores(found: Sequence[tuple[Any, ...]], run: int) -> Sequence[tuple[Any, ...]]:
+    """Returns scores as :func:`checked_scores`; one without a checksum is read as a whole, so that it can be read."""
+    for values in checked_scores(found, run):
+        if values[-1] is None:
+            StoredScore.kept(values, run)
+    return found
+
+
+def scores_of(found: Sequence[tuple[Any, ...]], run: int) -> list[StoredScore]:
+    """Returns scores of :data:`CHECKED_SCORE`, each compared with its checksum."""
+    checked = checked_scores(found, run)
+    return [_checked_score(values) if values[-1] is not None else StoredScore.kept(values, run) for values in checked]
+
+
+def _checked_score(values: tuple[Any, ...]) -> StoredScore:
+    """Returns a score whose checksum was compared."""
+    row, name, repeat, value, status, reason, level, details, usage, seconds, _ = values
+    more = None if details is None else unpacked_json(details)
+    tokens = None if usage is None else unpacked_json(usage)
+    texts = (unpacked(status), unpacked(reason), unpacked(level))
+    return StoredScore(row, unpacked(name), repeat, value, *texts, more, tokens, seconds)
 
 
 def checked_score(values: tuple[Any, ...], run: int) -> tuple[Any, ...]:

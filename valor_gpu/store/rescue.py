@@ -24,6 +24,13 @@ from valor_gpu.store.totals import keep_totals
 
 _LOGS = ("-wal", "-shm", "-journal")
 _LEFT_OUT = ("leases", "row_texts", "totals", "counts")  # of processes that work on the old file; made anew
+_CHECKED = 4  # version that has checksums of versions and settings in a table of their own
+_WITHOUT_THE_LOST = (
+    "DELETE FROM evaluators WHERE id NOT IN (SELECT evaluator FROM evaluator_versions)",
+    """DELETE FROM checks WHERE (about = 'version' AND NOT EXISTS (SELECT 1 FROM evaluator_versions
+        WHERE evaluator = first AND number = second)) OR (about = 'view' AND NOT EXISTS (SELECT 1 FROM views
+        WHERE kind = first AND name = second))""",
+)
 
 
 def export(path: str | os.PathLike[str], new: str | os.PathLike[str]) -> Report:
@@ -100,6 +107,8 @@ def _copied(opened: Source, made: Path, target: Path) -> Report:
             connection.execute("BEGIN")
         report = Walk(opened, _Writer(connection, target).keep).report()
         with _writing(target):
+            for statement in _WITHOUT_THE_LOST[: 2 if opened.version >= _CHECKED else 1]:
+                connection.execute(statement)
             connection.execute("COMMIT")
         return report
     finally:
@@ -151,8 +160,7 @@ def _index_words(made: Path, target: Path) -> None:
             numbers = [number for (number,) in connection.execute(sql, ENDED)]
         for number in numbers:
             with store._database.write() as connection:
-                search.build(connection, number)
-                keep_totals(connection, number)
+                keep_totals(connection, number, search.build(connection, number))
 
 
 def _finish(made: Path, target: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from valor_gpu.checks import check_choice, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.store import heads, opinions, pages, search
-from valor_gpu.store.checksums import fetched, placed, real
+from valor_gpu.store.checksums import fetched, placed, real, whole
 from valor_gpu.store.database import Database
 from valor_gpu.store.leases import Lease, check_free, quiet_release
 from valor_gpu.store.records import (
@@ -22,6 +22,7 @@ from valor_gpu.store.records import (
     StoredRow,
     StoredScore,
     check_count,
+    rows_of,
 )
 from valor_gpu.store.summaries import EvaluatorSummary, Histogram, histogram, summarise, summarise_slices
 from valor_gpu.store.totals import check_rows, keep_totals
@@ -192,11 +193,9 @@ class Run:
             return self._statuses(connection, numbers)
 
     def _statuses(self, connection: sqlite3.Connection, numbers: Collection[int]) -> dict[int, str]:
-        found = {}
-        for number in sorted(set(numbers)):
-            for row in pages.chosen_rows(connection, self._number, "number", [number]):
-                found[number] = row.status
-        return found
+        found = pages.chosen(connection, self._number, "number", sorted(set(numbers)))
+        with placed("statuses of rows of run ", self._number):
+            return {whole(kept[0]): unpacked(kept[4]) for kept in found}
 
     def rows(
         self,
@@ -225,7 +224,7 @@ class Run:
             which = "" if status is None else pages.ANSWERED if status == OK else pages.FAILED
             values[2:2] = [] if status in (None, OK) else [packed(str(status))]
             sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? {which} ORDER BY number LIMIT ?"
-            found = [StoredRow.kept(row, self._number) for row in fetched(connection, sql, values)]
+            found = rows_of(fetched(connection, sql, values), self._number)
             pages.check_statuses(found, status, self._number)
             return found
 
@@ -341,8 +340,7 @@ class Run:
         with self._write() as connection:
             heads.update_run(connection, self._number, state=state, summary=kept, finished=time.time())
         with self._write() as connection:
-            search.build(connection, self._number)
-            keep_totals(connection, self._number)
+            keep_totals(connection, self._number, search.build(connection, self._number))
 
     def delete(self) -> None:
         """Marks the run as deleted, also one that is worked on: lists leave it out, ``Store.purge`` takes it away."""

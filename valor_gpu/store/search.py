@@ -8,17 +8,18 @@ import re
 import sqlite3
 import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from valor_gpu.errors import DamageError, InputError
-from valor_gpu.store.checksums import damage, fetched, is_damage, placed, whole
+from valor_gpu.store.checksums import damage, fetched, is_damage, named, placed, whole
+from valor_gpu.store.connections import add_function
 from valor_gpu.store.heads import update_run
 from valor_gpu.store.pages import chosen_rows
-from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row
+from valor_gpu.store.records import CHECKED_ROW, StoredRow, checked_row, checked_rows, rows_of
 from valor_gpu.store.text_copies import UNSPACED, TextCopies, copied_rows, is_copied
-from valor_gpu.store.totals import add_function, check_rows, kept_totals
+from valor_gpu.store.totals import check_rows, kept_totals
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 LONGEST = 1000  # characters of a text that is looked for
@@ -56,23 +57,23 @@ def row_words(key: str | bytes, inputs: str | bytes, outputs: str | bytes) -> st
     texts = [unpacked(key)]
     for kept in (inputs, outputs):
         if kept != "{}":
-            _add_leaves(unpacked_json(kept), texts)
+            value = unpacked_json(kept)
+            _add_leaves(value.values() if type(value) is dict else (value,), texts)
     text = "\n".join(texts)
     whole = text if text.isascii() else text.encode(errors="replace").decode()
     return whole.replace("\0", " ")  # FTS5 would end at a NUL
 
 
-def _add_leaves(value: Any, texts: list[str]) -> None:
-    if isinstance(value, str):
-        texts.append(value)
-    elif isinstance(value, dict):
-        for item in value.values():
-            _add_leaves(item, texts)
-    elif isinstance(value, list):
-        for item in value:
-            _add_leaves(item, texts)
-    elif value is not None:
-        texts.append(str(value))
+def _add_leaves(values: Iterable[Any], texts: list[str]) -> None:
+    for value in values:
+        if type(value) is str:
+            texts.append(value)
+        elif type(value) is dict:
+            _add_leaves(value.values(), texts)
+        elif type(value) is list:
+            _add_leaves(value, texts)
+        elif value is not None:
+            texts.append(str(value))
 
 
 def _holds(text: str, run: int, *kept: Any) -> bool:
@@ -121,9 +122,14 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def build(connection: sqlite3.Connection, run: int) -> bool:
-    """Builds the index of a run's words, and copies the texts that have none; False where this SQLite has no FTS5."""
+    """Builds the index of a run's words, and copies the texts that have none.
+
+    Returns:
+        Whether all rows were read for it and compared with their checksums: False where the run has its index already
+        and where this SQLite has no FTS5.
+    """
     if _indexed(connection, run):
-        return True
+        return False
     try:
         connection.execute(_TABLE)
     except sqlite3.OperationalError as error:
@@ -141,14 +147,18 @@ def build(connection: sqlite3.Connection, run: int) -> bool:
 
 def _copying(connection: sqlite3.Connection, run: int, copies: TextCopies) -> Iterator[tuple[int, str, str]]:
     """Records of the index, each of a row whose texts are copied meanwhile."""
-    last, sql = 0, f"SELECT id, {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
-    while page := fetched(connection, sql, (run, last)):
-        for row, *kept in page:
-            number, *texts = checked_row(tuple(kept), run)
-            with placed(f"row {number} of run ", run):
-                text, last = folded(row_words(*texts[:3])), whole(number)
+    last, sql = 0, f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
+    name, ids = f"run{run}", "SELECT id FROM rows WHERE run = ? AND number > ? AND number <= ? ORDER BY number"
+    while page := checked_rows(fetched(connection, sql, (run, last)), run):
+        first, last = last, page[-1][0]
+        for (row,), (number, key, inputs, outputs, *_) in zip(connection.execute(ids, (run, first, last)), page):
+            try:
+                text = folded(row_words(key, inputs, outputs))
+                whole(number)
+            except DamageError as error:
+                raise named(error, f"row {number} of run ", run) from error
             copies.add(number, text)
-            yield row, f"run{run}", _spaced(text)
+            yield row, name, text if text.isascii() else _spaced(text)
 
 
 def forget(connection: sqlite3.Connection, run: int) -> None:
@@ -241,7 +251,7 @@ def find(connection: sqlite3.Connection, text: str, page: Sequence[Any]) -> Foun
     where, values, how = _condition(connection, run, text)
     sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND {where} AND number > ? ORDER BY number LIMIT ?"
     found = fetched(connection, sql, (run, *values, after, limit))
-    return FoundRows([StoredRow.kept(row, run) for row in found], how)
+    return FoundRows(rows_of(found, run), how)
 
 
 def numbers(connection: sqlite3.Connection, run: int, text: str) -> tuple[array[int], str]:

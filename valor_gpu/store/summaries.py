@@ -6,26 +6,28 @@ import itertools
 import json
 import math
 import sqlite3
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from valor_gpu.checks import check_number
-from valor_gpu.errors import InputError
+from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import damage, fetched, placed
-from valor_gpu.store.records import CHECKED_ROW, checked_row
-from valor_gpu.store.totals import add_function, check_scores, check_values
-from valor_gpu.store.values import packed, unpacked, unpacked_json, unpacked_mapping
+from valor_gpu.store.connections import add_function
+from valor_gpu.store.records import CHECKED_ROW, whole_rows
+from valor_gpu.store.totals import check_rows, check_scores, check_values
+from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 # Outer loop: rows with the cell by which they are grouped, so that its JSON is read once a row; "LIMIT -1" keeps
 # SQLite from merging it into the join, where it would be read for every score. The index is named, since SQLite would
 # take the one that has all columns, and read all scores for every row. Repeats of a row are averaged first.
 _SUMMARY = """
-    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*), sum(wrong),
-        sum(n_all), total(amount) FROM (
+    SELECT cell, evaluator, count(mean), avg(mean), min(low), max(high), sum(n), count(*), sum(unlike),
+        sum(n_all), total(mean * n) FROM (
         SELECT cells.cell AS cell, evaluator, avg(value) AS mean, min(value) AS low, max(value) AS high,
-            count(value) AS n, total(again IS NOT NULL AND value IS NOT again) AS wrong, count(*) AS n_all,
-            total(value) AS amount
+            count(value) AS n, sum(value IS NOT again) AS unlike, count(*) AS n_all
         FROM (SELECT number, {cell} AS cell FROM rows WHERE run = :run ORDER BY number LIMIT -1) AS cells
         CROSS JOIN scores INDEXED BY sqlite_autoindex_scores_1
             ON scores.run = :run AND scores.row = cells.number
@@ -33,9 +35,10 @@ _SUMMARY = """
     GROUP BY cell, evaluator"""
 _FAILED = """
     SELECT {cell} AS cell, evaluator, scores.status, count(*)
-    FROM scores INDEXED BY scores_failed {join} WHERE scores.run = :run AND scores.value IS NULL
+    FROM scores INDEXED BY scores_failed WHERE scores.run = :run AND scores.value IS NULL
     GROUP BY cell, evaluator, scores.status"""
-_JOIN = "CROSS JOIN rows ON rows.run = scores.run AND rows.number = scores.row"
+_WRONG = """SELECT count(*) FROM scores WHERE run = ? AND evaluator = ? AND again IS NOT NULL
+    AND value IS NOT again"""
 
 
 @dataclass(frozen=True)
@@ -80,66 +83,83 @@ class Histogram:
     failed: int
 
 
-def _checked_cell(column: str | bytes, run: int, *kept: Any) -> str:
-    """Returns :func:`json_cell` of a row that has its checksum: an SQL function of the columns that are read."""
-    number, _, inputs, *_ = checked_row(kept, run)
-    with placed(f"row {number} of run ", run):
-        return json_cell(column, inputs)
+_PAGE = 1000  # rows that are in memory while their cells are read
 
 
-def json_cell(column: str | bytes, inputs: str | bytes) -> str:
-    """Returns a column of JSON inputs as ASCII JSON, ``"null"`` where it is missing: an SQL function.
+class _Cells:
+    """A cell of each row as ASCII JSON, ``"null"`` where it is missing: 12 bytes a row.
 
     SQLite's own JSON functions end texts at the first NUL, and take no BLOB.
+
+    Args:
+        connection: within a transaction.
+        run: number of the run.
+        column: of the inputs.
     """
-    cell = unpacked_mapping(inputs).get(unpacked(column))
-    return json.dumps(cell, sort_keys=True)
+
+    def __init__(self, connection: sqlite3.Connection, run: int, column: str) -> None:
+        self._numbers, self._codes = array("q"), array("l")
+        known: dict[str, int] = {}
+        after, sql = 0, f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT {_PAGE}"
+        while page := whole_rows(fetched(connection, sql, (run, after)), run):
+            after = page[-1][0]
+            for number, _, inputs, *_ in page:
+                cell = json.dumps(unpacked_json(inputs).get(column), sort_keys=True)
+                self._numbers.append(number)
+                self._codes.append(known.setdefault(cell, len(known)))
+        self.values = list(known)
+
+    def of(self, number: int) -> str:
+        """Returns the cell of a row: an SQL function."""
+        at = bisect_left(self._numbers, number)
+        if at == len(self._numbers) or self._numbers[at] != number:
+            raise DamageError(f"row {number} of a run", "scores are of it, but it is not among the rows")
+        return self.values[self._codes[at]]
 
 
 def summarise(connection: sqlite3.Connection, run: int) -> dict[str, EvaluatorSummary]:
     """Returns the summary of every evaluator of a run."""
-    return next((summaries for _, summaries in _summaries(connection, {"run": run}, "''", "''", "")), {})
+    return next((summaries for _, summaries in _summaries(connection, run, "''", "''")), {})
 
 
 def summarise_slices(
     connection: sqlite3.Connection, run: int, column: str, most: int
 ) -> list[tuple[Any, dict[str, EvaluatorSummary]]]:
     """Returns value and summaries for every value of an input column, in the order of their JSON."""
-    add_function(connection, "checked_cell", 9, _checked_cell)
-    add_function(connection, "json_cell", 2, json_cell)
-    values = {"run": run, "column": packed(column)}
-    count = f"SELECT count(DISTINCT checked_cell(:column, :run, {CHECKED_ROW})) FROM rows WHERE run = :run"
-    n = connection.execute(count, values).fetchone()[0]
-    if n > most:
-        raise InputError(f"column must have at most {most} values to slice by but {column!r} has {n}")
-    cells = "json_cell(:column, inputs)", "json_cell(:column, rows.inputs)"
-    slices = _summaries(connection, values, *cells, _JOIN)
+    check_rows(connection, run)
+    cells = _Cells(connection, run, column)
+    if len(cells.values) > most:
+        raise InputError(f"column must have at most {most} values to slice by but {column!r} has {len(cells.values)}")
+    add_function(connection, "cell_of", 1, cells.of)
+    slices = _summaries(connection, run, "cell_of(number)", "cell_of(scores.row)")
     with placed("cells of rows of run ", run):
         return [(unpacked_json(cell), summaries) for cell, summaries in slices]
 
 
 def _summaries(
-    connection: sqlite3.Connection, values: dict[str, Any], cell: str, failed_cell: str, join: str
+    connection: sqlite3.Connection, run: int, cell: str, failed_cell: str
 ) -> list[tuple[str, dict[str, EvaluatorSummary]]]:
     failed: dict[tuple[str, str], dict[str, int]] = {}
-    run = values["run"]
+    values = {"run": run}
     check_scores(connection, run)
-    for where, name, status, n in fetched(connection, _FAILED.format(cell=failed_cell, join=join), values):
+    for where, name, status, n in fetched(connection, _FAILED.format(cell=failed_cell), values):
         with placed("statuses of scores in run ", run):
             failed.setdefault((where, unpacked(name)), {})[unpacked(status)] = n
     found: dict[str, dict[str, EvaluatorSummary]] = {}
     counts: dict[str, list[float]] = {}
-    for where, kept, n, mean, low, high, n_scores, n_rows, wrong, n_all, amount in fetched(
+    for where, kept, n, mean, low, high, n_scores, n_rows, unlike, n_all, amount in fetched(
         connection, _SUMMARY.format(cell=cell), values
     ):
         with placed("names of evaluators of run ", run):
             name = unpacked(kept)
+        wrong = connection.execute(_WRONG, (run, kept)).fetchone()[0] if unlike else 0  # older versions kept one alone
         if wrong:
-            raise damage(f"scores by {name!r} in run ", f"{wrong:.0f} of their values are not what was written", run)
+            raise damage(f"scores by {name!r} in run ", f"{wrong} of their values are not what was written", run)
         causes = failed.get((where, name), {})
         found.setdefault(where, {})[name] = EvaluatorSummary(n, mean, low, high, n_scores, causes, n_rows - n)
-        counted = counts.setdefault(name, [0, 0, 0, 0.0])
-        new = (n_all, n_scores, sum(causes.values()), amount)
+        counted = counts.setdefault(name, [0, 0, 0, 0.0, 0.0])
+        size = n_scores * max(-(low or 0.0), high or 0.0)
+        new = (n_all, n_scores, sum(causes.values()), amount, size)
         counts[name] = [one + other for one, other in zip(counted, new)]
     _check_counts(connection, run, counts)
     return list(found.items())
@@ -150,11 +170,11 @@ def _check_counts(connection: sqlite3.Connection, run: int, counts: dict[str, li
 
     Both add in their own order, so sums differ by rounding.
     """
-    sql = """SELECT count(*), count(value), total(value), total(abs(value)) FROM scores INDEXED BY scores_value
+    sql = """SELECT count(*), count(value), total(value) FROM scores INDEXED BY scores_value
         WHERE run = ? AND evaluator = ?"""
     check_values(connection, run, least=True)
-    for name, (n, valued, failed, amount) in counts.items():
-        n_then, valued_then, amount_then, size = connection.execute(sql, (run, packed(name))).fetchone()
+    for name, (n, valued, failed, amount, size) in counts.items():
+        n_then, valued_then, amount_then = connection.execute(sql, (run, packed(name))).fetchone()
         if (n, valued) != (n_then, valued_then) or n != valued + failed or abs(amount - amount_then) > 1e-9 * size:
             told = f"two indexes have {n:.0f} and {n_then} of them, {valued:.0f} and {valued_then} with a value"
             raise damage(f"scores by {name!r} in run ", f"{told}, or other values", run)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from valor_gpu.store.checksums import fetched
-from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, StoredRow, StoredScore, checked_row, checked_score
+from valor_gpu.store.records import CHECKED_ROW, CHECKED_SCORE, whole_rows, whole_scores
 from valor_gpu.store.runs import Run
 from valor_gpu.store.totals import check_scores
 
@@ -41,26 +41,13 @@ def kept_rows(run: Run) -> Iterator[tuple[Kept, Sequence[Kept]]]:
     while True:
         with database.read() as connection:  # rows and scores of one state
             check_scores(connection, number)
-            rows = [_row(kept, number) for kept in fetched(connection, _ROWS, (number, after, PAGE))]
+            rows = whole_rows(fetched(connection, _ROWS, (number, after, PAGE)), number)
             if not rows:
                 return
             after = rows[-1][0]
-            scores = [_score(kept, number) for kept in fetched(connection, _SCORES, (number, rows[0][0], after))]
+            scores = whole_scores(fetched(connection, _SCORES, (number, rows[0][0], after)), number)
         found: dict[int, list[Kept]] = {}
         for score in scores:
-            found.setdefault(score[0], []).append(score)
+            found.setdefault(score[0], []).append(score[:-1])
         for row in rows:
-            yield row, found.get(row[0], ())
-
-
-def _row(kept: Kept, run: int) -> Kept:
-    """The columns of a row, compared with its checksum; one without is read as a whole, so that it can be read."""
-    if kept[-1] is None:
-        StoredRow.kept(kept, run)
-    return checked_row(kept, run)
-
-
-def _score(kept: Kept, run: int) -> Kept:
-    if kept[-1] is None:
-        StoredScore.kept(kept, run)
-    return checked_score(kept, run)
+            yield row[:-1], found.get(row[0], ())

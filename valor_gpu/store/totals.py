@@ -7,13 +7,14 @@ run. A run that goes on, or that an older version ended, has no totals.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from valor_gpu.errors import DamageError
 from valor_gpu.store.checksums import check, checksum, damage, fetched, placed
-from valor_gpu.store.records import CHECKED_ROW, checked_row
+from valor_gpu.store.connections import changes, is_known, note, parsed
+from valor_gpu.store.records import CHECKED_ROW, checked_row, checked_rows
 from valor_gpu.store.values import packed, packed_json, unpacked, unpacked_mapping
 
 _MIX = 1_000_003  # a prime: sums of remainders stay within 64 bits, whatever numbers rows have
@@ -30,35 +31,27 @@ _FAILED = f"""SELECT evaluator, status, count(*), sum({_PLACE}) FROM scores INDE
     WHERE run = ? AND value IS NULL {{which}} GROUP BY evaluator, status"""
 _COPIES = "SELECT count(*), sum(length(texts)) FROM row_texts WHERE run = ?"
 _OF_ONE = "AND evaluator = ?"
+PORTION = 10_000
+"""Rows whose keys have one checksum."""
+TOLD = {"levels": "level <> ''", "usage": "(usage IS NOT NULL OR seconds IS NOT NULL)"}
+"""What a score may tell, and the scores that do: those of a run that ended are counted."""
+_TOLD = f"""SELECT evaluator, total({TOLD["levels"]}), total({TOLD["usage"]}) FROM scores
+    INDEXED BY sqlite_autoindex_scores_1 WHERE run = ? GROUP BY evaluator"""
 
 
-class Connection(sqlite3.Connection):
-    """Connection that knows which indexes were counted.
+def keep_totals(connection: sqlite3.Connection, run: int, is_compared: bool = False) -> None:
+    """Keeps the totals of a run that ends, within a transaction that writes.
 
-    Attributes:
-        counted: name of what was counted to the state of the store in which it was.
-        damage: the last one that a function of SQL has met.
+    Args:
+        connection: of the store.
+        run: number of the run.
+        is_compared: whether this transaction has compared all rows with their checksums.
+
+    Raises:
+        DamageError: two indexes have other rows or scores, or a row is damaged.
     """
-
-    counted: dict[Any, Any]
-    damage: DamageError | None
-
-
-def add_function(connection: sqlite3.Connection, name: str, n: int, function: Callable[..., Any]) -> None:
-    """Makes an SQL function that reads a row, whose damage the database can tell; SQLite says only that it raised."""
-
-    def told(*values: Any) -> Any:
-        try:
-            return function(*values)
-        except DamageError as error:
-            cast(Connection, connection).damage = error
-            raise
-
-    connection.create_function(name, n, told, deterministic=True)
-
-
-def keep_totals(connection: sqlite3.Connection, run: int) -> None:
-    """Keeps the totals of a run that ends, within a transaction that writes."""
+    _check_row_entries(connection, run)
+    _check_entries(connection, run)
     rows = list(connection.execute(_ROWS, (run,)).fetchone())
     found = {
         "rows": rows,
@@ -67,6 +60,8 @@ def keep_totals(connection: sqlite3.Connection, run: int) -> None:
         "copies": list(connection.execute(_COPIES, (run,)).fetchone()),
         "values": {name: found for name, *found, _ in _values(connection, run)},
         "failed": _failed(connection, run),
+        "keys": list(_sums_of_keys(connection, run, is_compared)),
+        "told": _told(connection, run),
     }
     content = packed_json("totals", found)
     connection.execute(
@@ -75,16 +70,82 @@ def keep_totals(connection: sqlite3.Connection, run: int) -> None:
     )
 
 
+def _sums_of_keys(connection: sqlite3.Connection, run: int, is_compared: bool) -> Iterator[int]:
+    """Checksums of numbers and keys of portions of the rows, by number."""
+    columns, after = "number, key" if is_compared else CHECKED_ROW, 0
+    sql = f"SELECT {columns} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
+    while page := fetched(connection, sql, (run, after, PORTION)):
+        if not is_compared:
+            checked_rows(page, run)
+        after = page[-1][0]
+        yield _sum_of_keys(page)
+
+
+def _sum_of_keys(page: Sequence[Sequence[Any]]) -> int:
+    return checksum(tuple(itertools.chain.from_iterable(kept[:2] for kept in page)))
+
+
+def are_keys(page: Sequence[Sequence[Any]], portion: int, totals: Mapping[str, Any]) -> bool:
+    """Returns whether numbers and keys are those that a portion of the rows had when the run ended.
+
+    Args:
+        page: number and key of each row of the portion, by number.
+        portion: from 0.
+        totals: of the run.
+    """
+    kept = totals.get("keys", ())[portion : portion + 1]
+    return bool(kept) and _sum_of_keys(page) == kept[0]
+
+
+def _told(connection: sqlite3.Connection, run: int) -> dict[str, dict[str, int]]:
+    """How many scores of each evaluator tell what :data:`TOLD` says."""
+    with placed("scores of run ", run):
+        found = [(unpacked(name), counts) for name, *counts in fetched(connection, _TOLD, (run,))]
+    return {name: dict(zip(TOLD, map(int, counts))) for name, counts in found}
+
+
+def check_told(
+    connection: sqlite3.Connection, run: int, what: str, evaluator: str | None, n: int, before: Mapping[str, Any]
+) -> None:
+    """Compares how many scores tell something with how many did when the run ended.
+
+    Args:
+        connection: within a transaction.
+        run: number of the run.
+        what: of :data:`TOLD`.
+        evaluator: whose scores; None: of all.
+        n: scores that were read.
+        before: totals of the run before they were read; others now say that the run went on meanwhile.
+
+    Raises:
+        DamageError: there are more or less.
+    """
+    told = before.get("told")
+    if told is None:
+        return
+    counts = told.values() if evaluator is None else [told.get(evaluator, {})]
+    then = sum(each.get(what, 0) for each in counts)
+    if n != then and totals_of(connection, run) == before and not _is_stale(connection, run, "scores"):
+        raise damage("scores of run ", f"{n} of them have {what} but {then} had", run)
+
+
 def totals_of(connection: sqlite3.Connection, run: int) -> dict[str, Any] | None:
     """Returns the totals of a run; None where there are none."""
     found = fetched(connection, "SELECT content, checksum FROM totals WHERE run = ?", (run,))
     if not found:
         return None
+    key = ("content", run)
+    if is_known(connection, key, found[0]):
+        known: dict[str, Any] = parsed(connection)[run]
+        return known
     [(content, kept)] = found
     place = "totals of run "
     check((run, content), kept, place, run)
     with placed(place, run):
-        return unpacked_mapping(content)
+        totals = unpacked_mapping(content)
+    note(connection, key, found[0])
+    parsed(connection)[run] = totals
+    return totals
 
 
 @contextlib.contextmanager
@@ -117,16 +178,16 @@ def check_rows(connection: sqlite3.Connection, run: int) -> Mapping[str, Any] | 
         DamageError: there are others than there were.
     """
     totals = totals_of(connection, run)
-    if totals is not None and not _is_known(connection, ("rows", run), totals):
+    if totals is not None and not is_known(connection, ("rows", run), totals):
         found = list(connection.execute(_ROWS, (run,)).fetchone())
         if found != totals["rows"] and not _is_stale(connection, run, "rows"):
             raise damage("rows of run ", f"there are {found[0]} but there were {totals['rows'][0]}", run)
         if _failed_rows(connection, run) != totals["failed_rows"] and not _is_stale(connection, run, "rows"):
             raise damage("rows without an answer of run ", "their index has others than there were", run)
-        _note(connection, ("rows", run), totals)
-    elif totals is None and not _is_known(connection, ("rows", run), None):
+        note(connection, ("rows", run), totals)
+    elif totals is None and not is_known(connection, ("rows", run), None):
         _check_row_entries(connection, run)
-        _note(connection, ("rows", run), None)
+        note(connection, ("rows", run), None)
     return totals
 
 
@@ -137,15 +198,15 @@ def check_scores(connection: sqlite3.Connection, run: int) -> None:
         DamageError: there are others than there were.
     """
     totals = check_rows(connection, run)
-    if totals is not None and not _is_known(connection, ("scores", run), totals):
+    if totals is not None and not is_known(connection, ("scores", run), totals):
         found, then = _scores(connection, run), totals["scores"]
         if found != then and not _is_stale(connection, run, "scores"):
             one, other = (sum(n for n, _ in each.values()) for each in (found, then))
             raise damage("scores of run ", f"there are {one} but there were {other}, or of others", run)
-        _note(connection, ("scores", run), totals)
-    elif totals is None and not _is_known(connection, ("scores", run), None):
+        note(connection, ("scores", run), totals)
+    elif totals is None and not is_known(connection, ("entries", run), None):
         _check_entries(connection, run)
-        _note(connection, ("scores", run), None)
+        note(connection, ("entries", run), None)
 
 
 def check_copies(connection: sqlite3.Connection, run: int) -> None:
@@ -155,11 +216,11 @@ def check_copies(connection: sqlite3.Connection, run: int) -> None:
         DamageError: there are others than there were.
     """
     totals = totals_of(connection, run)
-    if totals is not None and not _is_known(connection, ("copies", run), totals):
+    if totals is not None and not is_known(connection, ("copies", run), totals):
         found = list(connection.execute(_COPIES, (run,)).fetchone())
         if found != totals["copies"]:
             raise damage("copies of texts of run ", f"there are {found[0]} but there were {totals['copies'][0]}", run)
-        _note(connection, ("copies", run), totals)
+        note(connection, ("copies", run), totals)
 
 
 def check_lookup(connection: sqlite3.Connection, run: int) -> None:
@@ -168,8 +229,8 @@ def check_lookup(connection: sqlite3.Connection, run: int) -> None:
     Raises:
         DamageError: they have other rows.
     """
-    key = ("lookup", run)
-    if _is_known(connection, key, None):
+    key, state = ("lookup", run), changes(connection)
+    if is_known(connection, key, state):
         return
     numbers, keys = (f"SELECT {{}} FROM rows INDEXED BY sqlite_autoindex_rows_{n} WHERE run = ?" for n in (1, 2))
     one, other = (connection.execute(sql.format("count(*)"), (run,)).fetchone()[0] for sql in (numbers, keys))
@@ -179,7 +240,7 @@ def check_lookup(connection: sqlite3.Connection, run: int) -> None:
         same = same and checked_row(kept, run)[1] in by_key
     if not same:
         raise damage("rows of run ", f"one index has {one} of them, the other one {other}, or other keys", run)
-    _note(connection, key, None)
+    note(connection, key, state)
 
 
 def check_count_of(connection: sqlite3.Connection, table: str, run: int = 0) -> None:
@@ -194,15 +255,23 @@ def check_count_of(connection: sqlite3.Connection, table: str, run: int = 0) -> 
         DamageError: there are more or less.
     """
     key = (table, run)
-    if _is_known(connection, key, None):
-        return
     kept = connection.execute("SELECT n FROM counts WHERE about = ? AND run = ?", key).fetchone()
+    state = _state_of_count(connection, run, 0 if kept is None else kept[0])
+    if is_known(connection, key, state):
+        return
     sql = f"SELECT count(*) FROM {table}{' WHERE run = ?' if run else ''}"
     n = connection.execute(sql, (run,) if run else ()).fetchone()[0]
     if n != (0 if kept is None else kept[0]):
         about = f"{table} of run " if run else f"table {table}"
         raise damage(about, f"it has {n} entries but was given {0 if kept is None else kept[0]}", run or None)
-    _note(connection, key, None)
+    note(connection, key, state)
+
+
+def _state_of_count(connection: sqlite3.Connection, run: int, n: Any) -> Any:
+    """What of a table stays the same until it is counted again: of a run that goes on, until it has twice as much."""
+    if not run or type(n) is not int or connection.execute("SELECT 1 FROM totals WHERE run = ?", (run,)).fetchone():
+        return n
+    return "goes on", n.bit_length()
 
 
 def check_values(connection: sqlite3.Connection, run: int, evaluator: str | None = None, least: bool = False) -> None:
@@ -218,14 +287,16 @@ def check_values(connection: sqlite3.Connection, run: int, evaluator: str | None
         DamageError: a value differs from its copy, or there are others than there were.
     """
     totals = totals_of(connection, run)
-    key = ("values", run, evaluator, least and totals is None)
-    if _is_known(connection, key, totals):
-        return
     if totals is None:
-        _check_entries(connection, run)
-    if totals is not None or not least:
+        if not is_known(connection, ("entries", run), None):
+            _check_entries(connection, run)
+            note(connection, ("entries", run), None)
+        if least:
+            return
+    key, state = ("values", run, evaluator), totals if totals is not None else changes(connection)
+    if not is_known(connection, key, state):
         _compare_values(connection, run, evaluator, totals)
-    _note(connection, key, totals)
+        note(connection, key, state)
 
 
 def _compare_values(
@@ -247,6 +318,25 @@ def _compare_values(
             raise damage(f"scores by {name!r} in run ", told, run)
     if _failed(connection, run, evaluator) != failed and not _is_stale(connection, run, "scores"):
         raise damage("scores without a value in run ", "their index has others than there were", run)
+
+
+def check_places(connection: sqlite3.Connection, run: int) -> None:
+    """Compares rows, evaluators and repeats that the indexes of the scores of a run have.
+
+    Raises:
+        DamageError: they have others, or others than the run had when it ended.
+    """
+    totals = totals_of(connection, run)
+    if totals is not None:
+        check_scores(connection, run)
+        check_values(connection, run)
+        return
+    one, failed = _scores(connection, run), _failed(connection, run)
+    values = {name: counts for name, *counts in _values(connection, run)}
+    lacking = {name: sum(n for n, _ in by_status.values()) for name, by_status in failed.items()}
+    without = {name: n - valued for name, (n, _, valued, _) in values.items() if n > valued}
+    if one != {name: counts[:2] for name, counts in values.items()} or lacking != without:
+        raise damage("scores of run ", "their indexes do not have the same", run)
 
 
 def _check_entries(connection: sqlite3.Connection, run: int) -> None:
@@ -295,31 +385,3 @@ def _narrowed(sql: str, run: int, evaluator: str | None) -> tuple[str, tuple[Any
     if evaluator is None:
         return sql.format(which=""), (run,)
     return sql.format(which=_OF_ONE), (run, packed(evaluator))
-
-
-def _state(connection: sqlite3.Connection, totals: Any) -> Any:
-    """What changes with the run: its totals, else the whole store."""
-    if totals is not None:
-        return totals
-    version = connection.execute("PRAGMA data_version").fetchone()[0]
-    return version, connection.total_changes
-
-
-def _counted(connection: sqlite3.Connection) -> dict[Any, Any]:
-    counted: dict[Any, Any] = cast(Connection, connection).__dict__.setdefault("counted", {})
-    return counted
-
-
-def _is_known(connection: sqlite3.Connection, key: Any, totals: Any) -> bool:
-    counted = _counted(connection)
-    return key in counted and counted[key] == _state(connection, totals)
-
-
-def _note(connection: sqlite3.Connection, key: Any, totals: Any) -> None:
-    counted = _counted(connection)
-    while len(counted) >= _MOST_COUNTED:
-        counted.pop(next(iter(counted)))
-    counted[key] = _state(connection, totals)
-
-
-_MOST_COUNTED = 1000

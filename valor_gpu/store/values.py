@@ -16,6 +16,7 @@ from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import kind
 
 _ERRORS = "surrogatepass"
+_SCAN = json.JSONDecoder().scan_once  # of a text that begins with its value, as ours do: half the calls of json.loads
 _FLAT = frozenset((str, float, int, bool, type(None)))  # values without keys of their own
 
 
@@ -99,6 +100,12 @@ def unpacked_json(kept: str | bytes) -> Any:
         {'a': [1, '\x00']}
     """
     text = unpacked(kept)
+    try:
+        value, end = _SCAN(text, 0)
+        if end == len(text):
+            return value
+    except (StopIteration, ValueError, RecursionError):
+        pass  # the words of the error are those of json.loads
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
