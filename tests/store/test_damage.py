@@ -226,6 +226,12 @@ def test_an_unchecked_row_that_cannot_be_read_is_damage(bad: str, reader: str, p
     assert isinstance(said, DamageError) and said.place.startswith("row 17 of run ")
 
 
+def test_an_unchecked_state_file_begins_as_one(path: Path) -> None:
+    change(path, "UPDATE states SET checksum = NULL, content = X'3c3c'")
+    with Store(path) as store, pytest.raises(DamageError, match=r"state file of run .*: it does not begin as one"):
+        store.state_file(store.run("capitals é"))
+
+
 def test_results_of_a_damaged_run_are_told(tmp_path: Path) -> None:
     from valor_gpu.cli import main
     from valor_gpu.evaluation.result import EvaluationResult

@@ -57,6 +57,8 @@ def state_of(run: Run) -> bytes | None:
         check((run._number, content), kept, place, run._number)
         if type(content) is not bytes:
             raise damage(place, f"it is kept as {kind(content)}", run._number)
+        if kept is None and not content.startswith(MAGIC):
+            raise damage(place, "it does not begin as one", run._number)
         return content
 
 
