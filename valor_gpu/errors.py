@@ -117,9 +117,12 @@ class DamageError(StoreError):
     def __init__(self, place: str, what: str, path: str = "") -> None:
         told = f"{place}: {what}" if place else what
         if path:
+            import shlex  # no part of an import of the package
+
+            typed = shlex.quote(path)
             told = (
-                f"store {path} is damaged: {told}; `valor-gpu store check {path}` lists every damaged place, "
-                f"`valor-gpu store export {path} NEW` saves the rest into a new store"
+                f"store {path} is damaged: {told}; `valor-gpu store check {typed}` lists every damaged place, "
+                f"`valor-gpu store export {typed} NEW` saves the rest into a new store"
             )
         super().__init__(told)
         self.place, self.what, self.path = place, what, path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from typing import TYPE_CHECKING
 
 from valor_gpu.cli.options import check_outputs, input_path, output_path, paths_of
@@ -91,5 +92,6 @@ def _lines(options: argparse.Namespace, report: Report) -> list[str]:
     elif report.is_whole:
         lines.append("whole")
     else:
-        lines.append(f"damaged: valor-gpu store export {options.store} NEW saves the rest into a new store")
+        typed = shlex.quote(options.store)
+        lines.append(f"damaged: valor-gpu store export {typed} NEW saves the rest into a new store")
     return lines
