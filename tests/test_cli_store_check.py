@@ -67,7 +67,7 @@ def test_a_long_list_says_how_much_it_leaves_out(path: Path, capsys: pytest.Capt
 
 def test_what_cannot_be_read_or_written(path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "there.sqlite").write_bytes(b"mine")
-    (tmp_path / "gone.sqlite").write_bytes(bytes(4096) + path.read_bytes()[4096:])
+    (tmp_path / "gone.sqlite").write_bytes(bytes(4096) + path.read_bytes()[20 * 4096 :])
     new = str(tmp_path / "new.sqlite")
     for arguments, said in (
         (["check", str(tmp_path / "nowhere")], "STORE must be the file of a store but"),

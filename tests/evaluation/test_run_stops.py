@@ -56,9 +56,11 @@ def test_a_store_that_fails_ends_the_run_with_its_error(
         return real(self, *given)
 
     monkeypatch.setattr(Run, method, sometimes)
-    with pytest.raises(type(error), match=str(error)):
+    with pytest.raises(type(error), match=str(error)) as raised:
         evaluate(data=ROWS, target=same, metrics_list=["gpt_coherence"], judge=rate, store=store)
     assert store.runs()[0].state == "failed" and not own_threads()
+    goes_on = f"run {store.runs()[0].id} can be resumed once that is mended"
+    assert (goes_on in str(raised.value)) == isinstance(error, StoreError)  # another process has the run otherwise
     monkeypatch.undo()
     done = resume_run(store, store.runs()[0].id, data=ROWS, target=same, judge=rate)
     assert done.run.counts() == {"ok": 300} and done.summary["evaluators"]["gpt_coherence"]["n"] == 300

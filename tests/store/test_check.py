@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import random
 import sqlite3
 from functools import partial
@@ -14,9 +15,10 @@ import pytest
 from tests.fuzz import seeds
 from tests.store.damaging import KEYED, KINDS, PAGE, damaged, differences, read_one_by_one
 from tests.store.full_store import TABLES, fill, records
-from valor_gpu.errors import InputError, StoreError
+from valor_gpu.errors import DamageError, InputError, StoreError
 from valor_gpu.store import Store, StoredRow, traces_of
 from valor_gpu.store.checking import check
+from valor_gpu.store.first_pages import _children
 from valor_gpu.store.rescue import export
 from valor_gpu.store.scanning import Index, Numbers, TableScan, text_of
 from valor_gpu.store.schema import MIGRATIONS, migrate
@@ -314,14 +316,67 @@ def test_seeded_damages(whole: Path, tmp_path: Path, kind: str, seed: int) -> No
 # ------------------------------------------------------------------------------------- headers, and files that are none
 
 
-def test_the_first_page_is_gone(path: Path, tmp_path: Path) -> None:
-    content = path.read_bytes()
-    for head in (bytes(PAGE), content[:100] + bytes(PAGE - 100)):
-        path.write_bytes(head + content[PAGE:])
-        for work in (partial(check, path), partial(export, path, tmp_path / "new.sqlite")):
-            with pytest.raises(StoreError, match=r"cannot be read: .*what is left is `.recover` of .*: sqlite3 /"):
-                work()
+@pytest.mark.parametrize(
+    ("start", "stop", "what"),
+    [
+        (0, 16, "its header"),
+        (16, 18, "its header"),  # bytes of a page
+        (0, 100, "its header"),
+        (0, PAGE, "its first page"),
+        (100, PAGE, "its first page"),
+        (0, PAGE, "its list of tables"),
+    ],
+)
+@pytest.mark.parametrize("noise", [1, 255])
+def test_the_beginning_of_the_file_is_gone(
+    path: Path, tmp_path: Path, start: int, stop: int, what: str, noise: int
+) -> None:
+    """It is the same in all stores of a version, so that nothing behind it is lost."""
+    before, content, new = records(path), path.read_bytes(), tmp_path / "new.sqlite"
+    lost = bytearray(content)
+    lost[start:stop] = bytes([noise]) * (stop - start)
+    for page in _children(content) if what == "its list of tables" else []:
+        lost[(page - 1) * PAGE : page * PAGE] = bytes([noise]) * PAGE
+    path.write_bytes(lost)
+    kept = path.read_bytes()
+    found = places(path)
+    assert found["the file"] == f"{what} cannot be read: that of an empty store is read in its place"
+    assert export(path, new).n_lost == 0 and records(new) == before and check(new).is_whole
+    assert path.read_bytes() == kept and sorted(each.name for each in tmp_path.iterdir()) == ["new.sqlite", "s.sqlite"]
+
+
+def test_no_list_of_tables_fits_the_file(path: Path, tmp_path: Path) -> None:
+    path.write_bytes(bytes(PAGE) + path.read_bytes()[20 * PAGE :])
+    for work in (partial(check, path), partial(export, path, tmp_path / "new.sqlite")):
+        with pytest.raises(StoreError, match=r"cannot be read: .*what is left is `.recover` of .*: sqlite3 /"):
+            work()
     assert [each.name for each in tmp_path.iterdir()] == ["s.sqlite"]
+
+
+def test_there_is_no_room_to_mend_the_beginning(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path.write_bytes(bytes(PAGE) + path.read_bytes()[PAGE:])
+    monkeypatch.setattr("valor_gpu.store.first_pages.shutil.copyfile", full)
+    with pytest.raises(StoreError, match=r"nor be copied to /.*: No space left on device: set TMPDIR"):
+        check(path)
+
+
+def test_what_opens_the_file_names_the_way_out(path: Path) -> None:
+    content = path.read_bytes()
+    for at, what in ((0, "no database"), (68, "another program's database"), (60, "already exists")):
+        path.write_bytes(content[:at] + bytes(3) + b"\1" + content[at + 4 :])
+        with pytest.raises(StoreError, match=f"{what}.*; (if it was a store, )?`valor-gpu store check /"):
+            Store(path)
+        assert export(path, path.with_name(f"{at}.sqlite")).n_lost == 0
+
+
+def test_commands_in_messages_can_be_typed(path: Path) -> None:
+    odd = path.with_name("runs of may; $HOME.sqlite")
+    path.rename(odd)
+    error = DamageError("row 1", "it is gone", str(odd))
+    assert f"`valor-gpu store check '{odd}'`" in str(error) and f"`valor-gpu store export '{odd}' NEW`" in str(error)
 
 
 def test_a_header_that_says_nothing_is_a_damage(path: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def _warnings(result: OfflineResult) -> list[str]:
     if result.bad_rows:
         found.append(f"{plural(len(result.bad_rows), 'row')} could not be evaluated and do not count")
     if result.duplicates:
-        found.append(f"{plural(len(result.duplicates), 'shard')} with the content of another are counted once")
+        found.append(f"{plural(len(result.duplicates), 'shard')} left out, with the content of another one")
     found += describe_missing(result.counts, "that of the box or mask")
     if result.empty:
         found.append(f"{plural(len(result.empty), 'shard')} without rows, such as {result.empty[0]}")

@@ -17,11 +17,12 @@ from valor_gpu._forks import ForkLock
 from valor_gpu.errors import DamageError, InputError, StoreError
 from valor_gpu.store.checksums import RunDamage, is_damage
 from valor_gpu.store.connections import Connection
-from valor_gpu.store.schema import migrate
+from valor_gpu.store.schema import damaged_head, migrate
 
 BUSY = 30.0  # seconds to wait for another process that writes
 _CHECKPOINT = 0.5  # seconds that a checkpoint waits for readers; all threads of this process wait with it
 _MAKING = threading.Lock()
+_HEADED = ("duplicate column", "already exists")  # of a migration: the header has an older version than the tables
 _FUNCTION = "user-defined function raised exception"  # of ours, which read rows
 _ABANDONED: list[sqlite3.Connection] = []  # of a parent process: closing one here could end the parent's transaction
 
@@ -190,7 +191,7 @@ class Database:
             if isinstance(error, sqlite3.DataError) and not reads:
                 raise InputError(f"the store cannot hold a value: {error}") from error
             text = str(error)
-            if isinstance(error, sqlite3.Error) and is_damage(error):
+            if isinstance(error, sqlite3.Error) and (is_damage(error) or any(each in text for each in _HEADED)):
                 raise DamageError("the file", text, str(self.path)) from error
             found = getattr(self._connection, "damage", None)
             if _FUNCTION in text and found is not None:
@@ -232,7 +233,7 @@ class Database:
             log = f"what was written last is in {self.path.name}-wal beside it"
             return f"store {self.path} cannot be read: it is read-only, and {log}: copy both to a folder of your own"
         if "not a database" in text:
-            return f"store must be a file of valor_gpu but {self.path} is no database"
+            return f"store must be a file of valor_gpu but {self.path} is no database; {damaged_head(self.path)}"
         return f"store {self.path} is not usable: {text}"
 
     def _open(self) -> sqlite3.Connection:

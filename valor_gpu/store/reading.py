@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +12,15 @@ from typing import NamedTuple
 from valor_gpu.errors import InputError, StoreError
 from valor_gpu.store.contents import TABLES
 from valor_gpu.store.database import BUSY
+from valor_gpu.store.first_pages import with_new_head
 from valor_gpu.store.scanning import damage_ends_it, text_of
 from valor_gpu.store.schema import APPLICATION, MIGRATIONS
 
-_LEFT = "what is left is `.recover` of SQLite's own program: sqlite3 {path} .recover"
+_LEFT = "what is left is `.recover` of SQLite's own program, if it has it: sqlite3 {path} .recover"
+
+
+class _UnreadableError(StoreError):
+    """Nothing of a file can be read, as long as its first page stays as it is."""
 
 
 class Source(NamedTuple):
@@ -50,13 +56,29 @@ def source(path: Path) -> Iterator[Source]:
         raise InputError(f"STORE must be the file of a store but {path} is empty")
     before = _marks(path)
     name = f"{path.absolute().as_uri()}?mode=ro{'' if _is_used(path) else '&immutable=1'}"
-    connection = sqlite3.connect(name, timeout=BUSY, isolation_level=None, uri=True)
-    try:
-        yield _described(path, connection)
-    finally:
-        connection.close()
+    with contextlib.closing(sqlite3.connect(name, timeout=BUSY, isolation_level=None, uri=True)) as connection:
+        try:
+            found = _described(path, connection)
+        except _UnreadableError as error:
+            connection.close()
+            with _mended(path, error) as mended:
+                yield mended
+        else:
+            yield found
     if not _is_used(path) and _marks(path) != before:
         raise StoreError(f"store {path} was changed while it was read, by a process that began meanwhile: try again")
+
+
+@contextlib.contextmanager
+def _mended(path: Path, error: StoreError) -> Iterator[Source]:
+    """Opens a copy of a file that has a new header or list of tables; raises the error where that does not help."""
+    with with_new_head(path) as found:
+        if found is None:
+            raise error
+        copy, what = found
+        with contextlib.closing(sqlite3.connect(copy, isolation_level=None)) as connection:
+            described = _described(path, connection)
+            yield described._replace(odd=[f"{what} cannot be read: that of an empty store is read in its place"])
 
 
 def _is_used(path: Path) -> bool:
@@ -81,7 +103,7 @@ def _described(path: Path, connection: sqlite3.Connection) -> Source:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         written = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except (sqlite3.Error, OSError) as error:
-        raise StoreError(_unreadable(path, str(error))) from error
+        raise _unreadable(path, str(error)) from error
     faults: list[str] = []
     tables = 0
     with damage_ends_it(faults):
@@ -90,7 +112,7 @@ def _described(path: Path, connection: sqlite3.Connection) -> Source:
     if not {"runs", "rows", "scores"} & set(columns):
         if application not in (APPLICATION, 0) or (application == 0 and (tables or written)):
             raise InputError(f"STORE must be the file of a store but {path} is another program's database")
-        raise StoreError(_unreadable(path, "; ".join(["its list of tables is gone", *faults])))
+        raise _unreadable(path, "; ".join(["its list of tables is gone", *faults]))
     if application == APPLICATION and written > len(MIGRATIONS):
         raise StoreError(
             f"store {path} has version {written}, and this valor_gpu knows versions up to {len(MIGRATIONS)}: install a"
@@ -112,10 +134,10 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[str]:
     return found
 
 
-def _unreadable(path: Path, why: str) -> str:
+def _unreadable(path: Path, why: str) -> StoreError:
     if "locked" in why or "busy" in why:
-        return f"store {path} cannot be used: another process has locked it ({why})"
+        return StoreError(f"store {path} cannot be used: another process has locked it ({why})")
     if "unable to open" in why or "readonly" in why:
         log = "what was written last is in a log beside it that cannot be read here"
-        return f"store {path} cannot be read: {why}: {log}: copy all its files to a folder of your own"
-    return f"store {path} cannot be read: {why}; {_LEFT.format(path=path)}"
+        return StoreError(f"store {path} cannot be read: {why}: {log}: copy all its files to a folder of your own")
+    return _UnreadableError(f"store {path} cannot be read: {why}; {_LEFT.format(path=shlex.quote(str(path)))}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sqlite3
 from collections.abc import Sequence
 
@@ -251,12 +253,20 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str]
         raise
 
 
+def damaged_head(path: str | os.PathLike[str]) -> str:
+    """Returns what helps where the file was a store, and its first bytes are damaged."""
+    typed = shlex.quote(os.fspath(path))
+    return f"if it was a store, `valor-gpu store check {typed}` says what of it can be saved"
+
+
 def _version(connection: sqlite3.Connection, path: str, newest: int) -> int:
     application = connection.execute("PRAGMA application_id").fetchone()[0]
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if application != APPLICATION and (application or tables or version):
-        raise StoreError(f"store must be a file of valor_gpu but {path} is another program's database")
+        raise StoreError(
+            f"store must be a file of valor_gpu but {path} is another program's database; {damaged_head(path)}"
+        )
     if version > newest:
         raise StoreError(
             f"store {path} has version {version}, and this valor_gpu knows versions up to {newest}: install a newer one"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +100,7 @@ def resume_command(options: argparse.Namespace, run_id: str) -> str:
 
 def _store(options: argparse.Namespace) -> str:
     """Returns the option by which a command finds the store of the run."""
-    return "" if options.store is None else f" --store {options.store}"
+    return "" if options.store is None else f" --store {shlex.quote(options.store)}"
 
 
 def _say(options: argparse.Namespace, text: str) -> None:

@@ -129,6 +129,8 @@ def _outcome(
     plan: Plan, store: Store, run: Run, reason: str, error: BaseException | None, tracking_uri: str | None
 ) -> EvaluationResult:
     """The result, or the error that ended the run."""
+    if type(error) is StoreError:
+        raise StoreError(f"{error}; run {run.id} can be resumed once that is mended") from error
     if error is not None and not isinstance(error, (KeyboardInterrupt, RowFailed)):
         raise error
     result = EvaluationResult(store, run, plan.config.output_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
@@ -311,7 +312,7 @@ def review(ask: Ask, refused: str = "") -> Response:
     outlook = _look(ask, draft)
     dataset = _datasets(ask).get(draft.data)
     said = outlook.arguments
-    target = said.get("target")
+    target, path = said.get("target"), str(ask.studio.store.path)
     expected, following = _expected(ask, draft, outlook)
     hosts = [host_of(said[name]) for name in ("model_config", "embedding_config") if name in said]
     if target is not None and (not isinstance(target, str) or target.startswith("http")):
@@ -331,8 +332,8 @@ def review(ask: Ask, refused: str = "") -> Response:
         hosts=list(dict.fromkeys(hosts)),
         model=model_of(said.get("model_config") or {}),
         settings=settings_lines(said, draft),
-        texts=[("YAML", as_yaml(said)), ("Python", as_python({**said, "store": str(ask.studio.store.path)})),
-               ("Command line", f"valor-gpu eval run evaluation.yaml --store {ask.studio.store.path}")],
+        texts=[("YAML", as_yaml(said)), ("Python", as_python({**said, "store": path})),
+               ("Command line", f"valor-gpu eval run evaluation.yaml --store {shlex.quote(path)}")],
     )  # fmt: skip
 
 
