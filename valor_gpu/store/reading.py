@@ -49,13 +49,14 @@ def source(path: Path) -> Iterator[Source]:
     if not path.stat().st_size:
         raise InputError(f"STORE must be the file of a store but {path} is empty")
     before = _marks(path)
-    name = f"{path.absolute().as_uri()}?mode=ro{'' if _is_used(path) else '&immutable=1'}"
+    is_shared = _is_used(path)
+    name = f"{path.absolute().as_uri()}?mode=ro{'' if is_shared else '&immutable=1'}"
     connection = sqlite3.connect(name, timeout=BUSY, isolation_level=None, uri=True)
     try:
         yield _described(path, connection)
     finally:
         connection.close()
-    if not _is_used(path) and _marks(path) != before:
+    if not is_shared and _marks(path) != before:  # SQLite took no lock, so that another process may have written
         raise StoreError(f"store {path} was changed while it was read, by a process that began meanwhile: try again")
 
 
