@@ -16,9 +16,10 @@ from tests.fuzz import seeds
 from tests.store.damaging import KEYED, KINDS, PAGE, damaged, differences, read_one_by_one
 from tests.store.full_store import TABLES, fill, records
 from valor_gpu.errors import DamageError, InputError, StoreError
-from valor_gpu.store import Store, StoredRow, traces_of
+from valor_gpu.store import Store, StoredRow, StoredScore, traces_of
 from valor_gpu.store.checking import check
 from valor_gpu.store.first_pages import _children
+from valor_gpu.store.records import LARGEST
 from valor_gpu.store.rescue import export
 from valor_gpu.store.scanning import Index, Numbers, TableScan, text_of
 from valor_gpu.store.schema import MIGRATIONS, migrate
@@ -442,6 +443,39 @@ def test_a_file_that_changes_where_no_lock_reaches_is_an_error(path: Path) -> No
     said = "was changed while it was read, by a process that began meanwhile: try again"
     with pytest.raises(StoreError, match=said), source(path):
         path.write_bytes(path.read_bytes() + bytes(PAGE))
+
+
+def test_a_process_that_begins_to_write_while_a_store_is_saved_takes_nothing_along(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its log is still there in the end, and its checkpoint has changed the file."""
+    from valor_gpu.store import rescue
+
+    keep, writing = rescue._Writer.keep, contextlib.ExitStack()
+
+    def written(self: Any, table: str, record: dict[str, Any]) -> str:
+        if table == "runs" and record["id"] == 1:
+            store = writing.enter_context(Store(path))
+            store.run("first").delete()
+            assert store.purge(0) == 1
+        return keep(self, table, record)
+
+    monkeypatch.setattr(rescue._Writer, "keep", written)
+    with writing, pytest.raises(StoreError, match="was changed while it was read, by a process that began meanwhile"):
+        export(path, tmp_path / "new.sqlite")
+    assert not (tmp_path / "new.sqlite").exists()
+
+
+def test_the_largest_number_of_a_row_is_no_damage(tmp_path: Path) -> None:
+    with Store(tmp_path / "s.sqlite") as store:
+        run = store.create_run("large", {})
+        run.add_rows([StoredRow(LARGEST, "k", {"question": "q"})])
+        run.add_scores([StoredScore(LARGEST, "f1_score", 0, 0.5)])
+        assert check(store.path).is_whole
+    assert export(tmp_path / "s.sqlite", tmp_path / "new.sqlite").n_lost == 0
+    with Store(tmp_path / "new.sqlite") as store:
+        run = store.run("large")
+        assert [row.number for row in run.stream_rows()] == [score.row for score in run.scores()] == [LARGEST]
 
 
 # ------------------------------------------------------------------------------------------------- the new file

@@ -171,6 +171,25 @@ def test_a_damaged_row_is_not_continued_by_half(path: Path) -> None:
     connection.close()
 
 
+@pytest.mark.parametrize("mark", ["0.0", "5", "1e999", "'abc'", "x'ff'"])
+@pytest.mark.parametrize("state", ["draft", "stopped"])
+def test_a_run_of_which_the_mark_is_damaged_is_not_purged(state: str, mark: str, path: Path) -> None:
+    with Store(path) as store:
+        run = store.create_run("kept", {})
+        run.add_rows([StoredRow(1, "a", {"question": "kept"})])
+        if state != "draft":
+            run.finish(state, {})
+        store.create_run("gone", {}).delete()
+    change(path, f"UPDATE runs SET deleted = {mark} WHERE name = 'kept'")
+    with Store(path) as store:
+        assert store.purge(0) == 1
+    connection = sqlite3.connect(path)
+    names = {name for (name,) in connection.execute("SELECT name FROM runs")}
+    assert "kept" in names and "gone" not in names
+    assert connection.execute("SELECT count(*) FROM rows WHERE inputs LIKE '%kept%'").fetchone() == (1,)
+    connection.close()
+
+
 def test_what_an_older_process_writes_is_no_damage(path: Path) -> None:
     """Statements of version 3, by a process that had opened the store before."""
     connection = sqlite3.connect(path, isolation_level=None)

@@ -47,10 +47,10 @@ def _parquet(file: InputFile) -> Iterator[Any]:
     from valor_gpu.inputs.parquet_ends import check_one_parquet
 
     with _damage(file, "a Parquet file"):
-        source = pyarrow.BufferReader(file.read()) if file.is_stream else file.path
-        if not file.is_stream:
-            check_one_parquet(file.path)
-        with parquet.ParquetFile(source, page_checksum_verification=True) as opened:
+        source = file.read() if file.is_stream else file.path
+        given = pyarrow.BufferReader(source) if file.is_stream else source
+        with parquet.ParquetFile(given, page_checksum_verification=True) as opened:
+            check_one_parquet(file.name, source, opened.metadata)
             yield opened
 
 

@@ -11,7 +11,7 @@ from valor_gpu.errors import DamageError, StoreError
 from valor_gpu.store.checksums import WRONG, checksum
 from valor_gpu.store.evaluators import content_hash
 from valor_gpu.store.heads import SEALED
-from valor_gpu.store.records import OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore
+from valor_gpu.store.records import LARGEST, OK, ROW_COLUMNS, SCORE_COLUMNS, StoredRow, StoredScore
 from valor_gpu.store.runs import RUN_STATES
 from valor_gpu.store.scanning import LARGEST_ID, Index
 from valor_gpu.store.states import MAGIC
@@ -65,6 +65,13 @@ def _integer(value: Any) -> None:
 def _number(value: Any) -> None:
     _integer(value)
     if not 1 <= value <= LARGEST_ID:
+        raise Damaged("it is no whole number from 1")
+
+
+def _of_row(value: Any) -> None:
+    """Checks the number of a row, which is the user's, unlike an id."""
+    _integer(value)
+    if not 1 <= value <= LARGEST:
         raise Damaged("it is no whole number from 1")
 
 
@@ -167,7 +174,7 @@ def _unique(table: str, *columns: str, number: int = 1) -> Index:
     return Index(f"sqlite_autoindex_{table}_{number}", columns)
 
 
-_OF_A_SCORE = {"run": _number, "row": _number, "evaluator": _text}
+_OF_A_SCORE = {"run": _number, "row": _of_row, "evaluator": _text}
 _TIMES = _or_none(_finite)
 
 RUNS = Table(
@@ -184,7 +191,7 @@ RUNS = Table(
 ROWS = Table(
     "rows",
     {
-        "id": _number, "run": _number, "number": _number, "key": _text, "inputs": _object, "outputs": _object,
+        "id": _number, "run": _number, "number": _of_row, "key": _text, "inputs": _object, "outputs": _object,
         "status": _text, "error": _text,
     },
     "row {number} of run {run}",

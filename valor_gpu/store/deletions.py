@@ -6,13 +6,26 @@ import math
 import sqlite3
 import time
 
+from valor_gpu.store.checksums import checksum, fetched
+from valor_gpu.store.heads import SEALED
+
 Mark = tuple[int, float]
 """Number of a run, and seconds since 1970 when it was marked."""
 
+_MARKED = f"SELECT id, checksum, {', '.join(SEALED)} FROM runs WHERE deleted NOTNULL ORDER BY id"
+
 
 def marks(connection: sqlite3.Connection) -> list[Mark]:
-    """Returns the runs that are marked as deleted, in the order of their numbers."""
-    return [(number, mark) for number, mark in connection.execute("SELECT id, deleted FROM runs WHERE deleted NOTNULL")]
+    """Returns the runs that are marked as deleted, in the order of their numbers.
+
+    A run whose record is damaged is left out: the mark itself may be the damage, and what is purged is lost.
+    """
+    found = []
+    for number, kept, *values in fetched(connection, _MARKED):
+        mark = values[SEALED.index("deleted")]
+        if type(mark) is float and (kept is None or kept == checksum((number, *values))):
+            found.append((number, mark))
+    return found
 
 
 _GOES_ON = ("store", "purge")

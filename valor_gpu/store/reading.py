@@ -55,7 +55,8 @@ def source(path: Path) -> Iterator[Source]:
     if not path.stat().st_size:
         raise InputError(f"STORE must be the file of a store but {path} is empty")
     before = _marks(path)
-    name = f"{path.absolute().as_uri()}?mode=ro{'' if _is_used(path) else '&immutable=1'}"
+    is_shared = _is_used(path)
+    name = f"{path.absolute().as_uri()}?mode=ro{'' if is_shared else '&immutable=1'}"
     with contextlib.closing(sqlite3.connect(name, timeout=BUSY, isolation_level=None, uri=True)) as connection:
         try:
             found = _described(path, connection)
@@ -65,7 +66,7 @@ def source(path: Path) -> Iterator[Source]:
                 yield mended
         else:
             yield found
-    if not _is_used(path) and _marks(path) != before:
+    if not is_shared and _marks(path) != before:
         raise StoreError(f"store {path} was changed while it was read, by a process that began meanwhile: try again")
 
 

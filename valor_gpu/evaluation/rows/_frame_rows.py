@@ -82,13 +82,18 @@ def _opened(file: InputFile) -> Any:
 
     from valor_gpu.inputs.parquet_ends import check_one_parquet
 
-    if not file.is_stream:
-        check_one_parquet(file.path)
+    source = file.read() if file.is_stream else file.path
     try:
-        source = pyarrow.BufferReader(file.read()) if file.is_stream else file.path
-        return parquet.ParquetFile(source, page_checksum_verification=True)
+        given = pyarrow.BufferReader(source) if file.is_stream else source
+        opened = parquet.ParquetFile(given, page_checksum_verification=True)
     except (OSError, pyarrow.ArrowException) as error:
         raise _damaged(file, error) from None
+    try:
+        check_one_parquet(file.name, source, opened.metadata)
+    except BaseException:
+        opened.close()
+        raise
+    return opened
 
 
 def _sound(batches: Iterable[Any]) -> Iterator[Any]:

@@ -23,8 +23,8 @@ def read_parquet(shard: Shard, columns: Sequence[str], batch_size: int) -> Itera
     with _reading(path, "a Parquet file"):
         from pyarrow import parquet
 
-        check_one_parquet(path)
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            check_one_parquet(path, path, file.metadata)
             _check_columns(path, columns, file.schema_arrow)
             batches = file.iter_batches(batch_size, columns=list(columns))
             yield from _chunks(path, columns, file.schema_arrow.names, batches)

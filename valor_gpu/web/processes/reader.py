@@ -27,6 +27,7 @@ LONGEST_NAME = 500
 """Characters of a column's name."""
 ERRORS = 20
 """Errors of rows that cannot be read, of those that are counted."""
+_SAYING = threading.Lock()
 
 
 class Seen:
@@ -135,7 +136,8 @@ def _tell(seen: Seen, over: threading.Event) -> None:
 def _say(said: Mapping[str, Any]) -> bool:
     """Whether a line could be said."""
     try:
-        print(json.dumps(said), flush=True)
+        with _SAYING:  # of two threads, whose lines must not run into each other
+            print(json.dumps(said), flush=True)
     except (BrokenPipeError, ValueError):
         return False
     return True
