@@ -215,7 +215,8 @@ class Columns:
         for portion, (first, last) in enumerate(self._ranges()):
             with self._database.read() as connection:
                 totals = check_rows(connection, self._run)
-                page = fetched(connection, sql, (self._run, first, last)) if totals is not None else []
+                values = (self._run, first, last)
+                page: _Page = fetched(connection, sql, values) if totals is not None else ()
                 if totals is None or not are_keys(page, portion, totals):  # the checksum of a row says which is damaged
                     page = self._page(connection, first, last)
             yield [kept[0] for kept in page], [unpacked(kept[1]) for kept in page]

@@ -60,14 +60,14 @@ class StoredRow:
 
     def bound(self, run: int) -> tuple[Any, ...]:
         """Returns the row as it is bound to a statement, checked, with its checksum."""
-        name = f"row {self.number}"
         plain = type(self.number) is int and 1 <= self.number <= LARGEST and self.status != ""
         plain &= type(self.key) is type(self.status) is type(self.error) is str
         if not (plain and type(self.inputs) is type(self.outputs) is dict):  # most rows are spared the checks by name
-            self._check(name)
-        inputs = packed_json(f"inputs of {name}", self.inputs)
-        outputs = packed_json(f"outputs of {name}", self.outputs)
-        return sealed((run, self.number, packed(self.key), inputs, outputs, packed(self.status), packed(self.error)))
+            self._check(f"row {self.number}")
+        inputs = packed_json(f"inputs of row {self.number}", self.inputs)
+        outputs = packed_json(f"outputs of row {self.number}", self.outputs) if self.outputs else "{}"
+        status, error = OK if self.status == OK else packed(self.status), packed(self.error) if self.error else ""
+        return sealed((run, self.number, packed(self.key), inputs, outputs, status, error))
 
     def _check(self, name: str) -> None:
         check_count("number", self.number, 1)
@@ -182,8 +182,12 @@ class StoredScore:
 
     def bound(self, run: int) -> tuple[Any, ...]:
         """Returns the score as it is bound to a statement, checked, with its checksum."""
+        is_plain, given, more = self._is_plain(), self.value, (self.details, self.usage, self.seconds)
+        if is_plain and given is not None and more == (None, None, None):  # most are spared the checks by name
+            said = packed(self.reason), packed(self.level)
+            return sealed((run, self.row, packed(self.evaluator), self.repeat, given + 0.0, OK, *said, *more))
         name = f"the score of row {self.row} by {self.evaluator!r}"
-        if not self._is_plain():  # most scores are spared the checks by name
+        if not is_plain:
             self._check(name)
         # SQLite has no NaN, and keeps -0.0 as 0.
         value = None if self.value is None or math.isnan(self.value) else float(self.value) + 0.0

@@ -16,7 +16,8 @@ from valor_gpu.errors import DamageError, InputError
 from valor_gpu.store.checksums import kind
 
 _ERRORS = "surrogatepass"
-_SCAN = json.JSONDecoder().scan_once  # of a text that begins with its value, as ours do: half the calls of json.loads
+_DECODER: Any = json.JSONDecoder()
+_SCAN = _DECODER.scan_once  # of a text that begins with its value, as ours do: half the calls of json.loads
 _FLAT = frozenset((str, float, int, bool, type(None)))  # values without keys of their own
 
 
