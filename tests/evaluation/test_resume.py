@@ -218,6 +218,7 @@ def test_what_has_changed_is_an_error(tmp_path: Path, store: Store, monkeypatch:
     assert again.state == "finished"
     with store._database.write() as connection:
         connection.execute("DELETE FROM rows WHERE number = 4")
+        connection.execute("DELETE FROM totals")  # as if the run had not ended
     with pytest.raises(InputError, match="data must be given again"):
         resume_run(store, result.run_id, target=target, evaluators=[mine])
 
@@ -351,3 +352,13 @@ def test_evaluators_that_can_be_loaded_are_made_again(
     (tmp_path / "tone.md").write_text("Rate the kindness of {{answer}} from 1 to 5.")
     with pytest.raises(InputError, match="these have changed: 'tone'"):
         resume_run(store, result.run_id)
+
+
+def test_a_run_goes_on_with_the_parameters_that_it_had(store: Store) -> None:
+    rows = [{"answer": "a duck"}]
+    given: dict[str, Any] = {"data": rows, "evaluators": ["contains"], "store": store}
+    first = evaluate(**given, metric_params={"contains": {"texts": ("duck",)}})
+    for again in (given, {**given, "metric_params": {"contains": {"texts": ["duck"]}}}):
+        assert evaluate(**again, resume=first.run_id).metrics_summary == first.metrics_summary
+    with pytest.raises(InputError, match=r"metric_params\['contains'\] .*duck.*swan"):
+        evaluate(**given, metric_params={"contains": {"texts": ["swan"]}}, resume=first.run_id)

@@ -194,8 +194,11 @@ def same_evaluators(
         InputError: one cannot be made again, or has changed.
     """
     described = list(described)
-    objects = {each.name: each for each in resolve_evaluators(given or (), task, None, services.embed, store)}
     names = [each["name"] for each in described]
+    objects: Any = given or ()
+    if isinstance(objects, (list, tuple)):  # a name is that of the run, with the parameters that it had
+        objects = [each for each in objects if not isinstance(each, str) or each not in names]
+    objects = {each.name: each for each in resolve_evaluators(objects, task, None, services.embed, store)}
     for name in objects:
         if name not in names:
             raise InputError(f"evaluators has {name!r}, which is none of the run{near_names(name, names)}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from valor_gpu.evaluation.evaluators.table import EVALUATORS
 from valor_gpu.evaluation.rows.data import DataSource
 from valor_gpu.evaluation.rows.fields import field_of
 from valor_gpu.store import Run
+from valor_gpu.store.values import json_text
 
 _KEPT = ("task_type", "key", "limit", "epochs", "repeats", "seed")
 """Arguments of a run that it keeps, whatever is given when it goes on."""
@@ -35,9 +37,7 @@ def check_arguments(config: RunConfig, settings: Settings) -> None:
         given, kept = getattr(settings, name), getattr(config, name)
         if given != getattr(plain, name) and given != kept:
             raise _differs(name, kept or getattr(plain, name), given)
-    for name, threshold in (settings.thresholds or {}).items():
-        if config.thresholds.get(name) != threshold:
-            raise _differs(f"thresholds[{name!r}]", config.thresholds.get(name), threshold)
+    _check_parameters(config, settings)
     for name, reference in (settings.data_mapping or {}).items():
         kept_reference = config.data_mapping.get(field_of(name) or name)
         if kept_reference is not None and _bare(reference) not in (None, _bare(kept_reference)):
@@ -50,6 +50,24 @@ def check_arguments(config: RunConfig, settings: Settings) -> None:
                 f"metrics_list must have metrics of the run that goes on, {', '.join(sorted(names))}, but has"
                 f" {metric!r}: leave it out, and add its scores by rescore_run"
             )
+
+
+def _check_parameters(config: RunConfig, settings: Settings) -> None:
+    """Raises for a threshold, or parameters of a metric, that the run does not have."""
+    for name, threshold in (settings.thresholds or {}).items():
+        if config.thresholds.get(name) != threshold:
+            raise _differs(f"thresholds[{name!r}]", config.thresholds.get(name), threshold)
+    for name, parameters in (settings.metric_params or {}).items():
+        if _plain(parameters) not in (None, _plain(config.metric_params.get(name))):
+            raise _differs(f"metric_params[{name!r}]", config.metric_params.get(name), parameters)
+
+
+def _plain(parameters: object) -> Any:
+    """Returns parameters as the store has them; None for objects, which it does not have."""
+    try:
+        return json.loads(json_text("metric_params", parameters))
+    except InputError:
+        return None
 
 
 def _bare(reference: str) -> str | None:
