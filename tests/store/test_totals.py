@@ -25,7 +25,12 @@ def _fill(run: Run) -> None:
     run.add_rows([StoredRow(n, f"k{n}", {"question": f"What is {n}?", "part": "ab"[n % 2]}) for n in range(1, N)])
     run.add_rows([StoredRow(N, f"k{N}", {"question": "?"}, {}, "timeout")])
     run.add_scores([StoredScore(n, NAMES[0], 0, n / N) for n in range(1, N)])
-    told: dict[str, Any] = {"level": "High", "usage": {"prompt": 9, "completion": 1}, "seconds": 0.5}
+    told: dict[str, Any] = {
+        "details": {"counts": [3]},
+        "level": "High",
+        "usage": {"prompt": 9, "completion": 1},
+        "seconds": 0.5,
+    }
     run.add_scores([StoredScore(n, NAMES[1], 0, 4.0, **told) for n in range(1, N - 1)])
     run.add_scores([StoredScore(N - 1, NAMES[1], 0, None, "timeout", "after 9 s")])
 
@@ -46,6 +51,33 @@ def path(tmp_path: Path) -> Path:
         ended.finish("finished", {})
         _fill(store.create_run("live", {}))
     return tmp_path / "s.sqlite"
+
+
+@pytest.mark.parametrize("name", ["ended", "live"])
+def test_columns_are_those_of_the_scores(path: Path, name: str) -> None:
+    with Store(path) as store:
+        run = store.run(name)
+        columns, scores, rows = Columns(run), list(run.scores()), run.rows(limit=N)
+        assert sum(each.details is not None for each in scores) == N - 2
+        for evaluator in NAMES:
+            own = [each for each in scores if each.evaluator == evaluator]
+            good = [each for each in own if each.value is not None]
+            assert list(columns.details(evaluator)) == [(each.row, each.repeat, each.details) for each in good]
+            levels = [each.level for each in good if each.level]
+            assert columns.levels(evaluator) == {level: levels.count(level) for level in set(levels)}
+            failed = [(each.row, each.status) for each in own if each.value is None]
+            assert list(zip(*columns.failures(evaluator))) == failed
+            values = columns.values(evaluator)
+            assert sorted(zip(values.rows, values.values)) == [(each.row, each.value) for each in good]
+        told = [each for each in scores if each.usage is not None or each.seconds is not None]
+        assert list(columns.usage()) == [(each.evaluator, each.usage, each.seconds or 0.0) for each in told]
+        assert list(columns.score_pages()) and [one for page in columns.score_pages() for one in page] == scores
+        keys = [pair for page in columns.row_keys() for pair in zip(*page)]
+        assert keys == [(each.number, each.key) for each in rows]
+        statuses = [pair for page in columns.statuses() for pair in zip(*page)]
+        assert statuses == [(each.number, each.status) for each in rows]
+        facts = [(each.number, each.inputs, each.outputs) for each in columns.rows(inputs=True, outputs=True)]
+        assert facts == [(each.number, each.inputs, each.outputs) for each in rows]
 
 
 READERS: dict[str, Callable[[Run], Any]] = {

@@ -156,7 +156,7 @@ class Columns:
     def details(self, evaluator: str) -> Iterator[tuple[int, int, Any]]:
         """Yields row, repeat and details of the scores with a value, by row and repeat."""
         for page in self._scores("AND evaluator = ?", packed(evaluator)):
-            yield from ((kept[0], kept[2], _json(kept[8])) for kept in page if kept[3] is not None)
+            yield from ((kept[0], kept[2], _json(kept[7])) for kept in page if kept[3] is not None)
 
     def usage(self) -> Iterator[tuple[str, Any, float]]:
         """Yields evaluator, usage (None without) and seconds (0 without) of every score that has one of both."""
