@@ -12,7 +12,7 @@ import pytest
 
 from tests.judge.server import Answer, ChatServer, Request, failure
 from tests.web.pages import client, text_of
-from valor_gpu.errors import StoreError
+from valor_gpu.errors import DamageError
 from valor_gpu.evaluation.run import evaluate, rescore_run
 from valor_gpu.store import Run, Store, StoredRow, StoredScore, StoredTrace, keep_traces, traces_of
 from valor_gpu.web.rows.traces import SHOWN, size_in_words
@@ -155,8 +155,9 @@ def test_a_damaged_trace_does_not_take_the_page_of_its_row_along(path: Path, dam
         connection.execute(damage)
     page = client(path).get(f"/runs/{run.id}/rows/2")
     assert page.status_code == 200 and "It is Rome." in text_of(page)
-    assert re.search("gpt_fluency a trace cannot be read: .*; the file of the store is damaged", text_of(page))
-    with Store(path) as store, pytest.raises(StoreError, match=r"a trace cannot be read: .*; the file of the store is"):
+    told = "store .* is damaged: trace by 'gpt_fluency' of row 2 in run .*: it cannot be read: .*valor-gpu store check"
+    assert re.search(f"gpt_fluency {told}", html.unescape(text_of(page)))
+    with Store(path) as store, pytest.raises(DamageError, match=told):
         traces_of(store.run(run.id), 2)
 
 
