@@ -155,7 +155,8 @@ def test_a_damaged_trace_does_not_take_the_page_of_its_row_along(path: Path, dam
         connection.execute(damage)
     page = client(path).get(f"/runs/{run.id}/rows/2")
     assert page.status_code == 200 and "It is Rome." in text_of(page)
-    told = "store .* is damaged: trace by 'gpt_fluency' of row 2 in run .*: it cannot be read: .*valor-gpu store check"
+    place = "(trace by 'gpt_fluency' of row 2 in|text that traces by 'gpt_fluency' share, kept with row 1 of) run"
+    told = f"store .* is damaged: {place} .*: it cannot be read: .*valor-gpu store check"
     assert re.search(f"gpt_fluency {told}", html.unescape(text_of(page)))
     with Store(path) as store, pytest.raises(DamageError, match=told):
         traces_of(store.run(run.id), 2)
