@@ -32,6 +32,7 @@ from valor_gpu.store.totals import (
 from valor_gpu.store.values import packed, unpacked, unpacked_json
 
 PAGE = PORTION
+_WHOLE = 1000  # rows of which all texts and scores are in memory at a time
 
 _Page = Sequence[tuple[Any, ...]]
 
@@ -189,7 +190,7 @@ class Columns:
         """Yields the columns of scores with their checksums, by row, evaluator and repeat, a portion at a time."""
         sql = f"""SELECT {CHECKED_SCORE} FROM scores INDEXED BY sqlite_autoindex_scores_1
             WHERE run = ? AND row BETWEEN ? AND ? {which} ORDER BY row, evaluator, repeat"""
-        for first, last in self._ranges():
+        for first, last in self._ranges(_WHOLE):
             with self._database.read() as connection:
                 check_scores(connection, self._run)
                 found = fetched(connection, sql, (self._run, first, last, *values))
@@ -203,7 +204,7 @@ class Columns:
             inputs: read the inputs, too.
             outputs: read the outputs, too.
         """
-        for page in self._rows(PAGE // 10 if inputs or outputs else PAGE):
+        for page in self._rows():
             for number, key, given, answered, status, *_ in page:
                 known = unpacked_json(given) if inputs else {}
                 text = OK if status == OK else unpacked(status)
@@ -218,7 +219,7 @@ class Columns:
                 values = (self._run, first, last)
                 page: _Page = fetched(connection, sql, values) if totals is not None else ()
                 if totals is None or not are_keys(page, portion, totals):  # the checksum of a row says which is damaged
-                    page = self._page(connection, first, last)
+                    page = self._checked(connection, first, last)
             yield [kept[0] for kept in page], [unpacked(kept[1]) for kept in page]
 
     def statuses(self) -> Iterator[tuple[list[int], list[str]]]:
@@ -228,8 +229,8 @@ class Columns:
                 if check_rows(connection, self._run) is not None:  # the indexes were compared with what they had
                     page = self._index_page(connection, first, last)
                 else:
-                    found = self._page(connection, first, last)
-                    page = [kept[0] for kept in found], [unpacked(kept[4]) for kept in found]
+                    found = self._checked(connection, first, last)
+                    page = [kept[0] for kept in found], [unpacked(kept[2]) for kept in found]
             yield page
 
     def _index_page(self, connection: sqlite3.Connection, first: int, last: int) -> tuple[list[int], list[str]]:
@@ -243,12 +244,22 @@ class Columns:
             known = {number: unpacked(status) for number, status in fetched(connection, failed, values)}
         return numbers, [known.get(number, OK) for number in numbers]
 
-    def _rows(self, size: int = PAGE) -> Iterator[_Page]:
+    def _rows(self) -> Iterator[_Page]:
         """Yields the columns of rows with their checksums, which were compared, a portion at a time."""
-        for first, last in self._ranges(size):
+        for first, last in self._ranges(_WHOLE):
             with self._database.read() as connection:
                 page = self._page(connection, first, last)
             yield page
+
+    def _checked(self, connection: sqlite3.Connection, first: int, last: int) -> list[tuple[Any, ...]]:
+        """Number, key and status of a portion of the rows, whose checksums were compared a few at a time."""
+        sql = f"""SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number > ? AND number <= ?
+            ORDER BY number LIMIT {_WHOLE}"""
+        found: list[tuple[Any, ...]] = []
+        while page := whole_rows(fetched(connection, sql, (self._run, first - 1, last)), self._run):
+            found += [(kept[0], kept[1], kept[4]) for kept in page]
+            first = page[-1][0] + 1
+        return found
 
     def _page(self, connection: sqlite3.Connection, first: int, last: int) -> _Page:
         sql = f"SELECT {CHECKED_ROW} FROM rows WHERE run = ? AND number BETWEEN ? AND ? ORDER BY number"

@@ -31,6 +31,7 @@ _FAILED = f"""SELECT evaluator, status, count(*), sum({_PLACE}) FROM scores INDE
     WHERE run = ? AND value IS NULL {{which}} GROUP BY evaluator, status"""
 _COPIES = "SELECT count(*), sum(length(texts)) FROM row_texts WHERE run = ?"
 _OF_ONE = "AND evaluator = ?"
+_PAGE = 1000  # rows whose texts are in memory at a time
 PORTION = 10_000
 """Rows whose keys have one checksum."""
 TOLD = {"levels": "level <> ''", "usage": "(usage IS NOT NULL OR seconds IS NOT NULL)"}
@@ -74,11 +75,16 @@ def _sums_of_keys(connection: sqlite3.Connection, run: int, is_compared: bool) -
     """Checksums of numbers and keys of portions of the rows, by number."""
     columns, after = "number, key" if is_compared else CHECKED_ROW, 0
     sql = f"SELECT {columns} FROM rows WHERE run = ? AND number > ? ORDER BY number LIMIT ?"
-    while page := fetched(connection, sql, (run, after, PORTION)):
-        if not is_compared:
-            checked_rows(page, run)
-        after = page[-1][0]
-        yield _sum_of_keys(page)
+    while True:
+        portion: list[Sequence[Any]] = []
+        while page := fetched(connection, sql, (run, after, min(_PAGE, PORTION - len(portion)))):
+            if not is_compared:
+                checked_rows(page, run)
+            after = page[-1][0]
+            portion += [kept[:2] for kept in page]
+        if not portion:
+            return
+        yield _sum_of_keys(portion)
 
 
 def _sum_of_keys(page: Sequence[Sequence[Any]]) -> int:
