@@ -114,7 +114,8 @@ def test_a_damaged_row_stands_in_its_place(damage: str, path: Path) -> None:
     shown, place = text_of(found), ROW_DAMAGES[damage].format(run.id)
     assert found.status_code == 200, shown
     assert f"2 Damaged {place}: {WRONG}" in shown and f"All else is shown. {place}: {WRONG}" in shown
-    assert f"The numbers of this run are not shown, since a part of it is damaged. {place}: " in shown
+    if "rows SET" not in damage:  # numbers come from scores and what people say
+        assert f"The numbers of this run are not shown, since a part of it is damaged. {place}: " in shown
     assert "What is 2?" not in shown and "That is 2?" not in shown
     for n in (1, *range(3, 26)):
         assert f"What is {n}? It is {n}." in shown, n
