@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,7 +98,10 @@ def files_of_at_most(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("pool", marks=pytest.mark.slow)])
-def test_states_that_the_system_refuses(tmp_path: Path, engine: str) -> None:
+def test_states_that_the_system_refuses(tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python leaves a cut file of bytecode where it cannot write a whole one.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     config = classification(tmp_path, shards=3, rows=20)
     large = tmp_path / "part-2.jsonl"
     large.write_bytes(large.read_bytes() * 200)

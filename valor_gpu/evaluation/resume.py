@@ -11,7 +11,6 @@ from typing import Any
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError
 from valor_gpu.evaluation.config import RunConfig, check_keys
-from valor_gpu.evaluation.engine.again import check_data
 from valor_gpu.evaluation.engine.execute import execute
 from valor_gpu.evaluation.engine.metrics import RunEvaluator, resolve_evaluators
 from valor_gpu.evaluation.engine.plan import (
@@ -174,6 +173,8 @@ def _same_data(run: Run, config: RunConfig, settings: Settings) -> DataSource | 
             return None
         raise InputError(f"data must be given again, since those of the run were no file that is there: {name}")
     source = open_data(name if settings.data is None else settings.data)
+    from valor_gpu.evaluation.engine.again import check_data  # here, since most runs are new
+
     check_data(run, config, source)
     return source
 

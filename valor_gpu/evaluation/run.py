@@ -9,7 +9,6 @@ from typing import Any
 
 from valor_gpu.errors import InputTypeError
 from valor_gpu.evaluation.config import RunConfig
-from valor_gpu.evaluation.engine.again import check_arguments
 from valor_gpu.evaluation.engine.execute import EvaluationInterrupted, execute
 from valor_gpu.evaluation.engine.plan import Plan, make_plan
 from valor_gpu.evaluation.engine.settings import Settings
@@ -165,6 +164,8 @@ def _resume(settings: Settings) -> EvaluationResult:
     if metrics and settings.evaluators is None:
         given["evaluators"] = metrics
     store = open_store(settings.store)
+    from valor_gpu.evaluation.engine.again import check_arguments  # here, since most runs are new
+
     check_arguments(RunConfig.from_dict(store.run(named).config), settings)
     return resume_run(store, named, **given)
 

@@ -269,6 +269,8 @@ class Walk:
                 self._report.runs[run].lost[damage.table] += n
 
     def _count(self, table: Table, run: int | None) -> None:
+        if not table.is_saved:
+            return
         self._report.whole[table.name] += 1
         if run is not None:
             self._report.runs[run].whole[table.name] += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sqlite3
 from collections.abc import Sequence
 
@@ -255,7 +254,9 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str]
 
 def damaged_head(path: str | os.PathLike[str]) -> str:
     """Returns what helps where the file was a store, and its first bytes are damaged."""
-    typed = shlex.quote(os.fspath(path))
+    from shlex import quote  # here, since few stores need it
+
+    typed = quote(os.fspath(path))
     return f"if it was a store, `valor-gpu store check {typed}` says what of it can be saved"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -100,7 +99,11 @@ def resume_command(options: argparse.Namespace, run_id: str) -> str:
 
 def _store(options: argparse.Namespace) -> str:
     """Returns the option by which a command finds the store of the run."""
-    return "" if options.store is None else f" --store {shlex.quote(options.store)}"
+    if options.store is None:
+        return ""
+    from shlex import quote  # here, since few commands need it
+
+    return f" --store {quote(options.store)}"
 
 
 def _say(options: argparse.Namespace, text: str) -> None:

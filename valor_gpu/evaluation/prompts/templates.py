@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from valor_gpu.errors import InputError
-from valor_gpu.evaluation.prompts._sandbox import bounded, check_pieces, compiled, jinja2_package
 
 LONGEST_TEMPLATE = 200_000  # characters
 MOST_MESSAGES = 1_000  # each is a template of its own, which takes a millisecond
@@ -53,6 +52,11 @@ class Template:
     def __init__(self, text: str, name: str = "template") -> None:
         if not isinstance(text, str) or len(text) > LONGEST_TEMPLATE:
             raise InputError(f"{name} must be a text of at most {LONGEST_TEMPLATE:,} characters but is not")
+        from valor_gpu.evaluation.prompts._sandbox import (
+            compiled,
+            jinja2_package,
+        )  # here: few runs need it
+
         self.text, self.name = text, name
         jinja2 = jinja2_package()
         try:
@@ -75,6 +79,8 @@ class Template:
             InputError: a variable without a value, something that the sandbox forbids, more text or time than is
                 allowed, or an error of the template.
         """
+        from valor_gpu.evaluation.prompts._sandbox import bounded  # here, as above
+
         try:
             with bounded():
                 return "".join(self._made.generate(dict(values)))
@@ -105,6 +111,8 @@ class MessageTemplate:
             raise InputError(f"{name} must be a text but is {type(text).__name__}")
         if len(text) > 8 * LONGEST_TEMPLATE:  # of several messages, each of which has a limit of its own
             raise InputError(f"{name} must have at most {8 * LONGEST_TEMPLATE:,} characters but has {len(text):,}")
+        from valor_gpu.evaluation.prompts._sandbox import check_pieces  # here, as above
+
         self.text, self.name = text, name
         head, *rest = _ROLE.split(text)
         if len(rest) > 2 * MOST_MESSAGES:
