@@ -48,28 +48,35 @@ def test_shard_that_hangs_in_native_code_fails_alone(
         path.unlink()
     (tmp_path / "stuck-1").touch()
     monkeypatch.setattr(pool, "time", Leaping(tmp_path / "is-stuck"))
-    monkeypatch.setattr("valor_gpu.offline.long_shards.FIRST", 0.05)  # it looks so soon
     told: list[str] = []
 
     def tell(done: int, total: int, record: Any) -> None:
         told.append(record.error)
         (tmp_path / "is-stuck").unlink(missing_ok=True)
 
-    with logged(logging.WARNING) as log:
-        result = run(config, engine=engine, workers=1, progress=tell)
+    result = run(config, engine=engine, workers=1, progress=tell)
     error = (
         f"{tmp_path}/part-0.jsonl took longer than shard_timeout, 1800 s, and was ended: the next run tries it again"
     )
     assert told == [error, "", "", "", ""]
     assert [failure.error for failure in result.failures] == [error]
     assert result.counts["counted"] == 4
-    assert "part-0.jsonl has been at work for" in log.getvalue()
-    assert "and has not ended: it is ended after shard_timeout, 1800 s" in log.getvalue()
     assert len(offline_status(config).failures) == 1
     workers = workers_at_work(tmp_path)
     assert len(workers) == 2
     wait_for(lambda: not any(map(is_alive, workers)))
     assert run(config, engine=engine, workers=1).to_dict() == alone.to_dict()
+
+
+def test_what_is_told_of_a_long_shard_names_its_limit() -> None:
+    looks = LongShards(1800)
+    looks.ended(50)
+    with logged(logging.WARNING) as log:
+        assert looks.look({"part-0.jsonl": 140.0, "part-1.jsonl": 20.0}) == 10.0
+        assert log.getvalue() == ""
+        assert looks.look({"part-0.jsonl": 150.0, "part-1.jsonl": 30.0}) == 120.0
+    told = "part-0.jsonl has been at work for 150 s and has not ended: it is ended after shard_timeout, 1800 s"
+    assert told in log.getvalue() and "part-1" not in log.getvalue()
 
 
 def test_shard_that_hangs_is_named_in_the_log_without_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
