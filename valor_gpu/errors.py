@@ -98,7 +98,7 @@ class StoreError(ValorError, RuntimeError):
 
 
 def check_command(path: str | os.PathLike[str]) -> str:
-    """The line to type that lists what of a store is damaged.
+    """Returns the command that lists every damaged place of a store.
 
     Example:
         >>> check_command("my runs.sqlite")
@@ -108,7 +108,7 @@ def check_command(path: str | os.PathLike[str]) -> str:
 
 
 def store_command(name: str, path: str | os.PathLike[str]) -> str:
-    """A command of ``valor-gpu store`` with the path of a store, as a shell reads it."""
+    """Returns a command of ``valor-gpu store`` with the path of a store quoted for a shell."""
     from shlex import quote  # here, since few errors need it
 
     return f"valor-gpu store {name} {quote(os.fspath(path))}"

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 
-from valor_gpu.errors import StoreError
+from valor_gpu.errors import StoreError, check_command
 
 APPLICATION = 0x56475331  # "VGS1", in the header of the file
 
@@ -253,11 +253,8 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[str]
 
 
 def damaged_head(path: str | os.PathLike[str]) -> str:
-    """Returns what helps where the file was a store, and its first bytes are damaged."""
-    from shlex import quote  # here, since few stores need it
-
-    typed = quote(os.fspath(path))
-    return f"if it was a store, `valor-gpu store check {typed}` says what of it can be saved"
+    """Returns advice for a file that may be a store with damaged first bytes."""
+    return f"if it was a store, `{check_command(path)}` says what of it can be saved"
 
 
 def _version(connection: sqlite3.Connection, path: str, newest: int) -> int:

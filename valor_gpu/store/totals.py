@@ -104,7 +104,7 @@ def are_keys(page: Sequence[Sequence[Any]], portion: int, totals: Mapping[str, A
 
 
 def _told(connection: sqlite3.Connection, run: int) -> dict[str, dict[str, int]]:
-    """How many scores of each evaluator tell what :data:`TOLD` says."""
+    """Counts the scores of each evaluator that have a level, or tokens and seconds."""
     with placed("scores of run ", run):
         found = [(unpacked(name), counts) for name, *counts in fetched(connection, _TOLD, (run,))]
     return {name: dict(zip(TOLD, map(int, counts))) for name, counts in found}
@@ -169,7 +169,10 @@ def forget_totals(connection: sqlite3.Connection, run: int) -> None:
 
 
 def _is_stale(connection: sqlite3.Connection, run: int, table: str) -> bool:
-    """Whether an older version wrote to an ended run: it keeps no checksums, and leaves the totals as they are."""
+    """Returns whether an older version wrote to an ended run.
+
+    Such a version keeps no checksums, and leaves the totals as they are.
+    """
     sql = f"SELECT 1 FROM {table} WHERE run = ? AND checksum IS NULL LIMIT 1"
     return connection.execute(sql, (run,)).fetchone() is not None
 
