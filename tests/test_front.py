@@ -158,7 +158,7 @@ def test_the_stub_is_up_to_date_and_has_every_name() -> None:
         ("", "MeanSquaredError", " but torchmetrics has it: from torchmetrics import MeanSquaredError"),
         ("", "HingeLoss", " but torchmetrics has it: from torchmetrics import HingeLoss"),
         ("", "BinaryHingeLoss", " but torchmetrics has it: from torchmetrics.classification import BinaryHingeLoss"),
-        ("", "regression", " but torchmetrics has it: from torchmetrics import regression"),
+        ("", "audio", " but torchmetrics has it: from torchmetrics import audio"),
         ("classification", "HingeLoss", " but torchmetrics has it: from torchmetrics.classification import HingeLoss"),
         ("text", "InfoLM", " but torchmetrics has it: from torchmetrics.text import InfoLM"),
         ("functional", "mean_squared_error",

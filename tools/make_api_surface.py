@@ -27,6 +27,8 @@ PARTS = (
     "judge",
     "offline",
     "ops",
+    "regression",
+    "retrieval",
     "segmentation",
     "stats",
     "text",

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
 from tools.front_stub import front_stub  # noqa: E402
-from valor_gpu import classification, functional, options  # noqa: E402
+from valor_gpu import classification, functional, options, regression, retrieval  # noqa: E402
 from valor_gpu.compat.torchmetrics.functional.names import MODULES  # noqa: E402
 from valor_gpu.compat.torchmetrics.task_classes import parameter  # noqa: E402
 from valor_gpu.compat.torchmetrics.task_names import ANY, FUNCTIONS, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
@@ -100,6 +100,12 @@ def of_front(module: str) -> str:
     return stub(getattr(functional, module), [(home, f"{name} as {name}") for name in MODULES[module]], [])
 
 
+def of_package(package: Any) -> str:
+    """Returns the stub of a package of metrics whose table ``_MODULES`` says which module defines a name."""
+    homes = {name: home for home, names in vars(package)["_MODULES"].items() for name in names}
+    return stub(package, [(f"{package.__name__}.{homes[name]}", f"{name} as {name}") for name in sorted(homes)], [])
+
+
 def stub(module: Any, imports: Iterable[tuple[str, str]], parts: Iterable[str]) -> str:
     """Returns a stub with the first line of the module's docstring and those imports (module, name) that it needs."""
     body = "\n".join(parts)
@@ -114,6 +120,8 @@ def stubs() -> dict[str, str]:
     return {
         "valor_gpu/__init__.pyi": front_stub(),
         "valor_gpu/classification/__init__.pyi": of_classes(),
+        "valor_gpu/regression/__init__.pyi": of_package(regression),
+        "valor_gpu/retrieval/__init__.pyi": of_package(retrieval),
         "valor_gpu/functional/__init__.pyi": of_functional(),
         "valor_gpu/functional/classification.pyi": of_functions(),
         **{f"valor_gpu/functional/{module}.pyi": of_front(module) for module in MODULES if module != "classification"},

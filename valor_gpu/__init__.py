@@ -1,7 +1,7 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
-Every metric is here, and in the package of its task (``valor_gpu.detection``, ``classification``, ``segmentation``,
-``text``); ``MetricCollection``, aggregations and wrappers are those of torchmetrics. A program written for torchmetrics
+Every metric is here, and in the package of its task (``valor_gpu.detection``, ``classification``, ``regression``,
+``retrieval``, ``segmentation``, ``text``); ``MetricCollection``, aggregations and wrappers are those of torchmetrics. A program written for torchmetrics
 runs after ``import valor_gpu as torchmetrics``.
 
 ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
@@ -30,6 +30,8 @@ _PACKAGES = (
     "judge",
     "offline",
     "ops",
+    "regression",
+    "retrieval",
     "segmentation",
     "stats",
     "text",

@@ -27,6 +27,8 @@ from valor_gpu import (
     judge as judge,
     offline as offline,
     ops as ops,
+    regression as regression,
+    retrieval as retrieval,
     segmentation as segmentation,
     stats as stats,
     text as text,

@@ -7,6 +7,8 @@ Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/t
 
 from valor_gpu.functional import classification as classification
 from valor_gpu.functional import detection as detection
+from valor_gpu.functional import regression as regression
+from valor_gpu.functional import retrieval as retrieval
 from valor_gpu.functional import segmentation as segmentation
 from valor_gpu.functional import text as text
 from valor_gpu.functional.classification import accuracy as accuracy

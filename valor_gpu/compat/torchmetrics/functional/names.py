@@ -15,6 +15,8 @@ MODULES: dict[str, list[str]] = {
         "modified_panoptic_quality",
         "panoptic_quality",
     ],
+    "regression": [],
+    "retrieval": [],
     "segmentation": [
         "dice_score",
         "generalized_dice_score",
