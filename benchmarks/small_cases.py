@@ -231,6 +231,7 @@ def text() -> Iterator[Small]:
         ("WordInfoPreserved", {}, "WordInfoPreserved", {}, one, "", 1e-6),
         ("TranslationEditRate", {}, "TranslationEditRate", {}, several, "", 1e-6),
         ("EditDistance", {}, "EditDistance", {}, one, "", 1e-6),
+        ("ExtendedEditDistance", {}, "ExtendedEditDistance", {}, several, "", 1e-6),
         ("BLEUScore", {}, "BLEUScore", {}, several, "", 1e-6),
         ("SacreBLEUScore", {}, "SacreBLEUScore", {}, several, "", 1e-6),
         ("CHRFScore", {}, "CHRFScore", {}, several, "", 2e-4),  # torchmetrics adds a small number

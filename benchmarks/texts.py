@@ -63,6 +63,7 @@ def works(rows: int, seed: int) -> list[Work]:
     import sacrebleu
     from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
     from rouge_score import rouge_scorer
+    from torchmetrics.functional.text import extended_edit_distance as extended
 
     from valor_gpu import text
     from valor_gpu.text.tokens import TOKENIZERS
@@ -95,6 +96,8 @@ def works(rows: int, seed: int) -> list[Work]:
              lambda i: _floored(nltk_bleu([meant[i]], said[i]))),
         Work("chrF of sentences, from texts", lambda: text.chrf_scores(predictions, references), "sacrebleu",
              lambda i: chrf.sentence_score(predictions[i], [references[i]]).score / 100),
+        Work("extended edit distance, from texts", lambda: text.extended_edit_distances(predictions, references),
+             "torchmetrics", lambda i: float(extended([predictions[i]], [references[i]]))),
     ]  # fmt: skip
 
 

@@ -272,6 +272,7 @@ _TEXTS: list[tuple[str, Callable[[Rng], Batch], list[dict[str, Any]]]] = [
     ("BLEUScore", corpus, [{}, {"n_gram": 2, "smooth": True}]),
     ("SacreBLEUScore", corpus, [{"tokenize": each} for each in ("13a", "char", "intl")]),
     ("TranslationEditRate", corpus, [{}, {"normalize": True}]),
+    ("ExtendedEditDistance", corpus, [{}, {"language": "ja", "alpha": 1.0}]),
     ("CHRFScore", corpus, [{"n_word_order": 0}, {"n_char_order": 3, "n_word_order": 0, "beta": 1.0}]),
     ("ROUGEScore", pairs, [{"rouge_keys": each} for each in ("rouge1", "rouge2", "rougeL")]),
     ("SQuAD", answers, [{}]),

@@ -29,6 +29,7 @@ TEXT_CHOICES: dict[str, tuple[dict[str, Any], Callable[..., Metric[Any]]]] = {
     "WordInfoLost": ({}, partial(text.WordInfoLost, lowercase=True)),
     "WordInfoPreserved": ({}, partial(text.WordInfoPreserved, lowercase=True)),
     "TranslationEditRate": ({}, partial(text.TranslationEditRate, lowercase=False)),
+    "ExtendedEditDistance": ({}, partial(text.ExtendedEditDistance, rho=0.0)),
     "EditDistance": ({}, partial(text.EditDistance, substitution_cost=2)),
     "SQuAD": ({}, partial(text.SQuAD, normalize=False)),
 }

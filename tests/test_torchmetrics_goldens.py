@@ -13,7 +13,7 @@ from testing.torchmetrics_cases import Case, cases, inputs_of, value_of
 
 GOLDEN = gzipped_json("torchmetrics_golden.json.gz")
 ALL = cases()
-OTHERS = {"BERTScore": "torchmetrics' downloads a model"}
+OTHERS = dict.fromkeys(("BERTScore", "InfoLM"), "torchmetrics' downloads a model")
 
 
 def shared(package: str) -> set[str]:

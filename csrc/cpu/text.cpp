@@ -2,6 +2,7 @@
 #include "../core/text.h"
 
 #include "../core/edit_rate.h"
+#include "../core/extended_edits.h"
 #include "../core/platform.h"
 #include "guard.h"
 #include "pool.h"
@@ -40,6 +41,7 @@ struct Scratch {
   std::vector<std::vector<int32_t>> ids;  // of the n-grams of each text of a row
   std::vector<uint64_t> open, other;
   EditRate rate;
+  ExtendedEdits extended;
 };
 
 Scratch& scratch() {
@@ -227,6 +229,22 @@ VALOR_API int32_t valor_text_moves_cpu(const int32_t* ids, const int64_t* starts
     for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
       for (int64_t t = rows[r] + 1; t < rows[r + 1]; ++t)
         out[t - r - 1] = s.rate.edits(batch.text(rows[r]), batch.text(t));
+    });
+  });
+}
+
+// Extended edit distance of the prediction and each reference; ids are code points. prices [4]: of a jump, of
+// coverage, of a deletion, of an insertion.
+VALOR_API int32_t valor_text_extended_edits_cpu(const int32_t* ids, const int64_t* starts,
+                                                const int64_t* lengths, const int64_t* rows, int64_t num_rows,
+                                                const double* prices, double* out, int64_t threads) {
+  return valor::guarded([&] {
+    using namespace valor;
+    const Batch batch{ids, starts, lengths, rows};
+    const EditPrices each{prices[0], prices[1], prices[2], prices[3]};
+    for_each_row(num_rows, threads, [&](int64_t r, Scratch& s) {
+      for (int64_t t = rows[r] + 1; t < rows[r + 1]; ++t)
+        out[t - r - 1] = s.extended.distance(batch.text(rows[r]), batch.text(t), each);
     });
   });
 }

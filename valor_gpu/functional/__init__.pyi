@@ -123,6 +123,8 @@ from valor_gpu.functional.text import bleu_score as bleu_score
 from valor_gpu.functional.text import char_error_rate as char_error_rate
 from valor_gpu.functional.text import chrf_score as chrf_score
 from valor_gpu.functional.text import edit_distance as edit_distance
+from valor_gpu.functional.text import extended_edit_distance as extended_edit_distance
+from valor_gpu.functional.text import infolm as infolm
 from valor_gpu.functional.text import match_error_rate as match_error_rate
 from valor_gpu.functional.text import perplexity as perplexity
 from valor_gpu.functional.text import rouge_score as rouge_score

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from valor_gpu.text.error_rates import (
         CharErrorRate,
         EditDistance,
+        ExtendedEditDistance,
         MatchErrorRate,
         TranslationEditRate,
         WordErrorRate,
         WordInfoLost,
         WordInfoPreserved,
     )
+    from valor_gpu.text.extended_edits import extended_edit_distances
+    from valor_gpu.text.infolm import InfoLM, MaskedModel
     from valor_gpu.text.meteor import meteor_scores
     from valor_gpu.text.metrics import BLEU, CHRF, GLEU, ROUGE, ExactMatch, TokenF1
     from valor_gpu.text.named import BLEUScore, CHRFScore, ROUGEScore, SacreBLEUScore
@@ -44,8 +47,11 @@ __all__ = [
     "CorpusBleu",
     "EditDistance",
     "ExactMatch",
+    "ExtendedEditDistance",
     "IdfWeights",
+    "InfoLM",
     "LocalEncoder",
+    "MaskedModel",
     "MatchErrorRate",
     "OpenAIEmbedder",
     "Perplexity",
@@ -66,6 +72,7 @@ __all__ = [
     "edit_counts",
     "embedding_similarity",
     "exact_match",
+    "extended_edit_distances",
     "gleu_scores",
     "meteor_scores",
     "plain_answer",
@@ -83,6 +90,7 @@ _HOMES = {
     "error_rates": (
         "CharErrorRate",
         "EditDistance",
+        "ExtendedEditDistance",
         "MatchErrorRate",
         "TranslationEditRate",
         "WordErrorRate",
@@ -90,6 +98,8 @@ _HOMES = {
         "WordInfoPreserved",
     ),
     "edit_rate": ("ter_counts", "ter_scores"),
+    "extended_edits": ("extended_edit_distances",),
+    "infolm": ("InfoLM", "MaskedModel"),
     "squad": ("SQuAD",),
     "bert_score": ("BERTScore", "IdfWeights"),
     "bleu": ("CorpusBleu", "bleu_counts", "corpus_bleu", "gleu_scores", "sentence_bleu"),

@@ -12,13 +12,15 @@ from torch import Tensor
 
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_choice, check_type
+from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.result import Result
 from valor_gpu.state import check_elements
 from valor_gpu.text.corpus_base import CorpusNumber, ScoredCorpus
 from valor_gpu.text.edit_rate import WORD_UNITS, TerCounts, ter_counts, ter_scores, ter_value, ter_values
+from valor_gpu.text.extended_edits import check_prices, extended_edit_distances
 from valor_gpu.text.match_counts import edit_distance_of_words
-from valor_gpu.text.metric_base import OneMean, References, RowScores, Texts
+from valor_gpu.text.metric_base import OneMean, References, RowScores, Texts, number_as_tensor
 from valor_gpu.text.overlap import nearest_references, weighted_distances
 from valor_gpu.text.tokens import TOKENIZERS, texts_of, tokenize_rows
 
@@ -294,3 +296,58 @@ class TranslationEditRate(ScoredCorpus):
     def _values(self, counts: list[int]) -> dict[str, float]:
         edits, length = counts
         return {"ter": ter_value(edits, length / WORD_UNITS)}
+
+
+@arguments_of(extended_edit_distances)
+class ExtendedEditDistance(OneMean):
+    """Computes the mean extended edit distance of rows; see :func:`valor_gpu.text.extended_edit_distances`.
+
+    Source: P. Stanchev, W. Wang and H. Ney, "EED: extended edit distance measure for machine translation" (2019).
+
+    Args:
+        return_sentence_level_score: compute a tuple: the mean, and the distance of every row.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+
+    Example:
+        >>> metric = ExtendedEditDistance()
+        >>> metric.update(["this is the prediction", "here is an other sample"],
+        ...               ["this is the reference", "here is another one"])
+        >>> round(float(metric.compute()), 4)
+        0.3078
+    """
+
+    higher_is_better = False
+    names = ("eed",)
+
+    def __init__(
+        self,
+        language: str = "en",
+        return_sentence_level_score: bool = False,
+        alpha: float = 2.0,
+        rho: float = 0.3,
+        deletion: float = 0.2,
+        insertion: float = 1.0,
+        **kwargs: Unpack[MetricOptions],
+    ) -> None:
+        check_prices(language, alpha, rho, deletion, insertion)
+        check_type("return_sentence_level_score", return_sentence_level_score, bool)
+        self.language, self.return_sentence_level_score = language, return_sentence_level_score
+        self.alpha, self.rho, self.deletion, self.insertion = map(float, (alpha, rho, deletion, insertion))
+        names = ("language", "alpha", "rho", "deletion", "insertion")
+        super().__init__({name: getattr(self, name) for name in names}, **kwargs)
+
+    def _scores(self, preds: Texts, target: References) -> NDArray[np.float64]:
+        prices = (self.alpha, self.rho, self.deletion, self.insertion)
+        return extended_edit_distances(preds, target, self.language, *prices)
+
+    @gives_own_memory
+    def compute(self) -> Tensor | tuple[Tensor, Tensor]:  # type: ignore[override]
+        """Returns the mean, float64 ``[]``; NaN without a row.
+
+        With ``return_sentence_level_score`` a tuple of it and those of rows, float64 ``[N]``, of one row ``[]``.
+        """
+        scores = self.state().scores
+        mean = number_as_tensor(self._means(scores)[0], self.error.device)
+        return (mean, scores[:, 0].clone()) if self.return_sentence_level_score else mean

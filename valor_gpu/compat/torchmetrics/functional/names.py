@@ -31,6 +31,8 @@ MODULES: dict[str, list[str]] = {
         "char_error_rate",
         "chrf_score",
         "edit_distance",
+        "extended_edit_distance",
+        "infolm",
         "match_error_rate",
         "perplexity",
         "rouge_score",

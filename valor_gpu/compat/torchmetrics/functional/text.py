@@ -157,6 +157,28 @@ def translation_edit_rate(
     return _with_rows(_once(text.TranslationEditRate(*choices), preds, target))
 
 
+def extended_edit_distance(
+    preds: Texts,
+    target: References,
+    language: str = "en",
+    return_sentence_level_score: bool = False,
+    alpha: float = 2.0,
+    rho: float = 0.3,
+    deletion: float = 0.2,
+    insertion: float = 1.0,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Returns the mean extended edit distance of rows, float64 ``[]``; with ``return_sentence_level_score`` also rows.
+
+    Arguments are those of :class:`valor_gpu.text.ExtendedEditDistance`.
+
+    Example:
+        >>> extended_edit_distance(["this is the prediction"], ["this is the reference"])
+        tensor(0.3764, dtype=torch.float64)
+    """
+    choices = (language, return_sentence_level_score, alpha, rho, deletion, insertion)
+    return _with_rows(_once(text.ExtendedEditDistance(*choices), preds, target))
+
+
 def rouge_score(
     preds: Texts,
     target: References,
@@ -208,3 +230,27 @@ def bert_score(
     metric: text.BERTScore = alone(text.BERTScore(encoder, idf, baseline))
     metric.update(preds, target)
     return metric.compute()
+
+
+def infolm(
+    preds: Texts,
+    target: Texts,
+    model_name_or_path: Any = "bert-base-uncased",
+    temperature: float = 0.25,
+    information_measure: str = "kl_divergence",
+    idf: bool = True,
+    alpha: float | None = None,
+    beta: float | None = None,
+    device: Any = None,
+    max_length: int | None = None,
+    batch_size: int = 64,
+    num_threads: int = 0,
+    verbose: bool = True,
+    return_sentence_level_score: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Returns InfoLM of one batch, float64 ``[]``; with ``return_sentence_level_score`` also of rows, ``[N]``.
+
+    Arguments are those of :class:`valor_gpu.text.InfoLM`.
+    """
+    choices = (temperature, information_measure, idf, alpha, beta, device, max_length, batch_size, num_threads, verbose)
+    return _with_rows(_once(text.InfoLM(model_name_or_path, *choices, return_sentence_level_score), preds, target))
