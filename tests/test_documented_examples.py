@@ -53,7 +53,7 @@ DEPARTURES = {
 }  # fmt: skip
 """Programs with other numbers, and why: docs/torchmetrics.md has them."""
 
-DOWNLOADS = ("BERTScore", "bert_score", "ROUGEScore", "rouge_score", "FeatureShare")
+DOWNLOADS = ("BERTScore", "bert_score", "InfoLM", "infolm", "ROUGEScore", "rouge_score", "FeatureShare")
 """Programs that load a model with torchmetrics."""
 
 
