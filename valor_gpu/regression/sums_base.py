@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +22,7 @@ from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.moments.kinds import WIDE, Kind, limbs_for
 from valor_gpu.ops.moments.op import Moments, describe_moment, moments
 from valor_gpu.reduce.regression import Number, average, first_reason
-from valor_gpu.regression.resampled_rows import Columns, ResampledTerms, resampled_rows
+from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
 from valor_gpu.regression.sums_state import (
     NARROW_VALUES,
     WIDE_VALUES,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 _WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
 _MOST_BLOCKS = 16  # of batches, before they are added up
+_BLOCKS = ("outputs_seen", "sums", "counts")
 
 
 class SumsMetric(Metric[Any]):
@@ -228,18 +230,37 @@ class SumsMetric(Metric[Any]):
         if not self.keep_rows:
             made = f"{type(self).__name__}(keep_rows=True)"
             raise InputError(f"intervals and comparisons need the rows: make the metric with {made}")
-        preds, target = (side.cpu().numpy() for side in state.rows())
-        return resampled_rows(type(self).__name__, preds, target, self._columns_of_rows, self._numbers_of_means)
+        return resampled_rows(self._recipe(), *(side.cpu().numpy() for side in state.rows()))
 
     @abstractmethod
-    def _columns_of_rows(self, preds: Columns, target: Columns) -> Columns:
-        """Terms of rows of one output, float64 ``[N, K]``, whose means the number is made of."""
+    def _recipe(self) -> Recipe:
+        """How the number is made of rows."""
 
-    @abstractmethod
-    def _numbers_of_means(self, means: Columns, rows: Columns) -> Columns:
-        """The number of each replicate ``[L]`` or of each output in it ``[D, L]``.
 
-        Args:
-            means: of terms ``[D, K, L]``.
-            rows: of the replicates ``[L]``.
-        """
+class InferredOutputs(SumsMetric):
+    """Base of metrics with as many outputs as the first batch has; blocks of batches are added up now and then."""
+
+    def _add(self, batch: Any, error: Tensor | None = None) -> None:
+        if self.sums and len(self.sums[0]) != len(batch.sums):
+            need = f"must have {len(self.sums[0])} outputs like the batches before"
+            raise InputError(f"preds and target {need} but have {len(batch.sums)}")
+        super()._add(batch, error)
+        self._fold(_MOST_BLOCKS)
+
+    def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
+        blocks = {name: [*base[name], *parts[name]] for name in _BLOCKS}
+        if any(len(block) != 1 for block in blocks["outputs_seen"]):  # several outputs, or blocks that came as one
+            whole = {name: torch.cat(each) for name, each in blocks.items()}
+            none = self._kind.nothing(self.kind.sums)
+            folded = replace(none, **whole).folded()
+            base = {**base, **{name: [] for name in _BLOCKS}}
+            made = {name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}
+            parts = {**parts, **made}
+        super()._combine(base, parts, updates)
+        self._fold(_MOST_BLOCKS)
+
+    def _fold(self, most: int) -> None:
+        """Adds up the blocks of batches where there are more than ``most``."""
+        if len(self.sums) > most:
+            tables = {name: [torch.stack(getattr(self, name)).sum(0)] for name in ("sums", "counts")}
+            self.__dict__.update(tables, outputs_seen=self.outputs_seen[:1])
