@@ -23,20 +23,20 @@ def numbers_batch(seed: int, rows: int = 6, columns: int = 0) -> tuple[Tensor, T
     return preds * 1000 if seed == 2 else preds, target * 1000 if seed == 2 else target
 
 
-def _halved(kind: type[Any]) -> type[Metric[Any]]:
-    """A class that reads half of each prediction: most metrics have no other choice that ``update`` depends on."""
+def _squared(kind: type[Any]) -> type[Metric[Any]]:
+    """A class that reads the square of each prediction: most metrics have no other choice that ``update`` depends on."""
 
-    class Halved(kind):  # type: ignore[misc]
+    class Squares(kind):  # type: ignore[misc]
         update_family = kind.update_family
 
         def _update_choices(self) -> dict[str, Any]:
-            return {**super()._update_choices(), "halved": True}
+            return {**super()._update_choices(), "squares": True}
 
         def update(self, preds: Tensor, target: Tensor) -> None:
-            super().update(preds * 0.5, target)
+            super().update(preds.square(), target)
 
-    Halved.__name__ = f"Halved{kind.__name__}"
-    return Halved
+    Squares.__name__ = f"Squares{kind.__name__}"
+    return Squares
 
 
 _ONE = (
@@ -51,7 +51,7 @@ _PAIRS = ("R2Score", "ExplainedVariance", "RelativeSquaredError", "PearsonCorrCo
 _NO_SPREAD = "one row has no spread, so that the number does not exist"
 _ROWS: list[tuple[str, dict[str, Any], str]] = [
     *((name, {}, "") for name in _ONE),
-    *((name, {}, "" if name == "RelativeSquaredError" else _NO_SPREAD) for name in _PAIRS),
+    *((name, {}, "" if name in ("RelativeSquaredError", "ExplainedVariance") else _NO_SPREAD) for name in _PAIRS),
     ("MeanSquaredError", {"squared": False}, ""),
     ("NormalizedRootMeanSquaredError", {"normalization": "mean"}, ""),
     ("MinkowskiDistance", {"p": 3}, ""),
@@ -68,7 +68,7 @@ def _case(name: str, choices: dict[str, Any], why: str, label: str, columns: int
     return {
         "name": f"{name}{label}",
         "make": make,
-        "other": partial(_halved(kind), **choices),
+        "other": partial(_squared(kind), **choices),
         "batch": batch,
         "empty": partial(batch, 0, 0),
         "single": lambda: single,

@@ -130,7 +130,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
             shape = list(masks.shape[1:])
             raise InputError(f"keep_sequence_dim must be a dimension of preds but is {kept} and preds are {shape}")
         moved = masks.movedim(kept + 1, 1)
-        return moved.reshape(5, moved.shape[1], -1).sum(2).T.contiguous()
+        return moved.reshape(*moved.shape[:2], math.prod(moved.shape[2:])).sum(2).T.contiguous()
 
     @gives_own_memory
     def compute(self) -> Tensor:

@@ -173,6 +173,7 @@ class WeightedMeanAbsolutePercentageError(SumsMetric):
     """
 
     kind = Kind.WEIGHTED
+    update_family = "weighted errors"
     _any_shape = True
 
     def __init__(self, **kwargs: Unpack[RegressionOptions]) -> None:
@@ -256,6 +257,7 @@ class MinkowskiDistance(OfTargets):
     """
 
     kind = Kind.MINKOWSKI
+    update_family = "distances"
     _any_shape = True
 
     def __init__(self, p: float, **kwargs: Unpack[RegressionOptions]) -> None:

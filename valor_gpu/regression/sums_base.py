@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 _WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
-_MOST_BLOCKS = 16  # of batches, before they are added up
 _BLOCKS = ("outputs_seen", "sums", "counts")
 
 
@@ -238,14 +237,18 @@ class SumsMetric(Metric[Any]):
 
 
 class InferredOutputs(SumsMetric):
-    """Base of metrics with as many outputs as the first batch has; blocks of batches are added up now and then."""
+    """Base of metrics with as many outputs as the first batch has: the blocks of batches are added up at once."""
+
+    def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
+        # A batch without rows does not say how many outputs there are.
+        return super()._batch_state(found, preds, target) if len(preds) else self._kind.nothing(self.kind.sums)
 
     def _add(self, batch: Any, error: Tensor | None = None) -> None:
-        if self.sums and len(self.sums[0]) != len(batch.sums):
+        if self.sums and len(batch.sums) not in (0, len(self.sums[0])):
             need = f"must have {len(self.sums[0])} outputs like the batches before"
             raise InputError(f"preds and target {need} but have {len(batch.sums)}")
         super()._add(batch, error)
-        self._fold(_MOST_BLOCKS)
+        self._fold()
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
         blocks = {name: [*base[name], *parts[name]] for name in _BLOCKS}
@@ -257,10 +260,18 @@ class InferredOutputs(SumsMetric):
             made = {name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}
             parts = {**parts, **made}
         super()._combine(base, parts, updates)
-        self._fold(_MOST_BLOCKS)
+        self._fold()
 
-    def _fold(self, most: int) -> None:
-        """Adds up the blocks of batches where there are more than ``most``."""
-        if len(self.sums) > most:
-            tables = {name: [torch.stack(getattr(self, name)).sum(0)] for name in ("sums", "counts")}
-            self.__dict__.update(tables, outputs_seen=self.outputs_seen[:1])
+    def _planned_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        found = super()._planned_forward(args, kwargs)
+        self._fold()
+        return found
+
+    def _fold(self) -> None:
+        """Adds up the blocks of batches."""
+        if len(self.sums) > 1 or (self.sums and not len(self.sums[0])):
+            blocks = {name: [block for block in getattr(self, name) if len(block)] for name in _BLOCKS}
+            if len(blocks["sums"]) > 1:
+                added = {name: [torch.stack(blocks[name]).sum(0)] for name in ("sums", "counts")}
+                blocks = {"outputs_seen": blocks["outputs_seen"][:1], **added}
+            self.__dict__.update(blocks)

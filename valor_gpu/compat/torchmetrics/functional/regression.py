@@ -28,6 +28,13 @@ def _outputs(kind: Any, preds: Values, target: Values) -> Tensor:
     return _of(kind, values, target, num_outputs=values.shape[1] if values.ndim == 2 else 1)
 
 
+def _of_each(kind: Any, preds: Values, target: Values, multioutput: str, **arguments: Any) -> Tensor:
+    """A number over outputs, or of each; that of ``[N, 1]`` keeps its dimension."""
+    values = as_values("preds", preds)
+    found = _of(kind, values, target, multioutput=multioutput, **arguments)
+    return found.reshape(-1) if multioutput == "raw_values" and values.ndim == 2 else found
+
+
 @arguments_of(regression.MeanAbsoluteError.update)
 def mean_absolute_error(preds: Values, target: Values, num_outputs: int = 1) -> Tensor:
     """Returns what :class:`valor_gpu.regression.MeanAbsoluteError` computes of one batch.
@@ -113,13 +120,13 @@ def r2_score(preds: Values, target: Values, adjusted: int = 0, multioutput: str 
 
     Predictions come first, as in torchmetrics; scikit-learn's function takes the target first.
     """
-    return _of(regression.R2Score, preds, target, adjusted=adjusted, multioutput=multioutput)
+    return _of_each(regression.R2Score, preds, target, multioutput, adjusted=adjusted)
 
 
 @arguments_of(mean_absolute_error, regression.ExplainedVariance)
 def explained_variance(preds: Values, target: Values, multioutput: str = "uniform_average") -> Tensor:
     """Returns what :class:`valor_gpu.regression.ExplainedVariance` computes of one batch."""
-    return _of(regression.ExplainedVariance, preds, target, multioutput=multioutput)
+    return _of_each(regression.ExplainedVariance, preds, target, multioutput)
 
 
 @arguments_of(mean_absolute_error)
@@ -130,8 +137,8 @@ def pearson_corrcoef(preds: Values, target: Values) -> Tensor:
 
 @arguments_of(mean_absolute_error)
 def concordance_corrcoef(preds: Values, target: Values) -> Tensor:
-    """Returns what :class:`valor_gpu.regression.ConcordanceCorrCoef` computes of one batch, of each output."""
-    return _outputs(regression.ConcordanceCorrCoef, preds, target)
+    """Returns what :class:`valor_gpu.regression.ConcordanceCorrCoef` computes of one batch, ``[D]``, of rows ``[1]``."""
+    return _outputs(regression.ConcordanceCorrCoef, preds, target).reshape(-1)
 
 
 @arguments_of(regression.CriticalSuccessIndex, regression.CriticalSuccessIndex.update)
