@@ -178,6 +178,24 @@ from valor_gpu.evaluation.result import EvaluationResult as EvaluationResult
 from valor_gpu.evaluation.run import evaluate as evaluate
 from valor_gpu.metric import Metric as Metric
 from valor_gpu.ragged import Ragged as Ragged
+from valor_gpu.regression import (
+    ConcordanceCorrCoef as ConcordanceCorrCoef,
+    CriticalSuccessIndex as CriticalSuccessIndex,
+    ExplainedVariance as ExplainedVariance,
+    LogCoshError as LogCoshError,
+    MeanAbsoluteError as MeanAbsoluteError,
+    MeanAbsolutePercentageError as MeanAbsolutePercentageError,
+    MeanSquaredError as MeanSquaredError,
+    MeanSquaredLogError as MeanSquaredLogError,
+    MinkowskiDistance as MinkowskiDistance,
+    NormalizedRootMeanSquaredError as NormalizedRootMeanSquaredError,
+    PearsonCorrCoef as PearsonCorrCoef,
+    R2Score as R2Score,
+    RelativeSquaredError as RelativeSquaredError,
+    SymmetricMeanAbsolutePercentageError as SymmetricMeanAbsolutePercentageError,
+    TweedieDevianceScore as TweedieDevianceScore,
+    WeightedMeanAbsolutePercentageError as WeightedMeanAbsolutePercentageError,
+)
 from valor_gpu.result import Result as Result, Signature as Signature
 from valor_gpu.saved_metric import load_metric as load_metric
 from valor_gpu.segmentation import (

@@ -30,6 +30,12 @@ class CorpusOptions(MetricOptions, total=False):
     keep_rows: bool
 
 
+class RegressionOptions(MetricOptions, total=False):
+    """Keywords of every metric of regression: ``keep_rows`` keeps predictions and targets, for intervals."""
+
+    keep_rows: bool
+
+
 class TaskOptions(MetricOptions, total=False):
     """Keywords of every metric of classification; values are always checked, whatever ``validate_args`` is."""
 

@@ -6,7 +6,22 @@ from __future__ import annotations
 
 from valor_gpu._lazy import lazy_names
 
-_MODULES: dict[str, tuple[str, ...]] = {}
+_MODULES: dict[str, tuple[str, ...]] = {
+    "correlations": ("ConcordanceCorrCoef", "PearsonCorrCoef"),
+    "critical_success": ("CriticalSuccessIndex",),
+    "explained": ("ExplainedVariance", "NormalizedRootMeanSquaredError", "R2Score", "RelativeSquaredError"),
+    "mean_errors": (
+        "LogCoshError",
+        "MeanAbsoluteError",
+        "MeanAbsolutePercentageError",
+        "MeanSquaredError",
+        "MeanSquaredLogError",
+        "MinkowskiDistance",
+        "SymmetricMeanAbsolutePercentageError",
+        "TweedieDevianceScore",
+        "WeightedMeanAbsolutePercentageError",
+    ),
+}
 """Module to the public names that it defines, a line each."""
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 

@@ -189,7 +189,7 @@ class RowSample(Resampled):
         """Returns the rows of both models; see :meth:`Resampled.swapping`."""
         if not isinstance(other, RowSample) or self._names != other._names or self._sums() != other._sums():
             return None
-        found = object.__new__(RowSample)
+        found = object.__new__(type(self))
         vars(found).update(vars(self))
         found.units = self.units + other.units
         if self._columns is not None and other._columns is not None:

@@ -1,0 +1,179 @@
+"""Critical success index: events above a threshold that were forecast."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_dense, check_dtype, check_int, check_number, check_same_device
+from valor_gpu.computed import gives_own_memory
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.values import Values, as_values
+from valor_gpu.metric import Metric
+from valor_gpu.ops.moments.op import NUMBER_TYPES
+from valor_gpu.result import Result, Signature
+from valor_gpu.state import State, check_elements, joined, summed
+from valor_gpu.stats.counts import ResampledCounts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
+    from valor_gpu.stats.intervals import Bootstrap
+
+_NO_EVENT = "no prediction or target reaches the threshold"
+_SEQUENCES = (
+    "intervals and comparisons need one number of all rows, but keep_sequence_dim gives one of each step: take"
+    " keep_sequence_dim=None"
+)
+
+
+@dataclass(frozen=True)
+class EventCounts(State):
+    """Counts of numbers by what they are: hits, misses, false alarms, neither, NaN.
+
+    Attributes:
+        events: int64 ``[5]``.
+    """
+
+    events: Tensor = summed()
+
+    def check(self, rule: None) -> None:
+        """Raises :class:`InputError` unless the counts are possible."""
+        check_elements("events", self.events, (self.events >= 0) & (self.events <= 2**53), "be from 0 to 2^53")
+
+
+@dataclass(frozen=True)
+class StepCounts(EventCounts):
+    """The same of each step of a sequence, one batch after another.
+
+    Attributes:
+        events: int64 ``[S, 5]``.
+    """
+
+    events: Tensor = joined()
+
+
+class CriticalSuccessIndex(Metric[EventCounts]):
+    """Computes the critical success index, or threat score: hits / (hits + misses + false alarms).
+
+    A number is an event if it reaches the threshold: a hit is one that is an event on both sides, a miss one of the
+    target alone, a false alarm one of the prediction alone. Without any, ``compute`` gives 0 and :meth:`result` NaN. A
+    NaN on either side makes the number NaN.
+
+    Source: Schaefer, The critical success index as an indicator of warning skill, Weather and Forecasting 5, 1990.
+
+    Args:
+        threshold: from which on a number is an event, compared in the dtype of the numbers.
+        keep_sequence_dim: a dimension whose every position has a number of its own; those of batches follow one another.
+
+    Raises:
+        InputError: an argument is out of range.
+        InputTypeError: an argument is of another type.
+
+    Example:
+        >>> metric = CriticalSuccessIndex(0.5)
+        >>> metric.update(torch.tensor([0.8, 0.3, 0.6]), torch.tensor([0.9, 0.7, 0.7]))
+        >>> metric.compute()
+        tensor(0.6667)
+    """
+
+    higher_is_better = True
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    def __init__(self, threshold: float, keep_sequence_dim: int | None = None, **kwargs: Unpack[MetricOptions]) -> None:
+        check_number("threshold", threshold)
+        if keep_sequence_dim is not None:
+            check_int("keep_sequence_dim", keep_sequence_dim)
+        self.threshold, self.keep_sequence_dim = float(threshold), keep_sequence_dim
+        config = {"threshold": self.threshold, "keep_sequence_dim": keep_sequence_dim}
+        counts = torch.zeros((0, 5) if keep_sequence_dim is not None else 5, dtype=torch.int64)
+        super().__init__(EventCounts(counts) if keep_sequence_dim is None else StepCounts(counts), config, **kwargs)
+
+    def update(self, preds: Values, target: Values) -> None:
+        """Counts a batch.
+
+        Args:
+            preds: predictions of any shape, numbers of any floating or integer dtype.
+            target: likewise, of the same shape.
+
+        Raises:
+            InputError: naming the argument.
+        """
+        preds, target = as_values("preds", preds), as_values("target", target)
+        for name, side in (("preds", preds), ("target", target)):
+            check_dense(name, side)
+            check_dtype(name, side, NUMBER_TYPES)
+        if preds.shape != target.shape:
+            shapes = f"{list(preds.shape)} and {list(target.shape)}"
+            raise InputError(f"preds and target must have the same shape but have {shapes}")
+        check_same_device(("preds", "target"), (preds, target))
+        said, true = preds >= self.threshold, target >= self.threshold
+        none = preds.isnan() | target.isnan()
+        counted = [said & true, true & ~said, said & ~true, ~(said | true)]
+        masks = torch.stack([*(mask & ~none for mask in counted), none])
+        self._add(self._kind(self._sums(masks)))
+
+    def _sums(self, masks: Tensor) -> Tensor:
+        """Masks ``[5, ...]`` counted, ``[5]`` or ``[S, 5]``."""
+        kept = self.keep_sequence_dim
+        if kept is None:
+            return masks.reshape(5, -1).sum(1)
+        if kept >= masks.ndim - 1:
+            shape = list(masks.shape[1:])
+            raise InputError(f"keep_sequence_dim must be a dimension of preds but is {kept} and preds are {shape}")
+        moved = masks.movedim(kept + 1, 1)
+        return moved.reshape(*moved.shape[:2], math.prod(moved.shape[2:])).sum(2).T.contiguous()
+
+    @gives_own_memory
+    def compute(self) -> Tensor:
+        """Returns the index, float32 ``[]``, or ``[S]`` with ``keep_sequence_dim``."""
+        events = self.state().events
+        hits, misses, alarms, _, none = events.unbind(-1)
+        total = hits + misses + alarms
+        value = torch.where(total > 0, hits.double() / total.clamp(min=1), 0.0)
+        return torch.where(none > 0, math.nan, value).float()
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the index in float64, with counts of hits, misses, false alarms and other numbers.
+
+        Args:
+            intervals: replicates of a bootstrap of numbers, or its choices.
+
+        Raises:
+            InputError: ``intervals`` is given with ``keep_sequence_dim``, or where a number is NaN.
+        """
+        with self.synced_state() as state:
+            events = state.events.cpu().numpy()
+        hits, misses, alarms, neither, none = (int(each) for each in events.reshape(-1, 5).sum(0))
+        value: Any = _index(events)
+        name, reasons = type(self).__name__, {}
+        if np.isnan(value).any():
+            reasons = {name: f"{none} numbers are NaN" if none else _NO_EVENT}
+        counts = {"hits": hits, "misses": misses, "false_alarms": alarms, "neither": neither, "nan": none}
+        signature = Signature({"metric": name, **self._identity.config})
+        result = Result({name: value}, signature, counts, reasons, state=lambda: self._resampled(events))
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _resampled(self, events: NDArray[np.int64]) -> ResampledCounts:
+        if events.ndim == 2:
+            raise InputError(_SEQUENCES)
+        if events[4]:
+            raise InputError(f"intervals need numbers but {events[4]} are NaN: take them of the other rows alone")
+        name = type(self).__name__
+        return ResampledCounts(events[None], lambda table: {name: float(_index(table[0]))})
+
+
+def _index(events: NDArray[Any]) -> Any:
+    """The index of counts ``[..., 5]``; NaN without events, or with a NaN."""
+    total = events[..., :3].sum(-1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where((total > 0) & (events[..., 4] == 0), events[..., 0] / total, math.nan)
+    return found if found.ndim else float(found)

@@ -1,0 +1,277 @@
+"""Base classes of the metrics of exact sums over pairs of numbers."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_int, check_type
+from valor_gpu.computed import gives_own_memory
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.values import Values, as_values
+from valor_gpu.metric import Metric
+from valor_gpu.ops.error_codes import raise_or_defer
+from valor_gpu.ops.moments.kinds import WIDE, Kind, limbs_for
+from valor_gpu.ops.moments.op import Moments, describe_moment, moments
+from valor_gpu.reduce.regression import Number, average, first_reason
+from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
+from valor_gpu.regression.sums_state import (
+    NARROW_VALUES,
+    WIDE_VALUES,
+    ExactSums,
+    InferredSums,
+    Output,
+    Rule,
+)
+from valor_gpu.result import Result, Signature
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import MetricOptions
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
+
+_WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
+_BLOCKS = ("outputs_seen", "sums", "counts")
+
+
+class SumsMetric(Metric[Any]):
+    """Base of the metrics of exact sums over rows of predictions and targets.
+
+    No order or split of the rows, no number of ranks and no device changes a bit of the sums, and the number is rounded
+    from them once. It is float32, or float64 once a batch of float64 came. A row with NaN makes it NaN, and an infinite
+    one infinite or NaN; :meth:`result` says how many there are.
+
+    Args:
+        choices: what the number depends on, by name.
+        columns: D, outputs of the state; None: as many as the first batch has.
+        parameter: of the kind of the sums.
+        num_outputs: D: with 1, every number is a row, whatever the shape; else ``[N, D]``, and a number for each output.
+        keep_rows: also keep predictions and targets, 16 bytes a row and output, for intervals and comparisons.
+
+    Raises:
+        InputError: an argument is out of range; the message names it.
+    """
+
+    higher_is_better = False
+    plot_lower_bound: float | None = 0.0  # type: ignore[assignment]
+    kind: ClassVar[Kind]
+    _any_shape: ClassVar[bool] = False
+    """Whether a single output takes numbers of any shape."""
+
+    def __init__(
+        self,
+        choices: Mapping[str, Any],
+        columns: int | None = 1,
+        parameter: float = 0.0,
+        keep_rows: bool = False,
+        **kwargs: Unpack[MetricOptions],
+    ) -> None:
+        check_type("keep_rows", keep_rows, bool)
+        if columns is not None:
+            check_int("num_outputs", columns, 1)
+        self.keep_rows, self.parameter, self._columns = keep_rows, parameter, columns
+        self._choices = dict(choices)
+        self._state_rule = Rule(self.kind, parameter, keep_rows)
+        empty = (
+            InferredSums.nothing(self.kind.sums)
+            if columns is None
+            else ExactSums.nothing(columns, self.kind.sums, limbs_for(columns))
+        )
+        super().__init__(empty, self._update_choices(), **kwargs)
+
+    def _update_choices(self) -> dict[str, Any]:
+        """What ``update`` depends on, as JSON values."""
+        found: dict[str, Any] = {"sums": self.kind.name.lower(), "parameter": self.parameter, "outputs": self._columns}
+        return {**found, "any_shape": self._any_shape, "keep_rows": self.keep_rows}
+
+    def update(self, preds: Values, target: Values) -> None:
+        """Adds a batch.
+
+        Args:
+            preds: predictions, numbers of any floating or integer dtype.
+            target: likewise, of the same shape.
+
+        Raises:
+            InputError: naming the argument. On CUDA, bad values are raised by ``compute`` instead, since ``update`` does
+                not synchronise with the device.
+        """
+        self._add_rows(preds, target)
+
+    def _add_rows(self, preds: Values, target: Values, name: str = "target") -> None:
+        p, t = self._pair(as_values("preds", preds), as_values(name, target), name)
+        found = moments(p, t, self.kind, self.parameter, limbs=self._limbs)
+        describe = partial(describe_moment, kind=self.kind, parameter=self.parameter, sides=(p, t))
+        deferred = raise_or_defer(found.error, describe)
+        self._add(self._batch_state(found, p, t), deferred)
+
+    @property
+    def _limbs(self) -> int:
+        return WIDE if self._columns is None else limbs_for(self._columns)
+
+    def _pair(self, preds: Tensor, target: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        """Predictions and targets ``[N]`` or ``[N, D]``."""
+        if preds.shape != target.shape:
+            shapes = f"{list(preds.shape)} and {list(target.shape)}"
+            raise InputError(f"preds and {name} must have the same shape but have {shapes}")
+        columns, shape = self._columns, preds.shape
+        if columns == 1 and self._any_shape:
+            return preds.reshape(-1), target.reshape(-1)
+        if len(shape) == 1 and columns in (1, None):
+            return preds, target
+        if len(shape) != 2 or columns not in (shape[1], None):
+            one = "[N] or " if columns in (1, None) else ""
+            raise InputError(f"preds must have shape {one}[N, {columns or 'D'}] but got {list(shape)}")
+        return preds, target
+
+    def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
+        wide = preds.dtype is torch.float64 or target.dtype is torch.float64
+        width = _WIDTHS[WIDE_VALUES if wide else NARROW_VALUES].to(found.sums.device, non_blocking=True)
+        columns = len(found.sums)
+        kept = [(side if self.keep_rows else side[:0]).detach().double() for side in (preds, target)]
+        # A copy, since the state shares no memory with its inputs.
+        rows = [side.reshape(-1, columns).clone() for side in kept]
+        if self._columns is not None:
+            return ExactSums.of_batch(found, width, *rows)
+        places = torch.arange(columns, device=found.sums.device)
+        return InferredSums(places, found.sums, found.counts, width, *(side.reshape(-1) for side in rows))
+
+    def _describe_error(self, code: int) -> str:
+        return describe_moment(code, self.kind, self.parameter)
+
+    @abstractmethod
+    def _number(self, output: Output) -> Number:
+        """The number of one output whose rows are all finite."""
+
+    def _number_of_all(self, outputs: Sequence[Output]) -> Number | None:
+        """The number over outputs; None: each has its own."""
+        return None
+
+    def _of_infinite(self, output: Output) -> float:
+        """The number where a row is infinite."""
+        return math.nan
+
+    def _numbers(self, state: Any) -> tuple[list[Number], list[Output]]:
+        """The numbers of a state, one over all outputs or one for each, and the sums of each."""
+        outputs = state.outputs()
+        bad = [self._not_finite(output) for output in outputs]
+        together = self._number_of_all(outputs) if not any(bad) else None
+        if together is not None:
+            return [together], outputs
+        each = [number or self._number(output) for number, output in zip(bad, outputs)]
+        return ([average(each)] if self._averages else each), outputs
+
+    _averages: ClassVar[bool] | bool = False
+    """Whether the number is the mean over outputs."""
+
+    def _not_finite(self, output: Output) -> Number | None:
+        """The number where a row is NaN or infinite; None: all rows are finite."""
+        if output.nan:
+            return Number(math.nan, f"{output.nan} of {output.rows} rows hold NaN or have no term")
+        if output.infinite:
+            return Number(self._of_infinite(output), f"{output.infinite} of {output.rows} rows are infinite")
+        return None
+
+    @gives_own_memory
+    def compute(self) -> Tensor:
+        """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
+        state = self.state()
+        numbers, _ = self._numbers(state)
+        dtype = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
+        values = [number.value for number in numbers]
+        found = torch.tensor(values if len(values) > 1 else values[0], dtype=torch.float64).to(dtype)
+        return found if self.error.is_cpu else found.to(self.error.device)
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the number in float64 with the rows behind it: NaN, with a reason, where it does not exist.
+
+        Several outputs have an array. ``nan_rows`` and ``infinite_rows`` count rows of every output.
+
+        Args:
+            intervals: replicates of a bootstrap of rows, or its choices. The metric must have been made with
+                ``keep_rows=True``.
+
+        Raises:
+            InputError: ``intervals`` is given to a metric that keeps no rows, or a row is not finite.
+        """
+        with self.synced_state() as state:
+            result = self._result_of(state)
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _result_of(self, state: Any) -> Result:
+        numbers, outputs = self._numbers(state)
+        name = type(self).__name__
+        values: Any = numbers[0].shown if len(numbers) == 1 else np.array([number.shown for number in numbers])
+        reason = first_reason(numbers)
+        counts = {"rows": outputs[0].rows, "nan_rows": 0, "infinite_rows": 0}
+        for output in outputs:
+            counts["nan_rows"] += output.nan
+            counts["infinite_rows"] += output.infinite
+        signature = Signature({"metric": name, **self._choices})
+        reasons = {name: reason} if reason else {}
+        return Result({name: values}, signature, counts, reasons, state=lambda: self._resampled(state, reason))
+
+    def _resampled(self, state: Any, reason: str) -> Resampled:
+        """What the numbers are resampled from.
+
+        Raises:
+            InputError: the metric keeps no rows, or one of them is not finite.
+        """
+        if not self.keep_rows:
+            made = f"{type(self).__name__}(keep_rows=True)"
+            raise InputError(f"intervals and comparisons need the rows: make the metric with {made}")
+        return resampled_rows(self._recipe(), *(side.cpu().numpy() for side in state.rows()))
+
+    @abstractmethod
+    def _recipe(self) -> Recipe:
+        """How the number is made of rows."""
+
+
+class InferredOutputs(SumsMetric):
+    """Base of metrics with as many outputs as the first batch has: the blocks of batches are added up at once."""
+
+    def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
+        # A batch without rows does not say how many outputs there are.
+        return super()._batch_state(found, preds, target) if len(preds) else self._kind.nothing(self.kind.sums)
+
+    def _add(self, batch: Any, error: Tensor | None = None) -> None:
+        if self.sums and len(batch.sums) not in (0, len(self.sums[0])):
+            need = f"must have {len(self.sums[0])} outputs like the batches before"
+            raise InputError(f"preds and target {need} but have {len(batch.sums)}")
+        super()._add(batch, error)
+        self._fold()
+
+    def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
+        blocks = {name: [*base[name], *parts[name]] for name in _BLOCKS}
+        if any(len(block) != 1 for block in blocks["outputs_seen"]):  # several outputs, or blocks that came as one
+            whole = {name: torch.cat(each) for name, each in blocks.items()}
+            none = self._kind.nothing(self.kind.sums)
+            folded = replace(none, **whole).folded()
+            base = {**base, **{name: [] for name in _BLOCKS}}
+            made = {name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}
+            parts = {**parts, **made}
+        super()._combine(base, parts, updates)
+        self._fold()
+
+    def _planned_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        found = super()._planned_forward(args, kwargs)
+        self._fold()
+        return found
+
+    def _fold(self) -> None:
+        """Adds up the blocks of batches."""
+        if len(self.sums) > 1 or (self.sums and not len(self.sums[0])):
+            blocks = {name: [block for block in getattr(self, name) if len(block)] for name in _BLOCKS}
+            if len(blocks["sums"]) > 1:
+                added = {name: [torch.stack(blocks[name]).sum(0)] for name in ("sums", "counts")}
+                blocks = {"outputs_seen": blocks["outputs_seen"][:1], **added}
+            self.__dict__.update(blocks)
