@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from valor_gpu._lazy import lazy_names
 
-_MODULES: dict[str, tuple[str, ...]] = {}
+_MODULES: dict[str, tuple[str, ...]] = {
+    "rank_correlations": ("KendallRankCorrCoef", "SpearmanCorrCoef"),
+}
 """Module to the public names that it defines, a line each."""
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}
 
