@@ -1,0 +1,1 @@
+"""Exact sums over pairs of numbers."""
