@@ -178,6 +178,17 @@ from valor_gpu.evaluation.result import EvaluationResult as EvaluationResult
 from valor_gpu.evaluation.run import evaluate as evaluate
 from valor_gpu.metric import Metric as Metric
 from valor_gpu.ragged import Ragged as Ragged
+from valor_gpu.regression import (
+    ContinuousRankedProbabilityScore as ContinuousRankedProbabilityScore,
+    CosineSimilarity as CosineSimilarity,
+    IntervalCoverage as IntervalCoverage,
+    JensenShannonDivergence as JensenShannonDivergence,
+    KLDivergence as KLDivergence,
+    KendallRankCorrCoef as KendallRankCorrCoef,
+    PinballLoss as PinballLoss,
+    QuantileCRPS as QuantileCRPS,
+    SpearmanCorrCoef as SpearmanCorrCoef,
+)
 from valor_gpu.result import Result as Result, Signature as Signature
 from valor_gpu.saved_metric import load_metric as load_metric
 from valor_gpu.segmentation import (

@@ -7,6 +7,9 @@ from __future__ import annotations
 from valor_gpu._lazy import lazy_names
 
 _MODULES: dict[str, tuple[str, ...]] = {
+    "cosine": ("CosineSimilarity",),
+    "divergences": ("JensenShannonDivergence", "KLDivergence"),
+    "forecasts": ("ContinuousRankedProbabilityScore", "IntervalCoverage", "PinballLoss", "QuantileCRPS"),
     "rank_correlations": ("KendallRankCorrCoef", "SpearmanCorrCoef"),
 }
 """Module to the public names that it defines, a line each."""

@@ -89,9 +89,7 @@ class PairMetric(Metric[PairRows]):
 
     update_family: ClassVar[str | None] = "pairs of numbers"
 
-    def __init__(
-        self, num_outputs: int = 1, *, nan_policy: str = "propagate", **kwargs: Unpack[MetricOptions]
-    ) -> None:
+    def __init__(self, num_outputs: int = 1, *, nan_policy: str = "propagate", **kwargs: Unpack[MetricOptions]) -> None:
         check_int("num_outputs", num_outputs, 1)
         check_choice("nan_policy", nan_policy, NAN_POLICIES)
         self.num_outputs, self.nan_policy = num_outputs, nan_policy

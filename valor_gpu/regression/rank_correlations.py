@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -123,7 +122,7 @@ def _of_output(reasons: Sequence[str]) -> list[str]:
 
 
 class SpearmanCorrCoef(RankCorrelation):
-    """Computes Spearman's rank correlation: Pearson's correlation of ranks, where equal numbers share the mean of theirs.
+    """Computes Spearman's rank correlation: Pearson's of ranks, where equal numbers share the mean of theirs.
 
     It is NaN for fewer than two rows, where all of a side are equal, and with a NaN in a row; :meth:`result` says why.
     Memory: 8 bytes a row and output, 16 where float64 or int32 came.
