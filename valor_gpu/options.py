@@ -30,7 +30,7 @@ class CorpusOptions(MetricOptions, total=False):
     keep_rows: bool
 
 
-class PairOptions(MetricOptions, total=False):
+class KeptPairOptions(MetricOptions, total=False):
     """Keywords of every metric of regression that keeps its rows: ``nan_policy`` says what a row with NaN means."""
 
     nan_policy: str

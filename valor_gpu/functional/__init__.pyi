@@ -112,6 +112,15 @@ from valor_gpu.functional.detection import distance_intersection_over_union as d
 from valor_gpu.functional.detection import generalized_intersection_over_union as generalized_intersection_over_union
 from valor_gpu.functional.detection import intersection_over_union as intersection_over_union
 from valor_gpu.functional.detection import mean_average_precision as mean_average_precision
+from valor_gpu.functional.regression import continuous_ranked_probability_score as continuous_ranked_probability_score
+from valor_gpu.functional.regression import cosine_similarity as cosine_similarity
+from valor_gpu.functional.regression import interval_coverage as interval_coverage
+from valor_gpu.functional.regression import jensen_shannon_divergence as jensen_shannon_divergence
+from valor_gpu.functional.regression import kendall_rank_corrcoef as kendall_rank_corrcoef
+from valor_gpu.functional.regression import kl_divergence as kl_divergence
+from valor_gpu.functional.regression import pinball_loss as pinball_loss
+from valor_gpu.functional.regression import quantile_crps as quantile_crps
+from valor_gpu.functional.regression import spearman_corrcoef as spearman_corrcoef
 from valor_gpu.functional.segmentation import dice_score as dice_score
 from valor_gpu.functional.segmentation import generalized_dice_score as generalized_dice_score
 from valor_gpu.functional.segmentation import hausdorff_distance as hausdorff_distance

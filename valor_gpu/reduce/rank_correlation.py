@@ -108,8 +108,8 @@ def kendall(sums: RankSums, variant: str = "b") -> float:
 
     Args:
         sums: over the ranks, with pairs.
-        variant: ``a`` divides by all pairs of rows, ``b`` by the geometric mean of the pairs that differ in each column,
-            ``c`` by the most that tables of so many different values allow.
+        variant: ``a`` divides by all pairs of rows, ``b`` by the geometric mean of the pairs that differ in each
+            column, ``c`` by the most that tables of so many different values allow.
 
     Example:
         >>> kendall(RankSums(3, 0, (3, 3), (3, 3), (3, 3), 4, 2, 1), "a")

@@ -23,9 +23,6 @@ class CosineSimilarity(RowMeans):
 
     Source: Salton and McGill, "Introduction to modern information retrieval" (1983).
 
-    Args:
-        reduction: ``sum`` or ``mean`` over the rows; ``none`` or None keeps the cosine of every row, 8 bytes each.
-
     Example:
         >>> import torch
         >>> metric = CosineSimilarity(reduction="mean")

@@ -27,7 +27,6 @@ class Divergence(RowMeans):
     Args:
         log_prob: whether inputs are logarithms of probabilities, which are taken as they are; else each row is divided
             by its sum.
-        reduction: ``mean`` or ``sum`` over the rows; ``none`` or None keeps the divergence of every row, 8 bytes each.
 
     Raises:
         InputError: ``log_prob`` is no bool.

@@ -50,7 +50,6 @@ class ContinuousRankedProbabilityScore(Forecast):
     Args:
         fair: divide the sum of differences of members by ``2 M (M - 1)``: the mean is then that of an ensemble of
             infinitely many members, so that ensembles of different sizes compare. It can be below 0.
-        keep_rows: also keep the score of every row, 8 bytes each, for intervals and comparisons.
 
     Raises:
         InputError: ``fair`` is no bool.
@@ -93,7 +92,6 @@ class PinballLoss(Forecast):
 
     Args:
         quantiles: the level of the predictions, or their levels, above 0 and below 1.
-        keep_rows: also keep the losses of every row, 8 bytes each, for intervals and comparisons.
 
     Raises:
         InputError: a level is not above 0 and below 1, or there is none.
@@ -145,7 +143,6 @@ class QuantileCRPS(Forecast):
 
     Args:
         quantiles: the levels of the predictions, above 0 and below 1.
-        keep_rows: also keep the score of every row, 8 bytes each, for intervals and comparisons.
 
     Raises:
         InputError: a level is not above 0 and below 1, or there is none.
@@ -189,7 +186,6 @@ class IntervalCoverage(Forecast):
 
     Args:
         confidence: share of the targets that the intervals are to hold, above 0 and below 1.
-        keep_rows: also keep the numbers of every row, 24 bytes each, for intervals and comparisons.
 
     Raises:
         InputError: ``confidence`` is not above 0 and below 1.

@@ -30,7 +30,7 @@ from valor_gpu.result import Result, Signature
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import PairOptions
+    from valor_gpu.options import KeptPairOptions
     from valor_gpu.stats.intervals import Bootstrap
 
 Numbers = dict[str, list[float]]
@@ -129,9 +129,6 @@ class SpearmanCorrCoef(RankCorrelation):
 
     Source: Spearman, "The proof and measurement of association between two things" (1904).
 
-    Args:
-        num_outputs: D: 1 for preds and target ``[N]`` or ``[N, 1]``, else ``[N, D]``, each column by itself.
-
     Example:
         >>> metric = SpearmanCorrCoef()
         >>> metric.update(torch.tensor([2.5, 0.0, 2, 8]), torch.tensor([3, -0.5, 4, 7]))
@@ -139,7 +136,7 @@ class SpearmanCorrCoef(RankCorrelation):
         tensor(0.8000)
     """
 
-    def __init__(self, num_outputs: int = 1, **kwargs: Unpack[PairOptions]) -> None:
+    def __init__(self, num_outputs: int = 1, **kwargs: Unpack[KeptPairOptions]) -> None:
         super().__init__(num_outputs, **kwargs)
 
     @gives_own_memory
@@ -174,7 +171,6 @@ class KendallRankCorrCoef(RankCorrelation):
         t_test: also compute the p-value of no correlation, by the normal approximation with the ties of both sides
             (variant ``a``: without ties).
         alternative: of that test: ``two-sided``, ``less`` (tau is below 0) or ``greater``.
-        num_outputs: D: 1 for preds and target ``[N]`` or ``[N, 1]``, else ``[N, D]``, each column by itself.
 
     Raises:
         InputError: ``t_test`` is no bool, or ``alternative`` is None with it.
@@ -195,7 +191,7 @@ class KendallRankCorrCoef(RankCorrelation):
         t_test: bool = False,
         alternative: str | None = "two-sided",
         num_outputs: int = 1,
-        **kwargs: Unpack[PairOptions],
+        **kwargs: Unpack[KeptPairOptions],
     ) -> None:
         check_choice("variant", variant, VARIANTS)
         check_type("t_test", t_test, bool)

@@ -110,7 +110,7 @@ class RowMeans(Metric[Any]):
         names: of the K scores.
         config: the choices that scores depend on, by name.
         reduction: ``mean`` or ``sum`` over the rows; ``none`` or None keeps the score of every row, 8 bytes each.
-        keep_rows: also keep the score of every row with ``mean`` and ``sum``, for intervals and comparisons.
+        keep_rows: also keep the scores of every row, 8 bytes each, for intervals and comparisons.
 
     Raises:
         InputError: ``reduction`` is none of these, or ``keep_rows`` no bool.

@@ -15,7 +15,17 @@ MODULES: dict[str, list[str]] = {
         "modified_panoptic_quality",
         "panoptic_quality",
     ],
-    "regression": [],
+    "regression": [
+        "continuous_ranked_probability_score",
+        "cosine_similarity",
+        "interval_coverage",
+        "jensen_shannon_divergence",
+        "kendall_rank_corrcoef",
+        "kl_divergence",
+        "pinball_loss",
+        "quantile_crps",
+        "spearman_corrcoef",
+    ],
     "retrieval": [],
     "segmentation": [
         "dice_score",
