@@ -31,6 +31,7 @@ from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
 from testing import examples_polygon_iou as polygon_iou
 from testing import examples_polygons as polygons
+from testing import examples_rank_sums as rank_sums
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
 from testing import examples_resampled as resampled
@@ -314,6 +315,7 @@ ROWS = {
                 }
             ),
         ),
+        Row("rank_sums", _named(rank_sums.examples), rank_sums.load),
         Row("pack_masks", _named(dense.pack_examples), dense.pack_load),
         Row("mask_boundary", _named(dense.boundary_examples), dense.boundary_load),
         Row(

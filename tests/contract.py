@@ -40,6 +40,7 @@ from tests.contract_overlaps import overlap_rows
 from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
 from tests.contract_regions import region_rows
 from tests.contract_regression import regression_rows
+from tests.contract_regression_rows import row_metric_rows
 from tests.contract_scores import CLASS_CHOICES, bad_scores, scores_batch
 from tests.contract_surfaces import surface_rows
 from tests.contract_texts import TEXT_CHOICES, text_batch
@@ -309,7 +310,8 @@ METRICS = [
         for name, other in OTHER.items()
         for keep in (False, True)
     ),
-    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows(), *regression_rows())),
+    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
+    *(Case(**row) for row in (*regression_rows(), *row_metric_rows())),
     *map(_class_case, CLASS_CHOICES),
     *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, TEXT_CHOICES),

@@ -57,7 +57,13 @@ _ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("MinkowskiDistance", {"p": 3}, ""),
     ("TweedieDevianceScore", {"power": 1.5}, ""),
 ]
-_KEPT = ("MeanAbsoluteError", "WeightedMeanAbsolutePercentageError", "R2Score", "PearsonCorrCoef", "ConcordanceCorrCoef")
+_KEPT = (
+    "MeanAbsoluteError",
+    "WeightedMeanAbsolutePercentageError",
+    "R2Score",
+    "PearsonCorrCoef",
+    "ConcordanceCorrCoef",
+)
 
 
 def _case(name: str, choices: dict[str, Any], why: str, label: str, columns: int = 0) -> dict[str, Any]:

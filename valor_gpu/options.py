@@ -36,6 +36,12 @@ class RegressionOptions(MetricOptions, total=False):
     keep_rows: bool
 
 
+class KeptPairOptions(MetricOptions, total=False):
+    """Keywords of every metric of regression that keeps its rows: ``nan_policy`` says what a row with NaN means."""
+
+    nan_policy: str
+
+
 class TaskOptions(MetricOptions, total=False):
     """Keywords of every metric of classification; values are always checked, whatever ``validate_args`` is."""
 

@@ -33,7 +33,7 @@ from valor_gpu.report import doctor
 TABLES = ("valor_upload_cuda", "valor_read_back_cuda")
 """C functions that copy tables: they belong to no op."""
 
-WITHOUT_KERNEL = {"count_ground_truths", "label_counts", "order_records"}
+WITHOUT_KERNEL = {"count_ground_truths", "label_counts", "order_records", "rank_sums"}
 IN_VAIN = "; VALOR_GPU_DISABLE finds no CUDA kernel to switch off"
 
 Rows = dict[str, dict[str, Any]]

@@ -21,6 +21,10 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "TweedieDevianceScore",
         "WeightedMeanAbsolutePercentageError",
     ),
+    "cosine": ("CosineSimilarity",),
+    "divergences": ("JensenShannonDivergence", "KLDivergence"),
+    "forecasts": ("ContinuousRankedProbabilityScore", "IntervalCoverage", "PinballLoss", "QuantileCRPS"),
+    "rank_correlations": ("KendallRankCorrCoef", "SpearmanCorrCoef"),
 }
 """Module to the public names that it defines, a line each."""
 _HOMES = {name: f"{__name__}.{module}" for module, names in _MODULES.items() for name in names}

@@ -221,9 +221,7 @@ class NormalizedRootMeanSquaredError(ErrorsBySpread):
 
     _any_shape = True
 
-    def __init__(
-        self, normalization: str = "mean", num_outputs: int = 1, **kwargs: Unpack[RegressionOptions]
-    ) -> None:
+    def __init__(self, normalization: str = "mean", num_outputs: int = 1, **kwargs: Unpack[RegressionOptions]) -> None:
         check_choice("normalization", normalization, NORMALIZATIONS)
         self.normalization, self.num_outputs = normalization, num_outputs
         super().__init__({"normalization": normalization, "num_outputs": num_outputs}, num_outputs, **kwargs)

@@ -189,7 +189,9 @@ class InferredSums(State):
         columns = self.columns
         places = torch.arange(len(self.outputs_seen), device=self.outputs_seen.device) % columns
         if len(places) % columns or not torch.equal(places, self.outputs_seen):
-            raise InputError(f"all batches must have the same number of outputs but one had {columns} and another fewer")
+            raise InputError(
+                f"all batches must have the same number of outputs but one had {columns} and another fewer"
+            )
         table = self.sums.view(-1, columns, *self.sums.shape[1:]).sum(0)
         counts = self.counts.view(-1, columns, 4).sum(0)
         return InferredSums(places[:columns], table, counts, self.narrowest, self.preds, self.target)
@@ -224,9 +226,7 @@ class InferredSums(State):
                 raise InputError("state field sums must be the sums of its rows but has others")
 
 
-def _output(
-    numbers: list[int], counts: list[int], scale: int, low: float = math.nan, high: float = math.nan
-) -> Output:
+def _output(numbers: list[int], counts: list[int], scale: int, low: float = math.nan, high: float = math.nan) -> Output:
     rows, nan = counts[ROWS], counts[NANS]
     negative = counts[NEGATIVE_INFINITE]
     infinite = counts[INFINITE] + negative

@@ -1,0 +1,1 @@
+"""Whole-number sums over the ranks of pairs of columns."""
