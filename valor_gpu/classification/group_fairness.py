@@ -85,7 +85,6 @@ class GroupMetric(TaskMetric[GroupCounts]):
         num_groups: int,
         threshold: float = 0.5,
         ignore_index: int | None = None,
-        config: Mapping[str, Any] | None = None,
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
@@ -96,10 +95,10 @@ class GroupMetric(TaskMetric[GroupCounts]):
         self.num_groups, self.threshold = num_groups, threshold
         self.group_names = _checked_names(group_names, num_groups)
         self._rule = Task.of(None, None, ignore_index, activation)
-        self._choices = {**self._rule.config(), "num_groups": num_groups, "threshold": threshold, **(config or {})}
-        named = {} if group_names is None else {"group_names": list(self.group_names)}
+        read = {} if self._reads_target else {"reads_target": False}
+        config = {**self._rule.config(), "num_groups": num_groups, "threshold": threshold, **read}
         empty = GroupCounts(torch.zeros((num_groups, 4), dtype=torch.float64), torch.zeros(4, dtype=torch.int64))
-        super().__init__(self._rule, empty, {**self._choices, **named}, **kwargs)
+        super().__init__(self._rule, empty, config, **kwargs)
 
     def update(self, preds: Values, target: Values | None, groups: Values, sample_weight: Values | None = None) -> None:
         """Adds a batch.
@@ -145,10 +144,14 @@ class GroupMetric(TaskMetric[GroupCounts]):
         samples, ignored = state.seen.tolist()[:2]
         counts = state.counts.cpu().numpy()
         each = {name: dict(zip(PARTS, row)) for name, row in zip(self.group_names, counts.tolist())}
-        signature = Signature({"metric": type(self).__name__, **self._choices})
+        signature = Signature({"metric": type(self).__name__, **self._identity.config, **self._shown()})
         seen = {"samples": samples, "ignored": ignored}
         resampled = partial(self._resampled, counts, samples - ignored)
         return Result({**values, "group_counts": each}, signature, seen, reasons, state=resampled)
+
+    def _shown(self) -> dict[str, Any]:
+        """Choices that ``update`` does not depend on, for the signature."""
+        return {}
 
     def _resampled(self, counts: Any, rows: int) -> ResampledCounts:
         """The counts ``[G, 4]`` of so many rows as the bootstrap asks them."""
@@ -257,7 +260,7 @@ class BinaryFairness(GroupMetric):
         self.criterion = task
         self._reads_target = task != "demographic_parity"
         options: Any = {**kwargs, "validate_args": validate_args, "group_names": group_names, "activation": activation}
-        super().__init__(num_groups, threshold, ignore_index, {"criterion": task}, **options)
+        super().__init__(num_groups, threshold, ignore_index, **options)
 
     def compute(self) -> dict[str, Tensor]:
         """Returns float32 ``[]`` of each criterion by its name and those of its groups."""
@@ -286,6 +289,9 @@ class BinaryFairness(GroupMetric):
             values = fairness_values(rates, self.criterion, self.group_names)
             result = self._result(state, values, gap_reasons(values))
         return result if intervals is None else result.with_intervals(intervals)
+
+    def _shown(self) -> dict[str, Any]:
+        return {"criterion": self.criterion}
 
     def _resampled(self, counts: Any, rows: int) -> ResampledCounts:
         return resampled_gaps(counts, rows, self.group_names, self.criterion)
