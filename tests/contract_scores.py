@@ -17,6 +17,8 @@ CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
                     (dict(num_labels=4), dict(num_labels=4, threshold=0.75))),
     **dict.fromkeys(("MatthewsCorrCoef", "CohenKappa", "CalibrationError", "ROC", "ROCAUC"),
                     (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
+    "HingeLoss": (_MULTICLASS, dict(_MULTICLASS, squared=True)),
+    "LogAUC": (dict(_MULTICLASS, fpr_range=(0.1, 1.0)), dict(_MULTICLASS, fpr_range=(0.1, 1.0), ignore_index=1)),
     "EER": (dict(num_labels=4), dict(num_labels=4, ignore_index=1)),
     "PrecisionAtFixedRecall": (dict(_MULTICLASS, min_recall=0.5), dict(_MULTICLASS, min_recall=0.5, ignore_index=1)),
     "RecallAtFixedPrecision": (dict(_MULTICLASS, min_precision=0.3, thresholds=9),

@@ -20,7 +20,7 @@ from tools.front_stub import front_stub  # noqa: E402
 from valor_gpu import classification, functional, options, regression, retrieval  # noqa: E402
 from valor_gpu.compat.torchmetrics.functional.names import MODULES  # noqa: E402
 from valor_gpu.compat.torchmetrics.task_classes import parameter  # noqa: E402
-from valor_gpu.compat.torchmetrics.task_names import ANY, FUNCTIONS, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
+from valor_gpu.compat.torchmetrics.task_names import ANY, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
 
 NOTE = "Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/task_names.py, then run it."
 TYPES = (("numpy.typing", "ArrayLike"), ("torch", "Tensor"), ("typing", "Any"))
@@ -79,7 +79,7 @@ def of_classes() -> str:
 def of_functions() -> str:
     """Returns the stub of ``valor_gpu.functional.classification``."""
     parts = []
-    for name in FUNCTIONS:
+    for name in MODULES["classification"]:
         signature = inspect.signature(function := getattr(functional, name))
         returned = f" -> {signature.return_annotation}"
         parts.append(f"def {name}({listed(signature)}){returned}:\n    {first_line(function)}")

@@ -163,9 +163,11 @@ class ResultData:
         return found
 
     def reason(self, name: str) -> str | None:
-        """Why the value ``name`` (nested: ``a/b``) is NaN, None when nothing is known."""
+        """Why ``name`` (nested: ``a/b``, or named as in :meth:`scalars`) is NaN, None when nothing is known."""
         parts = name.split("/")
-        names = ("/".join(parts[:end]) for end in range(len(parts), 0, -1))
+        names = ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
+        if len(parts) > 1 and parts[0] == self.signature.get("metric"):  # numbers of classes alone
+            names.append("per_class")
         return next((self.reasons[n] for n in names if n in self.reasons), None)
 
     def scalars(self, prefix: str = "") -> dict[str, float]:

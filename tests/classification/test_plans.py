@@ -33,6 +33,7 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "ROC": {"thresholds": (2, 5, 100, (0.1, 0.2, 0.5)), "score_dtype": (torch.float32, torch.float32, torch.float64)},
     "AveragePrecision": {"bins": (1, 4)},
     "CalibrationError": {"n_bins": (1, 2, 15, 40)},
+    "HingeLoss": {"squared": (False, True), "multiclass_mode": ("crammer-singer", "one-vs-all")},
     "JaccardIndex": {"threshold": (0.5, 0.75)},
     "ExactMatch": {"threshold": (0.5, 0.25, 0.1)},
     "MultilabelRankingLoss": {},
@@ -114,7 +115,7 @@ def same_bits(one: Metric[Any], other: Metric[Any]) -> bool:
 
 CASES = [
     (kind, task) for kind in COLUMNS for task in ("binary", "multiclass", "multilabel")
-    if (kind, task) not in (("CalibrationError", "multilabel"), ("ExactMatch", "binary"))
+    if (kind, task) not in (("CalibrationError", "multilabel"), ("ExactMatch", "binary"), ("HingeLoss", "multilabel"))
     and (kind != "MultilabelRankingLoss" or task == "multilabel")
 ]  # fmt: skip
 

@@ -21,9 +21,13 @@ from valor_gpu.classification.curves import PrecisionRecallCurve as _PrecisionRe
 from valor_gpu.classification.curves import ROC as _ROC
 from valor_gpu.classification.equal_error import EER as _EER
 from valor_gpu.classification.exact_match import ExactMatch as _ExactMatch
+from valor_gpu.classification.group_fairness import BinaryFairness as BinaryFairness
+from valor_gpu.classification.group_fairness import BinaryGroupStatRates as BinaryGroupStatRates
+from valor_gpu.classification.hinge_loss import HingeLoss as _HingeLoss
 from valor_gpu.classification.label_ranking import MultilabelCoverageError as MultilabelCoverageError
 from valor_gpu.classification.label_ranking import MultilabelRankingAveragePrecision as MultilabelRankingAveragePrecision
 from valor_gpu.classification.label_ranking import MultilabelRankingLoss as MultilabelRankingLoss
+from valor_gpu.classification.log_auc import LogAUC as _LogAUC
 from valor_gpu.classification.operating_points import PrecisionAtFixedRecall as _PrecisionAtFixedRecall
 from valor_gpu.classification.operating_points import RecallAtFixedPrecision as _RecallAtFixedPrecision
 from valor_gpu.classification.operating_points import SensitivityAtSpecificity as _SensitivityAtSpecificity
@@ -117,12 +121,24 @@ class HammingDistance(_HammingDistance):
     def __init__(self, num_classes: int | None = None, num_labels: int | None = None, *, average: str | None = 'micro', top_k: int = 1, threshold: float = 0.5, ignore_index: int | None = None, zero_division: float | None = None, activation: str = 'auto', multidim_average: str = 'global', keep_rows: bool = False, **kwargs: Unpack[TaskOptions]) -> None: ...
     @overload
     def __init__(self, task: Literal['binary', 'multiclass', 'multilabel'], threshold: float = 0.5, num_classes: int | None = None, num_labels: int | None = None, average: str | None = 'micro', multidim_average: str = 'global', top_k: int = 1, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
+class HingeLoss(_HingeLoss):
+    """Computes the hinge loss: the mean of ``max(0, 1 - margin)``, of which ``squared`` takes the square."""
+    @overload
+    def __init__(self, num_classes: int | None = None, *, squared: bool = False, multiclass_mode: str = 'crammer-singer', ignore_index: int | None = None, activation: str = 'auto', keep_rows: bool = False, **kwargs: Unpack[TaskOptions]) -> None: ...
+    @overload
+    def __init__(self, task: Literal['binary', 'multiclass'], num_classes: int | None = None, squared: bool = False, multiclass_mode: str = 'crammer-singer', ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class JaccardIndex(_JaccardIndex):
     """Computes the Jaccard index, tp / (tp + fp + fn): intersection over union of predicted and true samples."""
     @overload
     def __init__(self, num_classes: int | None = None, num_labels: int | None = None, *, average: str | None = 'macro', zero_division: float | None = None, **kwargs: Unpack[RatioOptions]) -> None: ...
     @overload
     def __init__(self, task: Literal['binary', 'multiclass', 'multilabel'], threshold: float = 0.5, num_classes: int | None = None, num_labels: int | None = None, average: str | None = 'macro', ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
+class LogAUC(_LogAUC):
+    """Computes the log AUC: the mean true positive rate over the logarithm of the false positive rate."""
+    @overload
+    def __init__(self, num_classes: int | None = None, num_labels: int | None = None, average: str | None = None, thresholds: int | ArrayLike | Tensor | None = None, *, fpr_range: tuple[float, float] = ..., **kwargs: Unpack[RankingOptions]) -> None: ...
+    @overload
+    def __init__(self, task: Literal['binary', 'multiclass', 'multilabel'], thresholds: int | ArrayLike | Tensor | None = None, fpr_range: tuple[float, float] = ..., num_classes: int | None = None, num_labels: int | None = None, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class MatthewsCorrCoef(_MatthewsCorrCoef):
     """Computes the Matthews correlation of true and predicted classes, from -1 to 1; multilabel pools the labels."""
     @overload
@@ -285,6 +301,12 @@ class MulticlassHammingDistance(_HammingDistance):
 class MultilabelHammingDistance(_HammingDistance):
     """Computes ``HammingDistance`` of the multilabel task."""
     def __init__(self, num_labels: int, threshold: float = 0.5, average: str | None = 'macro', multidim_average: str = 'global', ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
+class BinaryHingeLoss(_HingeLoss):
+    """Computes ``HingeLoss`` of the binary task."""
+    def __init__(self, squared: bool = False, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
+class MulticlassHingeLoss(_HingeLoss):
+    """Computes ``HingeLoss`` of the multiclass task."""
+    def __init__(self, num_classes: int, squared: bool = False, multiclass_mode: str = 'crammer-singer', ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class BinaryJaccardIndex(_JaccardIndex):
     """Computes ``JaccardIndex`` of the binary task."""
     def __init__(self, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, zero_division: float = 0, **kwargs: Unpack[NamedOptions]) -> None: ...
@@ -294,6 +316,15 @@ class MulticlassJaccardIndex(_JaccardIndex):
 class MultilabelJaccardIndex(_JaccardIndex):
     """Computes ``JaccardIndex`` of the multilabel task."""
     def __init__(self, num_labels: int, threshold: float = 0.5, average: str | None = 'macro', ignore_index: int | None = None, validate_args: bool = True, zero_division: float = 0, **kwargs: Unpack[NamedOptions]) -> None: ...
+class BinaryLogAUC(_LogAUC):
+    """Computes ``LogAUC`` of the binary task."""
+    def __init__(self, fpr_range: tuple[float, float] = ..., thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = False, **kwargs: Unpack[NamedOptions]) -> None: ...
+class MulticlassLogAUC(_LogAUC):
+    """Computes ``LogAUC`` of the multiclass task."""
+    def __init__(self, num_classes: int, fpr_range: tuple[float, float] = ..., average: str | None = None, thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
+class MultilabelLogAUC(_LogAUC):
+    """Computes ``LogAUC`` of the multilabel task."""
+    def __init__(self, num_labels: int, fpr_range: tuple[float, float] = ..., average: str | None = None, thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class BinaryMatthewsCorrCoef(_MatthewsCorrCoef):
     """Computes ``MatthewsCorrCoef`` of the binary task."""
     def __init__(self, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...

@@ -131,6 +131,16 @@ def reliability_plan(form: Form, task: Task, n_bins: int) -> Plan | None:
     return _keeping(edges, native_plan(call, words, fields, activate=_activation(task)))
 
 
+def hinge_plan(form: Form, task: Task, columns: int, squared: bool) -> Plan | None:
+    """The plan of hinge losses, one for each sample or one for each of its classes."""
+    call = native.update_function("valor_cpu", "valor_add_hinge_cpu")
+    if call is None or not has_scores(form, task):
+        return None
+    words = batch_words(form, task) + struct.pack("2q", columns, squared)
+    fields = (Field("sums", torch.float64, (2, columns)), Field("total", torch.float64, ()), SEEN)
+    return native_plan(call, words, fields, activate=_activation(task))
+
+
 def _class_plan(call: _Call | None, form: Form, task: Task, top_k: int, fields: tuple[Field, ...]) -> Plan | None:
     if call is None or not (has_scores(form, task) or has_labels(form)):
         return None

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from valor_gpu.checks import check_choice
-from valor_gpu.classification.ranking_values import RankedScores, RankingValues, areas_of, partial_values
+from valor_gpu.classification.ranking_values import (
+    RankedScores,
+    RankingValues,
+    areas_of,
+    falling_sums,
+    partial_values,
+)
 from valor_gpu.classification.resampled_histogram import resampled_histogram
 from valor_gpu.classification.resampled_ranks import ResampledPoints, ResampledRanks
 from valor_gpu.classification.score_metric import Histogram, ScoreRecords
@@ -169,8 +175,7 @@ class ROCAUC(RankingMetric):
     def _ranking_values(self, state: ScoreRecords | Histogram) -> RankingValues:
         if self.max_fpr is None or isinstance(state, Histogram):
             return super()._ranking_values(state)
-        ranked = self._ranked(state, self.average == "micro")
-        return partial_values(ranked, self.max_fpr, self._pooled)
+        return partial_values(self._ranked(state, self.average == "micro"), self._area, self._pooled)
 
     def _binned_value(self, counts: Tensor) -> Tensor:
         return binned.roc_auc(counts).value if self.max_fpr is None else self._partial(counts).value
@@ -182,8 +187,9 @@ class ROCAUC(RankingMetric):
         return value, value - bound, value + bound
 
     def _partial(self, counts: Tensor) -> PartialArea:
-        positives, every = counts
-        tp, fp = (side.flip(-1).cumsum(-1) for side in (positives, (every - positives).clamp(min=0)))
+        return self._area(*falling_sums(counts))
+
+    def _area(self, tp: Tensor, fp: Tensor) -> PartialArea:
         return partial_roc_auc(tp, fp, self.max_fpr or 1.0)
 
 

@@ -1,8 +1,8 @@
-"""Areas of each class and their average, and areas up to a false positive rate."""
+"""Areas of each class and their average, and areas under a part of the ROC curve."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
@@ -14,7 +14,7 @@ from valor_gpu.classification.softmax_errors import check_ranked
 from valor_gpu.exports.leaves import numbers_of
 from valor_gpu.ops.ranks.op import auroc_and_ap, rank_curves
 from valor_gpu.reduce import histogram_metrics as binned
-from valor_gpu.reduce.partial_area import partial_roc_auc
+from valor_gpu.reduce.partial_area import PartialArea
 from valor_gpu.reduce.ratios import mean
 
 
@@ -78,12 +78,12 @@ class RankedScores(ScoreMetric):
         raise NotImplementedError
 
 
-def partial_values(ranked: Ranked, max_fpr: float, pooled: int) -> RankingValues:
-    """Returns the areas up to a false positive rate.
+def partial_values(ranked: Ranked, area: Callable[[Tensor, Tensor], PartialArea], pooled: int) -> RankingValues:
+    """Returns the areas under a part of the ROC curves.
 
     Args:
         ranked: what is ranked.
-        max_fpr: the rate.
+        area: gives that of a curve from its running sums of positives and of negatives.
         pooled: elements of a sample that are rows of their own.
     """
     found = rank_curves(ranked.scores, ranked.target, ignore_index=ranked.ignore_index, weight=ranked.weight)
@@ -91,10 +91,17 @@ def partial_values(ranked: Ranked, max_fpr: float, pooled: int) -> RankingValues
     rows = []
     for start, end in pairwise(found.offsets.tolist()):
         tp, fp = (torch.nn.functional.pad(side[start:end], (1, 0)) for side in (found.tp, found.fp))
-        value = partial_roc_auc(tp, fp, max_fpr).value
+        value = area(tp, fp).value
         rows.append(torch.stack((value, tp[-1].double(), fp[-1].double())))
     values, positives, negatives = torch.stack(rows, 1)
     return RankingValues(values, values, values, positives, negatives)
+
+
+def falling_sums(counts: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns positives and negatives ``[..., T + 1]`` of a histogram, summed from the largest scores on."""
+    positives, every = counts
+    tp, fp = (side.flip(-1).cumsum(-1) for side in (positives, (every - positives).clamp(min=0)))
+    return tp, fp
 
 
 def areas_of(values: Mapping[str, Any]) -> dict[str, float]:

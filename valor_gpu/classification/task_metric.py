@@ -54,6 +54,8 @@ class TaskMetric(Metric[S], metaclass=TaskType):
     task: Task
     validate_args: ClassVar[bool] = True
     multidim_average: str = "global"
+    takes_own_task: ClassVar[bool] = False
+    """Whether ``task`` is an argument of the class itself, which no class of one task stands behind."""
     seen: Tensor
     _marked: ClassVar[bool] = True
     """Whether ``seen``, where the state has it, ends in marks."""

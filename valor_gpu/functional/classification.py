@@ -7,13 +7,17 @@ from __future__ import annotations
 from typing import Any
 
 from valor_gpu._lazy import made_names
-from valor_gpu.compat.torchmetrics.functional.names import MODULES
+from valor_gpu.compat.torchmetrics.functional.names import GROUPS, MODULES
 
 __all__ = MODULES["classification"]
 __path__: list[str] = []  # modules below have no file: valor_gpu.compat.torchmetrics.paths makes them
 
 
 def _make(name: str) -> Any:
+    if name in GROUPS:
+        from valor_gpu.compat.torchmetrics.functional import groups
+
+        return getattr(groups, name)
     from valor_gpu.compat.torchmetrics.functional.task_functions import task_function
 
     return task_function(name)

@@ -93,6 +93,12 @@ def multiclass_hamming_distance(preds: ArrayLike | Tensor | None = None, target:
     """Returns the value of ``MulticlassHammingDistance`` for one batch."""
 def multilabel_hamming_distance(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_labels: int | None = None, threshold: float = 0.5, average: str | None = 'macro', multidim_average: str = 'global', ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
     """Returns the value of ``MultilabelHammingDistance`` for one batch."""
+def hinge_loss(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, task: str | None = None, num_classes: int | None = None, squared: bool = False, multiclass_mode: str = 'crammer-singer', ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``HingeLoss`` for one batch."""
+def binary_hinge_loss(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, squared: bool = False, ignore_index: int | None = None, validate_args: bool = False, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``BinaryHingeLoss`` for one batch."""
+def multiclass_hinge_loss(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_classes: int | None = None, squared: bool = False, multiclass_mode: str = 'crammer-singer', ignore_index: int | None = None, validate_args: bool = False, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``MulticlassHingeLoss`` for one batch."""
 def jaccard_index(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, task: str | None = None, threshold: float = 0.5, num_classes: int | None = None, num_labels: int | None = None, average: str | None = 'macro', ignore_index: int | None = None, validate_args: bool = True, zero_division: float = 0.0, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
     """Returns the value of ``JaccardIndex`` for one batch."""
 def binary_jaccard_index(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, zero_division: float = 0.0, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
@@ -101,6 +107,14 @@ def multiclass_jaccard_index(preds: ArrayLike | Tensor | None = None, target: Ar
     """Returns the value of ``MulticlassJaccardIndex`` for one batch."""
 def multilabel_jaccard_index(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_labels: int | None = None, threshold: float = 0.5, average: str | None = 'macro', ignore_index: int | None = None, validate_args: bool = True, zero_division: float = 0.0, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
     """Returns the value of ``MultilabelJaccardIndex`` for one batch."""
+def logauc(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, task: str | None = None, thresholds: int | ArrayLike | Tensor | None = None, num_classes: int | None = None, num_labels: int | None = None, fpr_range: tuple[float, float] = ..., average: str | None = None, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``LogAUC`` for one batch."""
+def binary_logauc(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, fpr_range: tuple[float, float] = ..., thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``BinaryLogAUC`` for one batch."""
+def multiclass_logauc(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_classes: int | None = None, fpr_range: tuple[float, float] = ..., average: str | None = 'macro', thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``MulticlassLogAUC`` for one batch."""
+def multilabel_logauc(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_labels: int | None = None, fpr_range: tuple[float, float] = ..., average: str | None = 'macro', thresholds: int | ArrayLike | Tensor | None = None, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
+    """Returns the value of ``MultilabelLogAUC`` for one batch."""
 def matthews_corrcoef(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, task: str | None = None, threshold: float = 0.5, num_classes: int | None = None, num_labels: int | None = None, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
     """Returns the value of ``MatthewsCorrCoef`` for one batch."""
 def binary_matthews_corrcoef(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
@@ -203,3 +217,11 @@ def multiclass_stat_scores(preds: ArrayLike | Tensor | None = None, target: Arra
     """Returns the value of ``MulticlassStatScores`` for one batch."""
 def multilabel_stat_scores(preds: ArrayLike | Tensor | None = None, target: ArrayLike | Tensor | None = None, num_labels: int | None = None, threshold: float = 0.5, average: str | None = 'macro', multidim_average: str = 'global', ignore_index: int | None = None, validate_args: bool = True, *, y_true: ArrayLike | Tensor | None = None, y_pred: ArrayLike | Tensor | None = None) -> Tensor:
     """Returns the value of ``MultilabelStatScores`` for one batch."""
+def binary_fairness(preds: ArrayLike | Tensor, target: ArrayLike | Tensor | None, groups: ArrayLike | Tensor, task: str = 'all', threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True) -> dict[str, Tensor]:
+    """Returns the lowest rate of groups divided by the highest, float32 ``[]`` by criterion and groups."""
+def binary_groups_stat_rates(preds: ArrayLike | Tensor, target: ArrayLike | Tensor, groups: ArrayLike | Tensor, num_groups: int, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True) -> dict[str, Tensor]:
+    """Returns the fractions of true and false positives and negatives of each group, float32 ``[4]`` by name."""
+def demographic_parity(preds: ArrayLike | Tensor, groups: ArrayLike | Tensor, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True) -> dict[str, Tensor]:
+    """Returns the lowest fraction of positive decisions of groups divided by the highest; see ``binary_fairness``."""
+def equal_opportunity(preds: ArrayLike | Tensor, target: ArrayLike | Tensor, groups: ArrayLike | Tensor, threshold: float = 0.5, ignore_index: int | None = None, validate_args: bool = True) -> dict[str, Tensor]:
+    """Returns the lowest true positive rate of groups divided by the highest; see ``binary_fairness``."""

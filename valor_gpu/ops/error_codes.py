@@ -23,6 +23,9 @@ NO_ERROR = 2**63 - 1
 TARGET, NAN_SCORE, WEIGHT, PREDICTION = 1, 2, 3, 4
 """Kinds of errors in a table of values."""
 
+GROUP = 6
+"""Kind of an error in the group of an element."""
+
 ROUNDED_SCORES = 5
 """Code without a place: float64 scores that would change in the dtype in which they are kept."""
 

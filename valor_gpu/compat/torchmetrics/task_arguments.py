@@ -69,6 +69,8 @@ class TaskType(MetricType):
 
 def _takes(cls: Any, kwargs: dict[str, Any]) -> bool:
     """Returns whether a subclass has a constructor that takes ``task``, or a text in the first place, itself."""
+    if cls.takes_own_task:
+        return True
     own = str(cls.__init__.__module__).partition(".")[0] != __name__.partition(".")[0]
     return own and ("task" not in kwargs or "task" in signature(cls.__init__).parameters)
 

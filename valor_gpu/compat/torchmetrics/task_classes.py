@@ -17,12 +17,13 @@ from valor_gpu.compat.torchmetrics.task_names import MADE, REQUIRED
 from valor_gpu.options import NamedOptions
 
 TYPES = {
-    "average": "str | None", "beta": "float", "ignore_index": "int | None", "max_fpr": "float | None",
+    "average": "str | None", "beta": "float", "fpr_range": "tuple[float, float]", "ignore_index": "int | None",
+    "max_fpr": "float | None",
     "min_precision": "float", "min_recall": "float", "min_sensitivity": "float", "min_specificity": "float",
-    "multidim_average": "str", "n_bins": "int", "norm": "str", "normalization": "str | None",
-    "normalize": "str | None", "num_classes": "int", "num_labels": "int", "separate_ones": "bool", "task": "str",
-    "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None", "top_k": "int", "validate_args": "bool",
-    "weights": "str | None", "zero_division": "float",
+    "multiclass_mode": "str", "multidim_average": "str", "n_bins": "int", "norm": "str", "normalization": "str | None",
+    "normalize": "str | None", "num_classes": "int", "num_labels": "int", "separate_ones": "bool", "squared": "bool",
+    "task": "str", "threshold": "float", "thresholds": "int | ArrayLike | Tensor | None", "top_k": "int",
+    "validate_args": "bool", "weights": "str | None", "zero_division": "float",
 }  # fmt: skip
 """Argument to its annotation; ``| None`` is added where None is the default."""
 _ANNOTATIONS = {"Any": Any, "ArrayLike": ArrayLike, "NamedOptions": NamedOptions, "Tensor": Tensor, "Unpack": Unpack}

@@ -23,6 +23,8 @@ _EACH = f"multidim_average='global' {_LAST}"
 _ZERO = "zero_division=0"
 _COUNTED = f"{_SIZES} average='micro' multidim_average='global' top_k=1 {_LAST}"
 _RANKED = f"thresholds=None {_LAST}"
+_RANGE = "fpr_range=(0.001,0.1)"
+_HINGE = "squared=False multiclass_mode='crammer-singer'"
 
 _Arguments = dict[str, str | tuple[str, str]]
 """Task to ``name`` or ``name=default`` of each argument; two texts where class and function differ."""
@@ -156,6 +158,29 @@ _FAMILIES: dict[str, _Arguments] = {
         ANY: f"task thresholds=None {_SIZES} average='macro' max_fpr=None {_LAST}",
         "binary": f"max_fpr=None {_RANKED}",
     },
+    "log area": {
+        ANY: (
+            f"task thresholds=None {_RANGE} {_SIZES} {_LAST}",
+            f"task thresholds=None {_SIZES} {_RANGE} average=None {_LAST}",
+        ),
+        "binary": (f"{_RANGE} thresholds=None ignore_index=None validate_args=False", f"{_RANGE} {_RANKED}"),
+        "multiclass": (
+            f"num_classes {_RANGE} average=None {_RANKED}",
+            f"num_classes {_RANGE} average='macro' {_RANKED}",
+        ),
+        "multilabel": (
+            f"num_labels {_RANGE} average=None {_RANKED}",
+            f"num_labels {_RANGE} average='macro' {_RANKED}",
+        ),
+    },
+    "hinge": {
+        ANY: f"task num_classes=None {_HINGE} {_LAST}",
+        "binary": (f"squared=False {_LAST}", "squared=False ignore_index=None validate_args=False"),
+        "multiclass": (
+            f"num_classes {_HINGE} {_LAST}",
+            f"num_classes {_HINGE} ignore_index=None validate_args=False",
+        ),
+    },
     "point by recall": _point("min_recall"),
     "point by precision": _point("min_precision"),
     "point by sensitivity": _point("min_sensitivity"),
@@ -187,6 +212,8 @@ TABLE = (
     Row("Accuracy", "accuracy", "accuracy", "accuracy"),
     Row("AveragePrecision", "ranking_metrics", "average_precision", "average precision"),
     Row("BalancedAccuracy", "accuracy"),
+    Row("BinaryFairness", "group_fairness"),
+    Row("BinaryGroupStatRates", "group_fairness"),
     Row("CalibrationError", "calibration", "calibration_error", "calibration"),
     Row("CohenKappa", "confusion", "cohen_kappa", "kappa"),
     Row("ConfusionMatrix", "confusion", "confusion_matrix", "confusion"),
@@ -196,7 +223,9 @@ TABLE = (
     Row("F1Score", "ratio_metrics", "f1_score", "f1"),
     Row("FBetaScore", "ratio_metrics", "fbeta_score", "fbeta"),
     Row("HammingDistance", "accuracy", "hamming_distance", "counts"),
+    Row("HingeLoss", "hinge_loss", "hinge_loss", "hinge"),
     Row("JaccardIndex", "ratio_metrics", "jaccard_index", "jaccard"),
+    Row("LogAUC", "log_auc", "logauc", "log area"),
     Row("MatthewsCorrCoef", "confusion", "matthews_corrcoef", "matthews"),
     Row("MultilabelCoverageError", "label_ranking", "coverage_error", "ranking of labels"),
     Row("MultilabelRankingAveragePrecision", "label_ranking", "ranking_average_precision", "ranking of labels"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from valor_gpu.compat.torchmetrics.task_names import FUNCTIONS
 
+GROUPS = ("binary_fairness", "binary_groups_stat_rates", "demographic_parity", "equal_opportunity")
+"""Functions of classification that take groups."""
 MODULES: dict[str, list[str]] = {
-    "classification": list(FUNCTIONS),
+    "classification": [*FUNCTIONS, *GROUPS],
     "detection": [
         "complete_intersection_over_union",
         "distance_intersection_over_union",

@@ -1,0 +1,40 @@
+"""Rows of the contract table for the metrics of groups and of raters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu.classification import BinaryFairness, BinaryGroupStatRates
+
+
+def groups_batch(seed: int, size: int = 12) -> tuple[Tensor, Tensor, Tensor]:
+    """Scores, target and group of each row; of three groups the last has no members in small batches."""
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.rand(size, generator=generator)
+    target, groups = (torch.randint(most, (size,), generator=generator) for most in (2, 2 + (size > 8)))
+    return scores, target, groups
+
+
+def _bad_groups() -> tuple[Tensor, Tensor, Tensor]:
+    scores, target, groups = groups_batch(3)
+    return scores.index_fill(0, torch.tensor([2]), math.nan), target, groups
+
+
+def group_rows() -> Iterator[dict[str, Any]]:
+    """Keywords of a case for each metric."""
+    for kind in (BinaryFairness, BinaryGroupStatRates):
+        yield {
+            "name": kind.__name__,
+            "make": partial(kind, 3),
+            "other": partial(kind, 3, threshold=0.75),
+            "batch": groups_batch,
+            "empty": partial(groups_batch, 0, 0),
+            "single": partial(groups_batch, 8, 1),
+            "bad": _bad_groups,
+        }
