@@ -13,6 +13,8 @@ from typing_extensions import Unpack
 from valor_gpu.classification.accuracy import Accuracy as _Accuracy
 from valor_gpu.classification.accuracy import BalancedAccuracy as BalancedAccuracy
 from valor_gpu.classification.accuracy import HammingDistance as _HammingDistance
+from valor_gpu.classification.brier import BrierScore as BrierScore
+from valor_gpu.classification.brier import BrierSkillScore as BrierSkillScore
 from valor_gpu.classification.calibration import CalibrationError as _CalibrationError
 from valor_gpu.classification.confusion import CohenKappa as _CohenKappa
 from valor_gpu.classification.confusion import ConfusionMatrix as _ConfusionMatrix
@@ -24,6 +26,7 @@ from valor_gpu.classification.exact_match import ExactMatch as _ExactMatch
 from valor_gpu.classification.label_ranking import MultilabelCoverageError as MultilabelCoverageError
 from valor_gpu.classification.label_ranking import MultilabelRankingAveragePrecision as MultilabelRankingAveragePrecision
 from valor_gpu.classification.label_ranking import MultilabelRankingLoss as MultilabelRankingLoss
+from valor_gpu.classification.log_loss import NegativeLogLikelihood as NegativeLogLikelihood
 from valor_gpu.classification.operating_points import PrecisionAtFixedRecall as _PrecisionAtFixedRecall
 from valor_gpu.classification.operating_points import RecallAtFixedPrecision as _RecallAtFixedPrecision
 from valor_gpu.classification.operating_points import SensitivityAtSpecificity as _SensitivityAtSpecificity

@@ -147,7 +147,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         probabilities, outside = batch.decided()
         confidence, correct, error = _confidences(batch, probabilities)
         deferred = self._raise_or_defer(error)
-        edges = _edges(self.n_bins, confidence)
+        edges = edges_of(self.n_bins, confidence.dtype, confidence.device)
         cells = torch.bucketize(confidence, edges, right=True) - 1
         if self.task.ignore_index is not None:
             cells = torch.where(batch.target.reshape(-1) == self.task.ignore_index, -1, cells)
@@ -209,10 +209,10 @@ def _confidences(batch: ScoreBatch, probabilities: Tensor) -> tuple[Tensor, Tens
     return confidence.contiguous(), correct, read.error
 
 
-def _edges(n_bins: int, confidence: Tensor) -> Tensor:
+def edges_of(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The edges of the bins in the dtype and on the device of confidences."""
-    wide = confidence.dtype == torch.float64
+    wide = dtype == torch.float64
     edges = bin_edges(n_bins, np.float64 if wide else np.float32).astype(np.float64)
-    if not confidence.is_cuda:
-        return torch.from_numpy(edges).to(confidence)
-    return constant(edges, confidence.device).to(confidence.dtype)
+    if device.type != "cuda":
+        return torch.from_numpy(edges).to(device, dtype)
+    return constant(edges, device).to(dtype)

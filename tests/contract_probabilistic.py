@@ -1,0 +1,16 @@
+"""Rows of the contract table for the metrics of probabilities, of selective prediction and of costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_MULTICLASS = dict(num_classes=4)
+PROBABILISTIC_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "BrierScore": (
+        dict(_MULTICLASS, n_bins=5, keep_rows=True),
+        dict(_MULTICLASS, n_bins=5, ignore_index=1, keep_rows=True),
+    ),
+    "BrierSkillScore": (dict(n_bins=5), dict(n_bins=5, ignore_index=1)),
+    "NegativeLogLikelihood": (dict(_MULTICLASS, keep_rows=True), dict(_MULTICLASS, ignore_index=1, keep_rows=True)),
+}
+"""Arguments of each metric in two configurations."""
