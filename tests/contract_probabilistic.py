@@ -12,5 +12,8 @@ PROBABILISTIC_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     ),
     "BrierSkillScore": (dict(n_bins=5), dict(n_bins=5, ignore_index=1)),
     "NegativeLogLikelihood": (dict(_MULTICLASS, keep_rows=True), dict(_MULTICLASS, ignore_index=1, keep_rows=True)),
+    **dict.fromkeys(("AURC", "EAURC"), (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
+    "RiskAtCoverage": (dict(_MULTICLASS, coverage=0.5), dict(_MULTICLASS, coverage=0.5, ignore_index=1)),
+    "CoverageAtRisk": (dict(max_risk=0.2), dict(max_risk=0.2, ignore_index=1)),
 }
 """Arguments of each metric in two configurations."""

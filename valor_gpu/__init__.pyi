@@ -38,6 +38,7 @@ from valor_gpu import (
 )
 from valor_gpu._version import __version__ as __version__
 from valor_gpu.classification import (
+    AURC as AURC,
     AUROC as AUROC,
     Accuracy as Accuracy,
     AveragePrecision as AveragePrecision,
@@ -70,7 +71,9 @@ from valor_gpu.classification import (
     CalibrationError as CalibrationError,
     CohenKappa as CohenKappa,
     ConfusionMatrix as ConfusionMatrix,
+    CoverageAtRisk as CoverageAtRisk,
     DetailedPrecisionRecallCurve as DetailedPrecisionRecallCurve,
+    EAURC as EAURC,
     EER as EER,
     ExactMatch as ExactMatch,
     F1Score as F1Score,
@@ -136,6 +139,7 @@ from valor_gpu.classification import (
     ROCAUC as ROCAUC,
     Recall as Recall,
     RecallAtFixedPrecision as RecallAtFixedPrecision,
+    RiskAtCoverage as RiskAtCoverage,
     SensitivityAtSpecificity as SensitivityAtSpecificity,
     Specificity as Specificity,
     SpecificityAtSensitivity as SpecificityAtSensitivity,

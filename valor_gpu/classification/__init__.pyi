@@ -42,6 +42,10 @@ from valor_gpu.classification.ratio_metrics import NegativePredictiveValue as _N
 from valor_gpu.classification.ratio_metrics import Precision as _Precision
 from valor_gpu.classification.ratio_metrics import Recall as _Recall
 from valor_gpu.classification.ratio_metrics import Specificity as _Specificity
+from valor_gpu.classification.selective import AURC as AURC
+from valor_gpu.classification.selective import CoverageAtRisk as CoverageAtRisk
+from valor_gpu.classification.selective import EAURC as EAURC
+from valor_gpu.classification.selective import RiskAtCoverage as RiskAtCoverage
 from valor_gpu.classification.stat_scores import StatScores as _StatScores
 from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve as DetailedPrecisionRecallCurve
 from valor_gpu.classification.threshold_counts import ThresholdCounts as ThresholdCounts

@@ -184,6 +184,7 @@ class Row:
 
 TABLE = (
     Row("AUROC", "ranking_metrics", "auroc", "area"),
+    Row("AURC", "selective"),
     Row("Accuracy", "accuracy", "accuracy", "accuracy"),
     Row("AveragePrecision", "ranking_metrics", "average_precision", "average precision"),
     Row("BalancedAccuracy", "accuracy"),
@@ -192,7 +193,9 @@ TABLE = (
     Row("CalibrationError", "calibration", "calibration_error", "calibration"),
     Row("CohenKappa", "confusion", "cohen_kappa", "kappa"),
     Row("ConfusionMatrix", "confusion", "confusion_matrix", "confusion"),
+    Row("CoverageAtRisk", "selective"),
     Row("DetailedPrecisionRecallCurve", "threshold_counts"),
+    Row("EAURC", "selective"),
     Row("EER", "equal_error", "eer", "equal error"),
     Row("ExactMatch", "exact_match", "exact_match", "exact match"),
     Row("F1Score", "ratio_metrics", "f1_score", "f1"),
@@ -212,6 +215,7 @@ TABLE = (
     Row("ROCAUC", "ranking_metrics"),
     Row("Recall", "ratio_metrics", "recall", "precision"),
     Row("RecallAtFixedPrecision", "operating_points", "recall_at_fixed_precision", "point by precision"),
+    Row("RiskAtCoverage", "selective"),
     Row("SensitivityAtSpecificity", "operating_points", "sensitivity_at_specificity", "point by specificity"),
     Row("Specificity", "ratio_metrics", "specificity", "counts"),
     Row("SpecificityAtSensitivity", "operating_points", "specificity_at_sensitivity", "point by sensitivity"),
