@@ -15,5 +15,6 @@ PROBABILISTIC_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("AURC", "EAURC"), (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
     "RiskAtCoverage": (dict(_MULTICLASS, coverage=0.5), dict(_MULTICLASS, coverage=0.5, ignore_index=1)),
     "CoverageAtRisk": (dict(max_risk=0.2), dict(max_risk=0.2, ignore_index=1)),
+    "ConformalCoverage": (dict(_MULTICLASS, threshold=0.2), dict(_MULTICLASS, threshold=0.3)),
 }
 """Arguments of each metric in two configurations."""

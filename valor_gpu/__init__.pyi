@@ -70,6 +70,7 @@ from valor_gpu.classification import (
     BrierSkillScore as BrierSkillScore,
     CalibrationError as CalibrationError,
     CohenKappa as CohenKappa,
+    ConformalCoverage as ConformalCoverage,
     ConfusionMatrix as ConfusionMatrix,
     CoverageAtRisk as CoverageAtRisk,
     DetailedPrecisionRecallCurve as DetailedPrecisionRecallCurve,

@@ -16,6 +16,7 @@ from valor_gpu.classification.accuracy import HammingDistance as _HammingDistanc
 from valor_gpu.classification.brier import BrierScore as BrierScore
 from valor_gpu.classification.brier import BrierSkillScore as BrierSkillScore
 from valor_gpu.classification.calibration import CalibrationError as _CalibrationError
+from valor_gpu.classification.conformal import ConformalCoverage as ConformalCoverage
 from valor_gpu.classification.confusion import CohenKappa as _CohenKappa
 from valor_gpu.classification.confusion import ConfusionMatrix as _ConfusionMatrix
 from valor_gpu.classification.confusion import MatthewsCorrCoef as _MatthewsCorrCoef
@@ -79,7 +80,7 @@ class AveragePrecision(_AveragePrecision):
 class CalibrationError(_CalibrationError):
     """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2)."""
     @overload
-    def __init__(self, num_classes: int | None = None, *, n_bins: int = 15, norm: str = 'l1', ignore_index: int | None = None, activation: str = 'auto', separate_ones: bool = False, **kwargs: Unpack[TaskOptions]) -> None: ...
+    def __init__(self, num_classes: int | None = None, *, n_bins: int = 15, norm: str = 'l1', ignore_index: int | None = None, activation: str = 'auto', separate_ones: bool = False, top_k: int = 1, **kwargs: Unpack[TaskOptions]) -> None: ...
     @overload
     def __init__(self, task: Literal['binary', 'multiclass'], n_bins: int = 15, norm: str = 'l1', num_classes: int | None = None, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class CohenKappa(_CohenKappa):

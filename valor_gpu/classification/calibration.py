@@ -224,7 +224,8 @@ def _confidences(batch: ScoreBatch, probabilities: Tensor, top_k: int) -> tuple[
 def _of_top(probabilities: Tensor, target: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
     """Sums of the ``top_k`` largest probabilities, float32 ``[N]``, and whether the target is one of these classes.
 
-    What rounding of probabilities, to bfloat16 at the most, adds above 1 is taken off; of rows that hold no probabilities sums are NaN.
+    What rounding of probabilities, to bfloat16 at the most, adds above 1 is taken off; of rows that hold none sums are
+    NaN.
     """
     classes = top_classes(probabilities, top_k).classes
     sums = probabilities.double().gather(1, classes.long().clamp(min=0)).sum(1)

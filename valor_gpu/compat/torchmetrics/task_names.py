@@ -192,6 +192,7 @@ TABLE = (
     Row("BrierSkillScore", "brier"),
     Row("CalibrationError", "calibration", "calibration_error", "calibration"),
     Row("CohenKappa", "confusion", "cohen_kappa", "kappa"),
+    Row("ConformalCoverage", "conformal"),
     Row("ConfusionMatrix", "confusion", "confusion_matrix", "confusion"),
     Row("CoverageAtRisk", "selective"),
     Row("DetailedPrecisionRecallCurve", "threshold_counts"),
