@@ -16,10 +16,13 @@ from valor_gpu.classification.accuracy import HammingDistance as _HammingDistanc
 from valor_gpu.classification.brier import BrierScore as BrierScore
 from valor_gpu.classification.brier import BrierSkillScore as BrierSkillScore
 from valor_gpu.classification.calibration import CalibrationError as _CalibrationError
+from valor_gpu.classification.chosen_points import ExpectedCost as ExpectedCost
+from valor_gpu.classification.chosen_points import OperatingPoint as OperatingPoint
 from valor_gpu.classification.conformal import ConformalCoverage as ConformalCoverage
 from valor_gpu.classification.confusion import CohenKappa as _CohenKappa
 from valor_gpu.classification.confusion import ConfusionMatrix as _ConfusionMatrix
 from valor_gpu.classification.confusion import MatthewsCorrCoef as _MatthewsCorrCoef
+from valor_gpu.classification.cost_curve import CostCurve as CostCurve
 from valor_gpu.classification.curves import PrecisionRecallCurve as _PrecisionRecallCurve
 from valor_gpu.classification.curves import ROC as _ROC
 from valor_gpu.classification.equal_error import EER as _EER
