@@ -311,8 +311,8 @@ METRICS = [
         for name, other in OTHER.items()
         for keep in (False, True)
     ),
-    *(Case(**row) for row in (overlap_rows(), region_rows(), surface_rows(), token_rows())),
-    *(Case(**row) for row in (regression_rows(), row_metric_rows(), group_rows())),
+    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
+    *(Case(**row) for row in (*regression_rows(), *row_metric_rows(), *group_rows())),
     *map(_class_case, CLASS_CHOICES),
     *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, TEXT_CHOICES),

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tests.contract_probabilistic import PROBABILISTIC_CHOICES
+
 _MULTICLASS = dict(num_classes=4)
 CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("Accuracy", "Precision", "Recall", "FBetaScore", "Specificity", "NegativePredictiveValue"),
@@ -36,6 +38,7 @@ CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "DetailedPrecisionRecallCurve": (dict(num_classes=4, max_examples=0),
                                      dict(num_classes=4, max_examples=0, ignore_index=1)),
     "ConfusionMatrix": (dict(max_examples=2), dict(max_examples=2, ignore_index=1)),
+    **PROBABILISTIC_CHOICES,
 }  # fmt: skip
 """Arguments of each metric of classification in two configurations."""
 

@@ -235,3 +235,35 @@ def test_plot() -> None:
     assert axes.get_xlabel() == "confidence"
     assert CalibrationError().result().plot(ax=axes) is axes
     mpl.pyplot.close("all")
+
+
+@pytest.mark.parametrize("top_k", [2, 3, C])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_within_the_top_k_by_definition(top_k: int, dtype: torch.dtype) -> None:
+    for seed in range(2):
+        logits, target = scores(seed)
+        proba = (logits / 4).softmax(1).to(dtype)
+        target[::7] = -1
+        metric = fed(CalibrationError(C, n_bins=10, top_k=top_k, ignore_index=-1), proba, target)
+        left = target != -1
+        best = proba.double().sort(dim=1, descending=True, stable=True)  # of equal ones the lower class
+        confidence = best.values[:, :top_k].sum(1)[left].clamp(max=1).float()
+        hits = (best.indices[:, :top_k] == target[:, None]).any(1)[left]
+        assert float(metric.compute()) == pytest.approx(by_histogram(confidence, hits, 10, "l1"), abs=1e-6)
+        assert "top_k:" in str(metric.result().signature)
+    if top_k == C:
+        assert float(metric.compute()) == pytest.approx(0, abs=1e-3)
+
+
+def test_the_top_1_is_what_was_there() -> None:
+    logits, target = scores(1)
+    assert torch.equal(
+        fed(CalibrationError(C, top_k=1), logits, target).compute(), fed(CalibrationError(C), logits, target).compute()
+    )
+    with pytest.raises(InputError, match="top_k must be an int from 1 to 1 in the binary task but got 2"):
+        CalibrationError(top_k=2)
+    with pytest.raises(InputError, match="top_k must be an int from 1 to 4 in the multiclass task but got 5"):
+        CalibrationError(C, top_k=5)
+    for preds in (torch.tensor([[0.9, 0.8, 0.1]]), torch.tensor([[0.9, math.nan, 0.1]])):
+        with pytest.raises(InputError, match=r"preds\[0\] must hold probabilities"):
+            CalibrationError(3, top_k=2, activation="none").update(preds, torch.tensor([0]))

@@ -13,10 +13,16 @@ from typing_extensions import Unpack
 from valor_gpu.classification.accuracy import Accuracy as _Accuracy
 from valor_gpu.classification.accuracy import BalancedAccuracy as BalancedAccuracy
 from valor_gpu.classification.accuracy import HammingDistance as _HammingDistance
+from valor_gpu.classification.brier import BrierScore as BrierScore
+from valor_gpu.classification.brier import BrierSkillScore as BrierSkillScore
 from valor_gpu.classification.calibration import CalibrationError as _CalibrationError
+from valor_gpu.classification.chosen_points import ExpectedCost as ExpectedCost
+from valor_gpu.classification.chosen_points import OperatingPoint as OperatingPoint
+from valor_gpu.classification.conformal import ConformalCoverage as ConformalCoverage
 from valor_gpu.classification.confusion import CohenKappa as _CohenKappa
 from valor_gpu.classification.confusion import ConfusionMatrix as _ConfusionMatrix
 from valor_gpu.classification.confusion import MatthewsCorrCoef as _MatthewsCorrCoef
+from valor_gpu.classification.cost_curve import CostCurve as CostCurve
 from valor_gpu.classification.curves import PrecisionRecallCurve as _PrecisionRecallCurve
 from valor_gpu.classification.curves import ROC as _ROC
 from valor_gpu.classification.equal_error import EER as _EER
@@ -28,6 +34,7 @@ from valor_gpu.classification.label_ranking import MultilabelCoverageError as Mu
 from valor_gpu.classification.label_ranking import MultilabelRankingAveragePrecision as MultilabelRankingAveragePrecision
 from valor_gpu.classification.label_ranking import MultilabelRankingLoss as MultilabelRankingLoss
 from valor_gpu.classification.log_auc import LogAUC as _LogAUC
+from valor_gpu.classification.log_loss import NegativeLogLikelihood as NegativeLogLikelihood
 from valor_gpu.classification.operating_points import PrecisionAtFixedRecall as _PrecisionAtFixedRecall
 from valor_gpu.classification.operating_points import RecallAtFixedPrecision as _RecallAtFixedPrecision
 from valor_gpu.classification.operating_points import SensitivityAtSpecificity as _SensitivityAtSpecificity
@@ -43,6 +50,10 @@ from valor_gpu.classification.ratio_metrics import NegativePredictiveValue as _N
 from valor_gpu.classification.ratio_metrics import Precision as _Precision
 from valor_gpu.classification.ratio_metrics import Recall as _Recall
 from valor_gpu.classification.ratio_metrics import Specificity as _Specificity
+from valor_gpu.classification.selective import AURC as AURC
+from valor_gpu.classification.selective import CoverageAtRisk as CoverageAtRisk
+from valor_gpu.classification.selective import EAURC as EAURC
+from valor_gpu.classification.selective import RiskAtCoverage as RiskAtCoverage
 from valor_gpu.classification.stat_scores import StatScores as _StatScores
 from valor_gpu.classification.threshold_counts import DetailedPrecisionRecallCurve as DetailedPrecisionRecallCurve
 from valor_gpu.classification.threshold_counts import ThresholdCounts as ThresholdCounts
@@ -76,7 +87,7 @@ class AveragePrecision(_AveragePrecision):
 class CalibrationError(_CalibrationError):
     """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2)."""
     @overload
-    def __init__(self, num_classes: int | None = None, *, n_bins: int = 15, norm: str = 'l1', ignore_index: int | None = None, activation: str = 'auto', separate_ones: bool = False, **kwargs: Unpack[TaskOptions]) -> None: ...
+    def __init__(self, num_classes: int | None = None, *, n_bins: int = 15, norm: str = 'l1', ignore_index: int | None = None, activation: str = 'auto', separate_ones: bool = False, top_k: int = 1, **kwargs: Unpack[TaskOptions]) -> None: ...
     @overload
     def __init__(self, task: Literal['binary', 'multiclass'], n_bins: int = 15, norm: str = 'l1', num_classes: int | None = None, ignore_index: int | None = None, validate_args: bool = True, **kwargs: Unpack[NamedOptions]) -> None: ...
 class CohenKappa(_CohenKappa):

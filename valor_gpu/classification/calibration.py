@@ -82,7 +82,11 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     Edges are the numbers nearest to k / B on every device; torchmetrics has those of ``torch.linspace``, some of which
     lie a unit in the last place beside them, and which processors differ in.
 
-    Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019.
+    With ``top_k`` the confidence is the sum of the k largest probabilities, and a sample of one of these classes is
+    correct: calibration within the top k.
+
+    Source: Naeini, Cooper and Hauskrecht, AAAI 2015; Guo et al., ICML 2017; l2: Kumar, Liang and Ma, NeurIPS 2019; top
+    k: Gupta et al., Calibration of neural networks using splines, ICLR 2021.
 
     Args:
         num_classes: C, in the multiclass task; left out in the binary one.
@@ -91,6 +95,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         ignore_index: samples with this target are left out.
         activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
             split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
+        top_k: k, from 1 to C: how many classes a prediction holds; multiclass only.
         separate_ones: give confidences of exactly 1 a bin of their own, as torchmetrics does, for equal numbers.
 
     Example:
@@ -113,6 +118,7 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         ignore_index: int | None = None,
         activation: str = "auto",
         separate_ones: bool = False,
+        top_k: int = 1,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_choice("norm", norm, NORMS)
@@ -120,16 +126,20 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         task = Task.of(num_classes, None, ignore_index, activation)
-        self.n_bins, self.norm, self.separate_ones = n_bins, norm, separate_ones
+        most = task.classes if task.kind == "multiclass" else 1
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or not 1 <= top_k <= most:
+            raise InputError(f"top_k must be an int from 1 to {most} in the {task.kind} task but got {top_k!r}")
+        self.n_bins, self.norm, self.separate_ones, self.top_k = n_bins, norm, separate_ones, top_k
         count, confidence, correct = torch.zeros((3, n_bins + 1), dtype=torch.float64).unbind()
         empty = ReliabilityBins(count, confidence, correct, torch.zeros(4, dtype=torch.int64))
-        super().__init__(task, empty, {**task.config(), "n_bins": n_bins}, **kwargs)
+        top = {"top_k": top_k} if top_k > 1 else {}
+        super().__init__(task, empty, {**task.config(), "n_bins": n_bins, **top}, **kwargs)
 
     def _planner(self) -> Planner:
-        return pair_planner(self.__dict__, ("task", "n_bins"), self._plan)
+        return pair_planner(self.__dict__, ("task", "n_bins", "top_k"), self._plan)
 
     def _plan(self, form: Form) -> Plan | None:
-        return reliability_plan(form, self.task, self.n_bins)
+        return reliability_plan(form, self.task, self.n_bins) if self.top_k == 1 else None
 
     def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
         """Adds a batch.
@@ -145,9 +155,9 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         """
         batch = score_batch(preds, target, self.task, sample_weight)
         probabilities, outside = batch.decided()
-        confidence, correct, error = _confidences(batch, probabilities)
+        confidence, correct, error = _confidences(batch, probabilities, self.top_k)
         deferred = self._raise_or_defer(error)
-        edges = _edges(self.n_bins, confidence)
+        edges = edges_of(self.n_bins, confidence.dtype, confidence.device)
         cells = torch.bucketize(confidence, edges, right=True) - 1
         if self.task.ignore_index is not None:
             cells = torch.where(batch.target.reshape(-1) == self.task.ignore_index, -1, cells)
@@ -193,13 +203,15 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
         return super()._describe(error)
 
 
-def _confidences(batch: ScoreBatch, probabilities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _confidences(batch: ScoreBatch, probabilities: Tensor, top_k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Confidence ``[N]``, float32 or float64; whether it was right, bool ``[N]``; the first error of the batch."""
     target = batch.target.reshape(-1)
     if batch.task.kind == "multiclass":
         confidence = probabilities.amax(1).float()
         predicted = top_classes(probabilities).classes[:, 0]
         correct, classes = predicted == target, batch.task.classes
+        if top_k > 1:
+            confidence, correct = _of_top(probabilities, target, top_k)
     else:
         confidence = probabilities[:, 0].to(torch.promote_types(probabilities.dtype, torch.float32))
         predicted, classes = torch.zeros_like(target), 2
@@ -209,10 +221,24 @@ def _confidences(batch: ScoreBatch, probabilities: Tensor) -> tuple[Tensor, Tens
     return confidence.contiguous(), correct, read.error
 
 
-def _edges(n_bins: int, confidence: Tensor) -> Tensor:
+def _of_top(probabilities: Tensor, target: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
+    """Sums of the ``top_k`` largest probabilities, float32 ``[N]``, and whether the target is one of these classes.
+
+    What rounding of probabilities, to bfloat16 at the most, adds above 1 is taken off; of rows that hold none sums are
+    NaN.
+    """
+    classes = top_classes(probabilities, top_k).classes
+    sums = probabilities.double().gather(1, classes.long().clamp(min=0)).sum(1)
+    most = 1 + top_k * torch.finfo(torch.bfloat16).eps
+    sums = torch.where((sums > 1) & (sums <= most), 1.0, sums)
+    good = (probabilities.amin(1) >= 0) & (probabilities.amax(1) <= 1)
+    return torch.where(good, sums, torch.nan).float(), (classes == target[:, None]).any(1)
+
+
+def edges_of(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The edges of the bins in the dtype and on the device of confidences."""
-    wide = confidence.dtype == torch.float64
+    wide = dtype == torch.float64
     edges = bin_edges(n_bins, np.float64 if wide else np.float32).astype(np.float64)
-    if not confidence.is_cuda:
-        return torch.from_numpy(edges).to(confidence)
-    return constant(edges, confidence.device).to(confidence.dtype)
+    if device.type != "cuda":
+        return torch.from_numpy(edges).to(device, dtype)
+    return constant(edges, device).to(dtype)

@@ -30,7 +30,7 @@ _Row = tuple[float, float, float, bool]
 _ABOVE_ALL = 1e6  # threshold that torchmetrics gives where no point of a ROC curve will do
 
 
-class OperatingPoint(CurveMetric):
+class RateAtLimit(CurveMetric):
     """Base of the metrics that choose one threshold of a curve.
 
     Args:
@@ -138,7 +138,7 @@ class OperatingPoint(CurveMetric):
         return int(value.argmax())
 
 
-class _PrecisionRecallPoint(OperatingPoint, PrecisionRecallCurve):
+class _PrecisionRecallPoint(RateAtLimit, PrecisionRecallCurve):
     """A point of the precision-recall curve; of equal ones that with the largest limited rate, then threshold."""
 
     def _hollow(self, value: float) -> bool:
@@ -158,7 +158,7 @@ class _PrecisionRecallPoint(OperatingPoint, PrecisionRecallCurve):
         return int(np.where(value == value.max(), floor, -math.inf).argmax())
 
 
-class _ROCPoint(OperatingPoint, ROC):
+class _ROCPoint(RateAtLimit, ROC):
     """A point of the ROC curve; of equal ones that with the largest threshold."""
 
     _unreached = _ABOVE_ALL

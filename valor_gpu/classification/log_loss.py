@@ -1,0 +1,113 @@
+"""The negative log-likelihood of the true classes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.classification.row_losses import NO_SAMPLE, RowLoss
+from valor_gpu.computed import gives_own_memory
+from valor_gpu.errors import InputError
+from valor_gpu.result import Result, Signature
+from valor_gpu.stats.counts import ResampledCounts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
+    from valor_gpu.stats.row_samples import Arrivals
+
+_INFINITE = "the loss of a sample is infinite: eps bounds it"
+
+
+class NegativeLogLikelihood(RowLoss):
+    """Computes the negative log-likelihood, or log loss: the mean over samples of ``-log p`` of the true class.
+
+    Logits are not turned into probabilities first (``log_softmax``; binary ``softplus``), so that none is lost where
+    the softmax would round to 0 or 1. Probabilities are taken as they are: those of a sample are not divided by their
+    sum. A sample whose true class has probability 0 makes the number infinite, which ``eps`` avoids; :meth:`result`
+    counts them. With ``eps=torch.finfo(preds.dtype).eps`` it equals scikit-learn's ``log_loss``, and unweighted it
+    has the same bits for any order and split of the samples.
+
+    Source: Good, Rational decisions (1952); scikit-learn, ``log_loss``.
+
+    Args:
+        eps: probabilities are taken as at least ``eps`` and at most ``1 - eps``; from 0, which takes them as they are,
+            to below 0.5.
+
+    Example:
+        >>> metric = NegativeLogLikelihood(num_classes=2)
+        >>> metric.update(torch.tensor([[0.5, 0.5], [0.25, 0.75]]), torch.tensor([0, 1]))
+        >>> metric.compute()
+        tensor(0.4904)
+    """
+
+    update_family = "log loss"
+
+    def __init__(
+        self,
+        num_classes: int | None = None,
+        *,
+        eps: float = 0.0,
+        ignore_index: int | None = None,
+        activation: str = "auto",
+        keep_rows: bool = False,
+        **kwargs: Unpack[TaskOptions],
+    ) -> None:
+        if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < 0.5:
+            raise InputError(f"eps must be a number from 0 to below 0.5 but got {eps!r}")
+        self.eps = float(eps)
+        super().__init__(num_classes, ignore_index, activation, keep_rows, {"eps": self.eps}, **kwargs)
+
+    def _losses(self, scores: Tensor, target: Tensor, logits: bool) -> Tensor:
+        wide, columns = scores.double(), target[:, None]
+        if self.task.kind == "multiclass":
+            columns = columns.clamp(0, scores.shape[1] - 1)
+            found = wide.log_softmax(1).gather(1, columns) if logits else wide.gather(1, columns).log()
+        else:
+            right = columns == 1
+            if logits:
+                margin = torch.where(right, wide, -wide)
+                found = -((-margin).clamp(min=0) + (-margin.abs()).exp().log1p())
+            else:
+                found = torch.where(right, wide.log(), (-wide).log1p())
+        losses = (-found[:, 0]).clamp(min=0)
+        return losses.clamp(-math.log1p(-self.eps), -math.log(self.eps)) if self.eps else losses
+
+    @gives_own_memory
+    def compute(self) -> Tensor:
+        """Returns the number, float32 ``[]``; NaN without data."""
+        return self._value(self.state().sums).float()
+
+    def result(self, intervals: int | Bootstrap | None = None) -> Result:
+        """Returns the number in float64 and counts, among them that of samples whose loss is infinite.
+
+        Args:
+            intervals: replicates or choices of a bootstrap of the samples: also give the interval of the number. The
+                metric must have been made with ``keep_rows=True``.
+
+        Raises:
+            InputError: ``intervals`` is given to a metric that keeps no rows.
+        """
+        with self.synced_state() as state:
+            value, infinite = float(self._value(state.sums)), int(state.sums[3])
+            samples, ignored = state.seen.tolist()[:2]
+        name = type(self).__name__
+        config = {key: choice for key, choice in self._identity.config.items() if key != "keep_rows"}
+        reasons = {name: NO_SAMPLE} if math.isnan(value) else {}
+        signature = Signature({"metric": name, **config})
+        counts = {"samples": samples, "ignored": ignored, "infinite": infinite}
+        result = Result({name: value}, signature, counts, reasons, state=lambda: self._sample(state))
+        return result if intervals is None else result.with_intervals(intervals)
+
+    def _row_sample(self, losses: Any, target: Any, arrivals: Arrivals) -> Resampled:
+        if np.isinf(losses).any():
+            name = type(self).__name__
+            return ResampledCounts(np.array([[len(losses)]]), None, refused={name: _INFINITE})
+        return super()._row_sample(losses, target, arrivals)

@@ -1,0 +1,244 @@
+"""Base of the means over samples of a loss of probabilities, whose sums have the same bits in any order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from valor_gpu.checks import check_type
+from valor_gpu.classification.class_counts import check_seen, samples_seen
+from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.errors import InputError
+from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
+from valor_gpu.inputs.values import Values
+from valor_gpu.ops.activation.op import decision
+from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
+from valor_gpu.ops.labels.op import count_labels
+from valor_gpu.state import MAX_SUM, State, check_elements, check_rows, joined, summed
+from valor_gpu.stats.row_samples import Arrivals, Pooled, RowSample
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from typing_extensions import Unpack
+
+    from valor_gpu.options import TaskOptions
+    from valor_gpu.stats.resample import Resampled
+
+NO_SAMPLE = "no sample has weight"
+_COARSE, _FINE = 2.0**24, 2.0**48
+_BLOCK = 1 << 16  # elements, so that their float64 copies stay in the cache
+
+
+@dataclass(frozen=True)
+class LossSums(State):
+    """Sums of the losses of samples, each times its weight.
+
+    Attributes:
+        sums: float64 ``[4]``: of finite losses rounded to 2^-24; of what that leaves of them, rounded to 2^-48; of
+            weights; and how many losses are infinite. Unweighted sums below 2^29 are exact, so that no order of
+            samples changes a bit.
+        seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
+    """
+
+    sums: Tensor = summed()
+    seen: Tensor = summed()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless the sums are finite, and weights and counts at least 0."""
+        least = torch.tensor([0.0, -MAX_SUM, 0.0, 0.0], dtype=torch.float64, device=self.sums.device)
+        good = (self.sums >= least) & (self.sums <= MAX_SUM)
+        check_elements("sums", self.sums, good, f"be a sum of losses or weights, at most {MAX_SUM:g}")
+        check_seen(self.seen, rule)
+
+
+@dataclass(frozen=True)
+class LossRows(LossSums):
+    """Sums, and the losses that they are of.
+
+    Attributes:
+        losses: float64 ``[N]``, NaN where the target is ``ignore_index``.
+        target: int64 ``[N]``.
+    """
+
+    losses: Tensor = joined()
+    target: Tensor = joined()
+    hashed: ClassVar[str | None] = "rows"
+    row_fields: ClassVar[tuple[str, ...]] = ("losses", "target")
+    truth_fields: ClassVar[tuple[str, ...]] = ("target",)
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless every sample has a loss of at least 0 or is left out, and a class."""
+        super().check(rule)
+        check_rows("losses", self.losses, int(self.seen[0]), "seen")
+        check_rows("target", self.target, int(self.seen[0]), "seen")
+        check_elements("losses", self.losses, ~(self.losses < 0), "be at least 0")
+        top = max(rule.classes, 2)
+        good = ((self.target >= 0) & (self.target < top)) | self.losses.isnan()
+        check_elements("target", self.target, good, f"be a class index from 0 to {top - 1}")
+
+
+class RowLoss(TaskMetric[LossSums]):
+    """Base of the means of a loss over samples; a subclass gives it in ``_losses``.
+
+    Args:
+        num_classes: C, in the multiclass task; left out in the binary one.
+        ignore_index: samples with this target are left out.
+        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
+            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess. Activations
+            are computed in float64.
+        keep_rows: keep the loss and the target of every sample, 16 bytes, for intervals and comparisons.
+        config: further choices that ``update`` depends on.
+        bins: further fields of the state.
+    """
+
+    higher_is_better = False
+    plot_lower_bound = 0.0
+
+    def __init__(
+        self,
+        num_classes: int | None,
+        ignore_index: int | None,
+        activation: str,
+        keep_rows: bool,
+        config: Mapping[str, Any],
+        bins: Mapping[str, Tensor] | None = None,
+        **kwargs: Unpack[TaskOptions],
+    ) -> None:
+        check_type("keep_rows", keep_rows, bool)
+        self.keep_rows = keep_rows
+        task = Task.of(num_classes, None, ignore_index, activation)
+        sums = {"sums": torch.zeros(4, dtype=torch.float64), "seen": torch.zeros(4, dtype=torch.int64), **(bins or {})}
+        kept = {"losses": torch.zeros(0, dtype=torch.float64), "target": torch.zeros(0, dtype=torch.int64)}
+        empty = self._state_of({**sums, **(kept if keep_rows else {})})
+        keeps = {"keep_rows": True} if keep_rows else {}
+        super().__init__(task, empty, {**task.config(), **config, **keeps}, **kwargs)
+
+    def _state_of(self, fields: dict[str, Tensor]) -> LossSums:
+        return LossRows(**fields) if self.keep_rows else LossSums(**fields)
+
+    def update(self, preds: Values, target: Values, sample_weight: Values | None = None) -> None:
+        """Adds a batch.
+
+        Args:
+            preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, binary ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; binary: 0 and 1 ``[N, ...]``.
+            sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; from 0 to 1e60.
+
+        Raises:
+            InputError: naming the argument and position. On CUDA, bad values (NaN scores, targets out of range) are
+                raised by ``compute`` instead, since ``update`` does not synchronise with the device.
+        """
+        batch = score_batch(preds, target, self.task, sample_weight)
+        scores, labels = batch.scores, batch.target.reshape(-1)
+        outside = decision(batch.preds, batch.target, self.task.ignore_index, self.task.activation)
+        deferred = self._raise_or_defer(_error_of(batch, scores, outside))
+        counted = torch.ones_like(labels, dtype=torch.bool)
+        if self.task.ignore_index is not None:
+            counted = labels != self.task.ignore_index
+        weight = counted.double() if batch.weight is None else torch.where(counted, batch.weight, 0.0)
+        right = torch.where(counted, labels, 0).long()
+        fields, rows = self._start(), []
+        for part in _blocks(scores):
+            losses = self._losses_of(scores[part], right[part], outside, weight[part], fields)
+            fields["sums"] = fields["sums"] + _sums(losses, weight[part])
+            if self.keep_rows:
+                rows.append(torch.where(counted[part], losses, math.nan))
+        if self.keep_rows:
+            fields |= {"losses": torch.cat(rows), "target": labels.long().clone()}
+        self._add(self._state_of({**fields, "seen": samples_seen(batch, outside)}), deferred)
+
+    def _start(self) -> dict[str, Tensor]:
+        """The sums of no rows, on the device of the metric."""
+        names = [name for name in self._merge if name not in ("seen", "losses", "target", "signature", "error")]
+        return {name: torch.zeros_like(self._defaults[name], device=self.error.device) for name in names}
+
+    def _losses_of(
+        self, scores: Tensor, target: Tensor, outside: Tensor, weight: Tensor, fields: dict[str, Tensor]
+    ) -> Tensor:
+        """float64 ``[N]``; adds to ``fields`` what else a subclass keeps."""
+        logits = self.task.activation != "none"
+        if self.task.activation == "auto":
+            if not outside.is_cpu or torch.compiler.is_compiling():
+                both = (self._losses(scores, target, each) for each in (True, False))
+                return torch.where(outside, *both)
+            logits = bool(outside.item())
+        return self._losses(scores, target, logits)
+
+    def _losses(self, scores: Tensor, target: Tensor, logits: bool) -> Tensor:
+        """float64 ``[N]``, at least 0, of scores ``[N, C]`` and class indices ``[N]``."""
+        raise NotImplementedError
+
+    def _value(self, sums: Tensor) -> Tensor:
+        """The mean, float64 ``[]``; NaN without samples."""
+        mean = (sums[0] + sums[1]) / sums[2]
+        return torch.where(sums[3] > 0, math.inf, mean)
+
+    def _sample(self, state: LossSums, pooled: Sequence[Pooled] = ()) -> Resampled:
+        """What the mean is resampled from.
+
+        Raises:
+            InputError: the metric keeps no rows, or rows have weights.
+        """
+        name = type(self).__name__
+        if not self.keep_rows:
+            made = f"{name}(keep_rows=True)"
+            raise InputError(f"intervals and comparisons need the loss of every row: make the metric with {made}")
+        losses, target = (getattr(state, field).cpu().numpy() for field in ("losses", "target"))
+        places = np.flatnonzero(~np.isnan(losses))
+        if float(state.sums[2]) != len(places):
+            raise InputError("intervals need rows of equal weight but sample_weight was given: leave it out")
+        arrivals = Arrivals(places, len(losses), target)
+        return self._row_sample(losses[places], target[places], arrivals)
+
+    def _row_sample(self, losses: Any, target: Any, arrivals: Arrivals) -> Resampled:
+        return RowSample(
+            {type(self).__name__: losses}, ranges={type(self).__name__: (0.0, math.inf)}, arrivals=arrivals
+        )
+
+    def _describe(self, error: int) -> str:
+        if value_kind(error) == PREDICTION:
+            return f"preds[{value_row(error)}] must hold probabilities from 0 to 1, or logits, and no NaN"
+        return super()._describe(error)
+
+
+def _error_of(batch: ScoreBatch, scores: Tensor, outside: Tensor) -> Tensor:
+    """The first error of a batch; logits may be any number but NaN, and of classes no infinite one."""
+    low, high = scores.amin(1), scores.amax(1)  # NaN if one is
+    several = batch.task.kind == "multiclass"
+    good = (high < math.inf) & (low > -math.inf) if several else low == low
+    probable = (low >= 0) & (high <= 1)
+    if batch.task.activation == "none":
+        good = probable
+    elif batch.task.activation == "auto":
+        good = torch.where(outside, good, probable)
+    classes = batch.task.classes if several else 2
+    predicted = torch.where(good, 0, -1)
+    target, ignored = batch.target.reshape(-1), batch.task.ignore_index
+    return count_labels(predicted, target, classes, ignore_index=ignored, weight=batch.weight).error
+
+
+def _blocks(scores: Tensor) -> Iterator[slice]:
+    """Parts of the rows; on CUDA, and in a compiled program, all at once."""
+    rows = max(len(scores), 1)
+    step = rows
+    if scores.is_cpu and not torch.compiler.is_compiling():
+        step = max(1, _BLOCK // max(scores.shape[1], 1))
+    for start in range(0, rows, step):
+        yield slice(start, start + step)
+
+
+def _sums(losses: Tensor, weight: Tensor) -> Tensor:
+    """The sums of :class:`LossSums`; losses without weight are not looked at."""
+    held = weight > 0
+    infinite = held & (losses == math.inf)
+    finite = torch.where(held & ~infinite, losses, 0.0)
+    coarse = (finite * _COARSE).round() / _COARSE
+    fine = ((finite - coarse) * _FINE).round() / _FINE
+    return torch.stack(((coarse * weight).sum(), (fine * weight).sum(), weight.sum(), infinite.double().sum()))
