@@ -86,9 +86,8 @@ class Ranking:
         Raises:
             InputError: a grade has no exponential gain.
         """
-        found = query_scores(
-            measure, self.order, self.offsets, self.preds, self.target, top_k or 0, parameter, above, adaptive_k
-        )
+        ranked = (self.order, self.offsets, self.preds, self.target)
+        found = query_scores(measure, *ranked, top_k or 0, parameter, above=above, adaptive_k=adaptive_k)
         if bool((found.status == BAD_GRADE).any()):
             raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
         scores: Tensor = torch.where(found.status == ONE_CLASS, 0.0, found.scores)
