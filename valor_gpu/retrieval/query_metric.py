@@ -239,7 +239,6 @@ class CutoffMetric(QueryMetric):
         return {"top_k": self.top_k}
 
 
-
 class ScoredAboveMetric(CutoffMetric):
     """Base of the metrics that find no document of too low a score.
 

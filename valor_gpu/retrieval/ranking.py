@@ -140,5 +140,3 @@ class _Last:
     def _drop(cls, gone: weakref.ref[Tensor]) -> None:
         if any(gone is kept for kept in cls.tensors):
             cls.ranking, cls.tensors = None, ()
-
-
