@@ -12,7 +12,7 @@ from torch import Tensor
 
 from valor_gpu.errors import InputError
 from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
-from valor_gpu.ops.queries.types import BAD_GRADE, ONE_CLASS
+from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS
 
 if TYPE_CHECKING:
     from valor_gpu.retrieval.query_metric import Documents
@@ -81,7 +81,7 @@ class Ranking:
     ) -> Tensor:
         """float64 ``[Q]``, NaN of queries that lack what the measure needs; see :func:`query_scores` of the op.
 
-        A query whose first documents are of one kind has an area of 0, as in torchmetrics.
+        A query whose documents are of one kind has an area of 0, as in torchmetrics.
 
         Raises:
             InputError: a grade has no exponential gain.
@@ -90,7 +90,8 @@ class Ranking:
         found = query_scores(measure, *ranked, top_k or 0, parameter, above=above, adaptive_k=adaptive_k)
         if bool((found.status == BAD_GRADE).any()):
             raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
-        scores: Tensor = torch.where(found.status == ONE_CLASS, 0.0, found.scores)
+        one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
+        scores: Tensor = torch.where(one_kind, 0.0, found.scores)
         return scores
 
 
