@@ -102,3 +102,16 @@ class RegionOptions(MetricOptions, total=False):
     input_format: str
     keep_images: bool
     zero_division: float
+
+
+class RetrievalOptions(MetricOptions, total=False):
+    """Keywords of every metric of retrieval beside the arguments of torchmetrics; see ``QueryMetric``."""
+
+    unjudged_index: int | None
+    relevance_level: float | None
+
+
+class ScoredAboveOptions(RetrievalOptions, total=False):
+    """Keywords of metrics of retrieval that find no document of too low a score; see ``ScoredAboveMetric``."""
+
+    score_above: float | None

@@ -18,7 +18,7 @@ NAMES = (
     "count_ground_truths", "count_labels", "count_logits", "count_one_hot", "count_outcomes", "count_pairs",
     "count_panoptic", "count_pixels", "count_top", "dense_pairs", "draw_weights", "first_in_cells", "greedy_cosines",
     "grouped_means", "keypoint_pairs", "keypoint_similarity", "label_counts", "mask_boundary", "order_records",
-    "pack_masks", "polygon_iou", "polygon_pairs", "precision_recall", "predict_maps", "present_means", "rank_curves",
+    "pack_masks", "polygon_iou", "polygon_pairs", "precision_recall", "predict_maps", "present_means", "query_hits", "query_order", "query_scores", "rank_curves",
     "rank_overlaps", "rasterise", "resampled_means", "rotated_iou", "rotated_pairs", "run_pairs", "score_histogram",
     "sum_token_losses", "surface_distances", "top_classes",
 )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Ranked documents of queries: their order, and one score per query."""

@@ -1,0 +1,145 @@
+"""Documents of a state in the order of their ranks, and scores of their queries."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from valor_gpu.errors import InputError
+from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
+from valor_gpu.ops.queries.types import BAD_GRADE, ONE_CLASS
+
+if TYPE_CHECKING:
+    from valor_gpu.retrieval.query_metric import Documents
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Ranked documents of queries.
+
+    Attributes:
+        order: int64 ``[N]`` rows, those of a query together, by their ranks.
+        queries: int64 ``[Q]``, ascending.
+        offsets: int64 ``[Q + 1]``: where the documents of each query begin and end in ``order``.
+        preds: ``[N]``, the scores.
+        target: float64 ``[N]``, -1 of unjudged documents.
+        ignored: documents that were left out.
+    """
+
+    order: Tensor
+    queries: Tensor
+    offsets: Tensor
+    preds: Tensor
+    target: Tensor
+    ignored: int
+
+    @property
+    def lengths(self) -> Tensor:
+        """int64 ``[Q]``, the documents of each query."""
+        return self.offsets.diff()
+
+    @functools.cached_property
+    def relevant(self) -> Tensor:
+        """int64 ``[Q]``, the relevant documents of each query."""
+        relevant: Tensor = query_hits(self.order, self.offsets, self.target, 1).relevant
+        return relevant
+
+    @property
+    def unjudged(self) -> int:
+        """How many documents have no judgement."""
+        return int((self.target < 0).sum())
+
+    @property
+    def highest(self) -> float:
+        """The largest grade; 0 without documents."""
+        return float(self.target.amax().clamp(min=0)) if len(self.target) else 0.0
+
+    def with_relevance(self, level: float | None) -> Ranking:
+        """The ranking with targets 0 and 1, from grades of which those of at least ``level`` are relevant."""
+        if level is None:
+            return self
+        judged = (self.target >= level).double()
+        return replace(self, target=torch.where(self.target < 0, self.target, judged))
+
+    def hits(self, largest: int) -> Tensor:
+        """int32 ``[Q, largest]``: relevant documents among the first k of each query, for every k from 1 on."""
+        hits: Tensor = query_hits(self.order, self.offsets, self.target, largest).hits
+        return hits
+
+    def scores(
+        self,
+        measure: str,
+        top_k: int | None = None,
+        parameter: float | None = None,
+        above: float | None = None,
+        adaptive_k: bool = False,
+    ) -> Tensor:
+        """float64 ``[Q]``, NaN of queries that lack what the measure needs; see :func:`query_scores` of the op.
+
+        A query whose first documents are of one kind has an area of 0, as in torchmetrics.
+
+        Raises:
+            InputError: a grade has no exponential gain.
+        """
+        found = query_scores(
+            measure, self.order, self.offsets, self.preds, self.target, top_k or 0, parameter, above, adaptive_k
+        )
+        if bool((found.status == BAD_GRADE).any()):
+            raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
+        scores: Tensor = torch.where(found.status == ONE_CLASS, 0.0, found.scores)
+        return scores
+
+
+def ranking_of(state: Documents) -> Ranking:
+    """The ranking of a state; metrics that share their state in a collection share it too, one after another.
+
+    Raises:
+        InputError: a score is NaN.
+    """
+    held = _Last.of(state)
+    if held is None:
+        held = _ranked(state)
+        _Last.keep(state, held)
+    return held
+
+
+def _ranked(state: Documents) -> Ranking:
+    indexes, preds, target = state.indexes, state.preds, state.target
+    ignored = int(target.isnan().sum())
+    if ignored:
+        counted = ~target.isnan()
+        indexes, preds, target = indexes[counted], preds[counted], target[counted]
+    narrow = preds.float()  # half of the work to sort, where no digit is lost
+    preds = narrow if torch.equal(narrow.double(), preds) else preds
+    order = query_order(indexes, preds)
+    return Ranking(order.order, order.queries, order.offsets, preds, target, ignored)
+
+
+class _Last:
+    """The ranking of the last state, for as long as the tensors of that state are there."""
+
+    tensors: tuple[weakref.ref[Tensor], ...] = ()
+    ranking: Ranking | None = None
+
+    @classmethod
+    def of(cls, state: Documents) -> Ranking | None:
+        mine = state.tensors().values()
+        same = len(cls.tensors) > 0 and all(kept() is tensor for kept, tensor in zip(cls.tensors, mine))
+        return cls.ranking if same else None
+
+    @classmethod
+    def keep(cls, state: Documents, ranking: Ranking) -> None:
+        cls.ranking = ranking
+        cls.tensors = tuple(weakref.ref(tensor, cls._drop) for tensor in state.tensors().values())
+
+    @classmethod
+    def _drop(cls, gone: weakref.ref[Tensor]) -> None:
+        if any(gone is kept for kept in cls.tensors):
+            cls.ranking, cls.tensors = None, ()
+
+
