@@ -49,7 +49,6 @@ class DocumentRows:
     """Rows of a file: a document of a query and its number.
 
     Attributes:
-        name: of the file.
         queries: ids of queries, each once, in the order in which they came.
         documents: ids of documents, likewise.
         query: int64 ``[N]``, the place of each row's query among ``queries``.
@@ -57,7 +56,6 @@ class DocumentRows:
         numbers: float64 ``[N]``, finite: whole grades of relevance, or scores.
     """
 
-    name: str
     queries: Sequence[str]
     documents: Sequence[str]
     query: Ints
@@ -120,11 +118,12 @@ def _read(path: str, kind: str) -> DocumentRows:
         if form == "trec":
             quick = by_arrow(file, kind)
             if quick is not None:
-                found = DocumentRows(file.name, *quick)
+                found = DocumentRows(*quick)
                 if not _twice(found).size and _in_range(found, kind):
                     return found
         rows = {"trec": trec_lines, "json": _json_rows, "table": _table_rows}[form](file, kind)
-        return _collected(file.name, rows, kind)
+        unit = "row" if file.path.lower().endswith(".parquet") else "line"
+        return _collected(f"{file.name}, {unit} ", rows, kind)
 
 
 def _form(file: InputFile, kind: str) -> str:
@@ -215,7 +214,8 @@ def _table_rows(file: InputFile, kind: str) -> Iterator[Triple]:
 # ------------------------------------------------------------------------------------------------------------ collected
 
 
-def _collected(name: str, rows: Iterable[Triple], kind: str) -> DocumentRows:
+def _collected(place: str, rows: Iterable[Triple], kind: str) -> DocumentRows:
+    """The rows, where a message calls one by ``place`` and its line."""
     queries: dict[str, int] = {}
     documents: dict[str, int] = {}
     query, document, numbers, lines = array("q"), array("q"), array("d"), array("q")
@@ -225,9 +225,9 @@ def _collected(name: str, rows: Iterable[Triple], kind: str) -> DocumentRows:
         numbers.append(number)
         lines.append(line)
     codes = (np.array(each, np.int64) for each in (query, document))
-    found = DocumentRows(name, list(queries), list(documents), *codes, np.array(numbers, np.float64))
-    _check_range(found, kind, lines)
-    _check_once(found, lines)
+    found = DocumentRows(list(queries), list(documents), *codes, np.array(numbers, np.float64))
+    _check_range(found, kind, place, lines)
+    _check_once(found, place, lines)
     return found
 
 
@@ -244,15 +244,15 @@ def _wrong(found: DocumentRows, kind: str) -> Ints:
     return np.flatnonzero(~good)
 
 
-def _check_range(found: DocumentRows, kind: str, lines: Sequence[int]) -> None:
+def _check_range(found: DocumentRows, kind: str, place: str, lines: Sequence[int]) -> None:
     wrong = _wrong(found, kind)
     if wrong.size:
         need = "a whole number as relevance" if kind == JUDGEMENTS else "a finite number as score"
         row = int(wrong[0])
-        raise InputError(f"{found.name}, line {lines[row]} must have {need} but has {found.numbers[row]:g}")
+        raise InputError(f"{place}{lines[row]} must have {need} but has {found.numbers[row]:g}")
 
 
-def _check_once(found: DocumentRows, lines: Sequence[int]) -> None:
+def _check_once(found: DocumentRows, place: str, lines: Sequence[int]) -> None:
     twice = _twice(found)
     if not twice.size:
         return
@@ -263,8 +263,8 @@ def _check_once(found: DocumentRows, lines: Sequence[int]) -> None:
     first = int(np.flatnonzero(keys == keys[second])[0])
     document, query = found.documents[found.document[second]], found.queries[found.query[second]]
     raise InputError(
-        f"{found.name}, line {lines[second]} must have another document of query {query!r} but {document!r} came in line"
-        f" {lines[first]} before"
+        f"{place}{lines[second]} must have another document of query {query!r} but {document!r} came in"
+        f" {place.rpartition(', ')[2]}{lines[first]} before"
     )
 
 
