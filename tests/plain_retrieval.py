@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,7 +66,7 @@ def _bpref(measure: Any, grades: Any, top: Any, hits: Any, relevant: int, judged
     return found / relevant if relevant else 0.0
 
 
-_KINDS = {
+_KINDS: dict[str, Callable[..., float]] = {
     "precision": lambda m, g, top, hits, *_: sum(hits) / m.cutoff,
     "recall": lambda m, g, top, hits, relevant, *_: sum(hits) / relevant if relevant else 0.0,
     "success": lambda m, g, top, hits, *_: float(any(hits)),
@@ -79,13 +79,11 @@ _KINDS = {
     "rbp": lambda m, g, top, hits, *_: sum(h * (1 - m.parameter) * m.parameter**k for k, h in enumerate(hits)),
     "bpref": _bpref,
     "judged": lambda m, g, top, *_: sum(grade >= 0 for grade in top) / len(top) if top else 0.0,
-    "holes": lambda m, g, top, *_: sum(grade < 0 for grade in top) / len(top) if top else 0.0,
+    "holes": lambda m, g, top, *_: sum(grade < 0 for grade in top),
 }
 
 
-def plain_table(
-    indexes: Any, preds: Any, target: Any, measures: Sequence[str], *, retrieved: Any = None
-) -> QueryTable:
+def plain_table(indexes: Any, preds: Any, target: Any, measures: Sequence[str], *, retrieved: Any = None) -> QueryTable:
     """What :func:`valor_gpu.retrieval.tables.query_table` gives."""
     parsed, queries = parse_measures(measures), sorted(set(indexes.tolist()))
     retrieved = np.ones(len(indexes), bool) if retrieved is None else retrieved

@@ -166,4 +166,7 @@ def test_a_run_has_thresholds_and_means(tmp_path: Path) -> None:
     result = evaluate(data=mapped, data_mapping=fields, metrics_list=["ndcg", "holes"],
                       thresholds={"ndcg": 0.5, "holes": 0}, store=str(tmp_path / "s.sqlite"))  # fmt: skip
     assert result.metrics_summary["mean_ndcg"] == 0.5 and result.metrics_summary["holes_pass_rate"] == 0.5
-    assert [each["passed"] for each in result.rows][:2] == [{"ndcg": True, "holes": True}, {"ndcg": False, "holes": False}]
+    assert [each["passed"] for each in result.rows][:2] == [
+        {"ndcg": True, "holes": True},
+        {"ndcg": False, "holes": False},
+    ]

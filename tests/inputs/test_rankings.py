@@ -54,7 +54,7 @@ def test_rows_that_hold_all_documents_of_a_query(tmp_path: Path) -> None:
         {"query_id": "007", "retrieval_ground_truth": [{"document_id": "d1", "query_relevance_label": 2}],
          "retrieved_documents": [{"document_id": "d1", "relevance_score": 1.5}]},
         {"query_id": "7", "retrieval_ground_truth": [{"document_id": "d1", "query_relevance_label": 0}],
-         "retrieved_documents": [{"document_id": "x", "relevance_score": -2}, {"document_id": "d1", "relevance_score": 1e-3}]},
+         "retrieved_documents": [{"document_id": "x", "relevance_score": -2}, {"doc_id": "d1", "score": 1e-3}]},
     ]  # fmt: skip
     path = written(tmp_path / "rows.jsonl", "\n".join(map(json.dumps, rows)))
     assert triples(read_judgements(path)) == JUDGED[:2] and triples(read_run(path)) == RANKED
@@ -78,18 +78,18 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.qrels", "1 0 d 1\n1 0 d\n", r"a.qrels, line 2 must have 4 columns \(query, 0, document and relevance\) but has 3"),
+        ("a.qrels", "1 0 d 1\n1 0 d\n", r"line 2 must have 4 columns \(query, 0, document and relevance\) but has 3"),
         ("a.qrels", "1 0 d 1\n\n1 0 e x\n", "a.qrels, line 3 must have a number as relevance but has 'x'"),
         ("a.qrels", "1 0 d 1_0\n", "a.qrels, line 1 must have a number as relevance but has '1_0'"),
         ("a.qrels", "1 0 d 0.5\n", "a.qrels, line 1 must have a whole number as relevance but has 0.5"),
         ("a.qrels", "1 0 d 1\n2 0 d 1\n1 0 d 0\n",
          "a.qrels, line 3 must have another document of query '1' but 'd' came in line 1 before"),
-        ("a.csv", "query_id,doc_id,relevance\n1,d,inf\n", "a.csv, line 2, column 'relevance' must hold a finite number"),
+        ("a.csv", "query_id,doc_id,relevance\n1,d,inf\n", "line 2, column 'relevance' must hold a finite number"),
         ("a.csv", "query_id,doc_id,relevance\n,d,1\n", "a.csv, line 2 must have a query and a document but lacks one"),
-        ("a.csv", "query_id,text,relevance\n1,d,1\n", "a.csv must have a column 'doc_id' but has query_id, text, relevance"),
+        ("a.csv", "query_id,text,relevance\n1,d,1\n", "must have a column 'doc_id' but has query_id, text"),
         ("a.jsonl", '{"query_id": "1", "doc_id": "d"}\n', "line 1 must have 'relevance' but has query_id, doc_id"),
-        ("a.jsonl", '{"query_id": 1.5, "doc_id": "d"}\n', "line 1, 'query_id' must be a text or a whole number but is 1.5"),
-        ("a.jsonl", '{"query_id": "1", "doc_id": "d", "relevance": true}\n', "'relevance' must be a number but is True"),
+        ("a.jsonl", '{"query_id": 1.5, "doc_id": "d"}\n', "'query_id' must be a text or a whole number but is 1.5"),
+        ("a.jsonl", '{"query_id": "1", "doc_id": "d", "relevance": true}\n', "'relevance' must be a number but"),
         ("a.jsonl", '{"query_id": "1", "retrieval_ground_truth": 3}\n', "must be a list of objects but is 3"),
         ("a.jsonl", '{"query_id": "1", "retrieval_ground_truth": [{"document_id": "d"}]}\n',
          r"line 1, retrieval_ground_truth\[0\] must have 'relevance' but has document_id"),
@@ -109,7 +109,15 @@ def test_bad_scores_are_named(tmp_path: Path) -> None:
         read_run(str(tmp_path / "b.run"))
 
 
-BAD = ("1 Q0 d 1 x t", "1 Q0 d 1", "1\tQ0\td\t1\t2\tt", "1 Q0 a\tb 1 2 t", "1 Q0 doc0 1 2 t", "1 Q0 z 1 nan t", " 1 Q0 y 7 2 t ")
+BAD = (
+    "1 Q0 d 1 x t",
+    "1 Q0 d 1",
+    "1\tQ0\td\t1\t2\tt",
+    "1 Q0 a\tb 1 2 t",
+    "1 Q0 doc0 1 2 t",
+    "1 Q0 z 1 nan t",
+    " 1 Q0 y 7 2 t ",
+)
 
 
 @pytest.mark.parametrize("last", ["", *BAD])
@@ -142,7 +150,9 @@ def plain_lists(judged: list[Any], ranked: list[Any], ties: str) -> list[tuple[s
         rows.sort(key=lambda row: row[0], reverse=True)
         found += [(query, grades.get((query, document), -1), True) for _, document in rows]
     there = {(query, document) for query, document, _ in ranked}
-    return found + [(query, grade, False) for (query, document), grade in grades.items() if (query, document) not in there]
+    return found + [
+        (query, grade, False) for (query, document), grade in grades.items() if (query, document) not in there
+    ]
 
 
 @pytest.mark.parametrize("seed", seeds(10))

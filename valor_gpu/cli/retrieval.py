@@ -128,8 +128,7 @@ def _titles(options: argparse.Namespace) -> list[str]:
         found = list(options.names)
         if len(found) != len(options.runs) or len(set(found)) < len(found) or not all(found):
             raise InputError(
-                f"--names must be {len(options.runs)} different names, one for each --run, but are"
-                f" {','.join(found)!r}"
+                f"--names must be {len(options.runs)} different names, one for each --run, but are {','.join(found)!r}"
             )
         return found
     stems = [os.path.basename(path).partition(".")[0] or path for path in options.runs]

@@ -34,8 +34,8 @@ def add_options(verify: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = verify.add_argument
     add("result", type=input_path, metavar="FILE",
-        help="what --json of detect, classify, segment, panoptic, text or retrieval wrote; or Result.save of a result of COCOeval"
-        " or LVISEval")  # fmt: skip
+        help="what --json of detect, classify, segment, panoptic, text or retrieval wrote; or Result.save of a result"
+        " of COCOeval or LVISEval")  # fmt: skip
     for name, of in (
         ("gt", "detect, segment and panoptic: ground truth"),
         ("dt", "detect: detections"),

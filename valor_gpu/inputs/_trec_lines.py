@@ -104,4 +104,4 @@ def by_arrow(file: InputFile, kind: str) -> tuple[list[str], list[str], Any, Any
             return None
     places = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in coded]
     texts = [column.dictionary.to_pylist() for column in coded]
-    return (*texts, *places, table.column(wanted[2]).to_numpy())  # type: ignore[return-value]
+    return (*texts, *places, table.column(wanted[2]).to_numpy())

@@ -224,8 +224,8 @@ def _collected(place: str, rows: Iterable[Triple], kind: str) -> DocumentRows:
         document.append(documents.setdefault(what, len(documents)))
         numbers.append(number)
         lines.append(line)
-    codes = (np.array(each, np.int64) for each in (query, document))
-    found = DocumentRows(list(queries), list(documents), *codes, np.array(numbers, np.float64))
+    codes, values = [np.array(each, np.int64) for each in (query, document)], np.array(numbers, np.float64)
+    found = DocumentRows(list(queries), list(documents), codes[0], codes[1], values)
     _check_range(found, kind, place, lines)
     _check_once(found, place, lines)
     return found

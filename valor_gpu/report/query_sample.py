@@ -20,14 +20,21 @@ class QuerySample(RowSample):
         scores: name to float64 ``[Q]``, NaN where a query has no score: the mean is over the others.
         queries: the id of each query.
         truths: uint64 ``[Q]``, equal where the judgements of a query are; None: unknown.
+        ranges: the least and the largest value of a number, by its name.
     """
 
     unit = "queries"
 
-    def __init__(self, scores: Mapping[str, Floats], queries: Sequence[str], truths: NDArray[np.uint64] | None) -> None:
+    def __init__(
+        self,
+        scores: Mapping[str, Floats],
+        queries: Sequence[str],
+        truths: NDArray[np.uint64] | None,
+        ranges: Mapping[str, tuple[float, float]],
+    ) -> None:
         places = np.empty(len(queries), np.int64)
         places[sorted(range(len(queries)), key=queries.__getitem__)] = np.arange(len(queries))
-        super().__init__(scores, arrivals=Arrivals(places, len(queries), truths))
+        super().__init__(scores, ranges=ranges, arrivals=Arrivals(places, len(queries), truths))
         self._queries = queries
 
     def identities(self) -> Units:

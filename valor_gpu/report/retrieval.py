@@ -21,7 +21,7 @@ from valor_gpu.provenance import host_provenance, provenance_of
 from valor_gpu.report.query_sample import QuerySample
 from valor_gpu.report.text import bounded, number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
-from valor_gpu.retrieval.measures import Measure
+from valor_gpu.retrieval.measures import Measure, parse_measure
 from valor_gpu.retrieval.tables import query_table
 from valor_gpu.stats.means import exact_mean
 
@@ -106,7 +106,8 @@ def result_of_run(scores: QueryScores, queries: str, ties: str) -> Result:
         ties: likewise.
     """
     values, reasons = _means(scores.columns)
-    sample = partial(QuerySample, scores.columns, scores.queries, scores.truths)
+    ranges = {name: _range(name) for name in scores.columns}
+    sample = partial(QuerySample, scores.columns, scores.queries, scores.truths, ranges)
     return _result(values, reasons, scores.counts, _signature(list(scores.columns), queries, ties), sample)
 
 
@@ -127,8 +128,17 @@ def result_of_runs(runs: Sequence[QueryScores], queries: str, ties: str) -> Resu
         reasons |= {f"{run.name}/{name}": reason for name, reason in lacking.items()}
         columns |= {f"{run.name}/{name}": column for name, column in run.columns.items()}
         counts |= {f"{run.name}/{name}": count for name, count in run.counts.items() if name != "queries"}
-    sample = partial(QuerySample, columns, runs[0].queries, runs[0].truths)
+    ranges = {f"{run.name}/{name}": _range(name) for run in runs for name in run.columns}
+    sample = partial(QuerySample, columns, runs[0].queries, runs[0].truths, ranges)
     return _result(values, reasons, counts, _signature(list(runs[0].columns), queries, ties), sample)
+
+
+def _range(name: str) -> tuple[float, float]:
+    """The least and the largest value of a measure."""
+    measure = parse_measure(name)
+    if measure.kind == "holes":
+        return 0.0, float(measure.cutoff)
+    return 0.0, math.inf if measure.kind == "dcg" else 1.0
 
 
 def _means(columns: Mapping[str, Floats]) -> tuple[dict[str, float], dict[str, str]]:

@@ -240,9 +240,7 @@ class Labelled(RetrievalEvaluator):
         labels: the least and the largest label; None: any.
     """
 
-    def __init__(
-        self, name: str, number: Callable[[Documents], float], labels: tuple[int, int] | None = None
-    ) -> None:
+    def __init__(self, name: str, number: Callable[[Documents], float], labels: tuple[int, int] | None = None) -> None:
         low, high = labels or (None, None)
         super().__init__(name, ground_truth_label_min=low, ground_truth_label_max=high)
         self._number, self._labels = number, labels

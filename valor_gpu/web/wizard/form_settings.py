@@ -31,7 +31,8 @@ _KINDS = {
     **dict.fromkeys(("alpha", "beta", "gamma", "timeout", "least", "most", "k", "rel"), "number"),
     **dict.fromkeys(("ground_truth_label_min", "ground_truth_label_max"), "number"),
     **dict.fromkeys(("wordnet", "punkt"), "folder"),
-    "mode": "choice", "unit": "choice", "tokenizer": "choice", "gain": "choice", "texts": "lines", "schema": "json", "pattern": "text",
+    "mode": "choice", "unit": "choice", "tokenizer": "choice", "gain": "choice", "texts": "lines",
+    "schema": "json", "pattern": "text",
 }  # fmt: skip
 """Parameters that forms can set. Prompts are changed in the library, the task is the scenario's, the model of
 embeddings is one of the whole run."""
