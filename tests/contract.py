@@ -36,6 +36,7 @@ from tests.contract_boxes import (
     turned,
     turned_batch,
 )
+from tests.contract_documents import document_rows
 from tests.contract_overlaps import overlap_rows
 from tests.contract_panoptic import OTHER, PANOPTIC, panoptic_batch, unknown_batch
 from tests.contract_regions import region_rows
@@ -308,7 +309,7 @@ METRICS = [
         for name, other in OTHER.items()
         for keep in (False, True)
     ),
-    *(Case(**row) for row in (*overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
+    *(Case(**row) for row in (*document_rows(), *overlap_rows(), *region_rows(), *surface_rows(), *token_rows())),
     *map(_class_case, CLASS_CHOICES),
     *map(_samplewise_case, ("Recall", "HammingDistance", "ExactMatch")),
     *map(_text_case, TEXT_CHOICES),

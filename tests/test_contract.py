@@ -23,7 +23,7 @@ from tests.contract_ranks import FAMILY_RANK_CHECKS, RANK_CHECKS
 from tests.ddp import run_ranks
 from tests.devices import CUDA
 from tools.metric_names import metrics_of
-from valor_gpu import classification, detection, plans, segmentation, text
+from valor_gpu import classification, detection, plans, retrieval, segmentation, text
 
 Check = Callable[[Case, torch.device], None]
 Failures = dict[str, list[str]]
@@ -95,7 +95,9 @@ def rule(check: Callable[..., None]) -> str:
 
 
 def test_every_public_metric_has_a_case() -> None:
-    public = {kind for package in (classification, detection, segmentation, text) for kind in metrics_of(package)}
+    public = {
+        kind for package in (classification, detection, retrieval, segmentation, text) for kind in metrics_of(package)
+    }
     missing = public - {type(case.make()) for case in METRICS}
     assert not missing, f"append to METRICS of tests/contract.py: {sorted(kind.__name__ for kind in missing)}"
 

@@ -179,6 +179,25 @@ from valor_gpu.evaluation.run import evaluate as evaluate
 from valor_gpu.metric import Metric as Metric
 from valor_gpu.ragged import Ragged as Ragged
 from valor_gpu.result import Result as Result, Signature as Signature
+from valor_gpu.retrieval import (
+    QueryTable as QueryTable,
+    RetrievalAUROC as RetrievalAUROC,
+    RetrievalBPref as RetrievalBPref,
+    RetrievalExpectedReciprocalRank as RetrievalExpectedReciprocalRank,
+    RetrievalFallOut as RetrievalFallOut,
+    RetrievalHitRate as RetrievalHitRate,
+    RetrievalHoles as RetrievalHoles,
+    RetrievalJudged as RetrievalJudged,
+    RetrievalMAP as RetrievalMAP,
+    RetrievalMRR as RetrievalMRR,
+    RetrievalNormalizedDCG as RetrievalNormalizedDCG,
+    RetrievalPrecision as RetrievalPrecision,
+    RetrievalPrecisionRecallCurve as RetrievalPrecisionRecallCurve,
+    RetrievalRBP as RetrievalRBP,
+    RetrievalRPrecision as RetrievalRPrecision,
+    RetrievalRecall as RetrievalRecall,
+    RetrievalRecallAtFixedPrecision as RetrievalRecallAtFixedPrecision,
+)
 from valor_gpu.saved_metric import load_metric as load_metric
 from valor_gpu.segmentation import (
     BoundaryF1 as BoundaryF1,

@@ -112,6 +112,16 @@ from valor_gpu.functional.detection import distance_intersection_over_union as d
 from valor_gpu.functional.detection import generalized_intersection_over_union as generalized_intersection_over_union
 from valor_gpu.functional.detection import intersection_over_union as intersection_over_union
 from valor_gpu.functional.detection import mean_average_precision as mean_average_precision
+from valor_gpu.functional.retrieval import retrieval_auroc as retrieval_auroc
+from valor_gpu.functional.retrieval import retrieval_average_precision as retrieval_average_precision
+from valor_gpu.functional.retrieval import retrieval_fall_out as retrieval_fall_out
+from valor_gpu.functional.retrieval import retrieval_hit_rate as retrieval_hit_rate
+from valor_gpu.functional.retrieval import retrieval_normalized_dcg as retrieval_normalized_dcg
+from valor_gpu.functional.retrieval import retrieval_precision as retrieval_precision
+from valor_gpu.functional.retrieval import retrieval_precision_recall_curve as retrieval_precision_recall_curve
+from valor_gpu.functional.retrieval import retrieval_r_precision as retrieval_r_precision
+from valor_gpu.functional.retrieval import retrieval_recall as retrieval_recall
+from valor_gpu.functional.retrieval import retrieval_reciprocal_rank as retrieval_reciprocal_rank
 from valor_gpu.functional.segmentation import dice_score as dice_score
 from valor_gpu.functional.segmentation import generalized_dice_score as generalized_dice_score
 from valor_gpu.functional.segmentation import hausdorff_distance as hausdorff_distance

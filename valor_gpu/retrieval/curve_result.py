@@ -72,7 +72,7 @@ class CurveSample(Resampled):
     unit = "queries"
 
     def __init__(self, name: str, found: QueryScores, number: Callable[[Floats], float]) -> None:
-        kept = ~np.isnan(found.scores.reshape(len(found.scores), -1)).any(1)
+        kept = ~np.isnan(found.scores).any((1, 2))
         self._name, self._number = name, number
         self._queries, self._curves = found.queries[kept], found.scores[kept]
         self.units = len(self._queries)

@@ -90,7 +90,7 @@ class RetrievalPrecisionRecallCurve(QueryMetric):
     @gives_own_memory
     def compute(self) -> Any:
         """Returns precision and recall, float32 ``[K]``, and k, int64 ``[K]``; empty without a query."""
-        precision, recall = self._curves(self._query_scores(self.state()).kept)
+        precision, recall = self._curves(self._query_scores().kept)
         device = self.error.device
         curves = [torch.from_numpy(part).float().to(device) for part in (precision, recall)]
         return (*curves, torch.arange(1, len(precision) + 1, device=device))
@@ -166,7 +166,7 @@ class RetrievalRecallAtFixedPrecision(RetrievalPrecisionRecallCurve):
     @gives_own_memory
     def compute(self) -> Any:
         """Returns the recall, float32 ``[]``, and k, int64 ``[]``; NaN and 0 without a query."""
-        recall, k = self._point(self._curves(self._query_scores(self.state()).kept))
+        recall, k = self._point(self._curves(self._query_scores().kept))
         device = self.error.device
         return as_number(recall, device), torch.tensor(k, device=device)
 

@@ -36,7 +36,8 @@ class RetrievalNormalizedDCG(CutoffMetric):
 
     Example:
         >>> metric = RetrievalNormalizedDCG()
-        >>> metric.update(torch.tensor([0.1, 0.2, 0.3, 4.0, 70.0]), torch.tensor([10, 0, 0, 1, 5]), torch.zeros(5).long())
+        >>> preds, target = torch.tensor([0.1, 0.2, 0.3, 4.0, 70.0]), torch.tensor([10, 0, 0, 1, 5])
+        >>> metric.update(preds, target, torch.tensor([0, 0, 0, 0, 0]))
         >>> metric.compute()
         tensor(0.6957)
     """

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor
 
+from valor_gpu.errors import InputTypeError
 from valor_gpu.retrieval.query_metric import CutoffMetric
 from valor_gpu.retrieval.query_scores import Aggregation
 from valor_gpu.retrieval.ranking import Ranking
@@ -34,6 +35,8 @@ class _Judgements(CutoffMetric):
         aggregation: Aggregation = "mean",
         **kwargs: Unpack[MetricOptions],
     ) -> None:
+        if unjudged_index is None:
+            raise InputTypeError("unjudged_index must be int but got NoneType")
         super().__init__("neg", ignore_index, top_k, aggregation, unjudged_index=unjudged_index, **kwargs)
 
 

@@ -161,13 +161,14 @@ class QueryMetric(Metric[Documents]):
         own = {**self._choices(), **empty, "aggregation": aggregation, **levels}
         return Signature({"metric": type(self).__name__, **own, **rule})
 
-    def _query_scores(self, state: Documents) -> QueryScores:
+    def _query_scores(self) -> QueryScores:
         """Scores of queries after ``empty_target_action``.
 
         Raises:
             InputError: it is ``error``, and a query lacks what the measure needs.
         """
-        ranking = ranking_of(state).with_relevance(self.relevance_level)
+        parts = [part for name in Documents.row_fields for part in self.__dict__[name]]
+        ranking = ranking_of(parts, self.state).with_relevance(self.relevance_level)
         scores = self._scores(ranking).cpu().numpy()
         relevant, documents = ranking.relevant.cpu().numpy(), ranking.lengths.cpu().numpy()
         queries = ranking.queries.cpu().numpy()
@@ -190,7 +191,7 @@ class QueryMetric(Metric[Documents]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the aggregate, float32 ``[]``: 0 where every query is skipped, NaN without a query."""
-        found, device = self._query_scores(self.state()), self.error.device
+        found, device = self._query_scores(), self.error.device
         kept = found.kept
         if not len(kept):
             return as_number(0.0 if len(found.queries) else np.nan, device)
@@ -207,8 +208,8 @@ class QueryMetric(Metric[Documents]):
         Args:
             intervals: replicates of a bootstrap of queries, or its choices.
         """
-        with self.synced_state() as state:
-            result = self._result(self._query_scores(state))
+        with self.synced_state():
+            result = self._result(self._query_scores())
         return result if intervals is None else result.with_intervals(intervals)
 
     def _result(self, found: QueryScores) -> RetrievalResult:
@@ -237,7 +238,6 @@ class CutoffMetric(QueryMetric):
 
     def _choices(self) -> dict[str, Any]:
         return {"top_k": self.top_k}
-
 
 
 class ScoredAboveMetric(CutoffMetric):

@@ -45,7 +45,7 @@ class QueryScores:
     @property
     def kept(self) -> NDArray[np.float64]:
         """The scores of queries that are not skipped, in their order."""
-        return self.scores[~np.isnan(self.scores.reshape(len(self.scores), -1)).any(1)]
+        return self.scores[~np.isnan(self.scores).any(tuple(range(1, self.scores.ndim)))]
 
 
 def check_aggregation(aggregation: Aggregation) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import functools
 import weakref
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from valor_gpu.errors import InputError
+from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
-from valor_gpu.ops.queries.types import BAD_GRADE, ONE_CLASS
+from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS, describe_order
 
 if TYPE_CHECKING:
     from valor_gpu.retrieval.query_metric import Documents
@@ -81,30 +83,34 @@ class Ranking:
     ) -> Tensor:
         """float64 ``[Q]``, NaN of queries that lack what the measure needs; see :func:`query_scores` of the op.
 
-        A query whose first documents are of one kind has an area of 0, as in torchmetrics.
+        A query whose documents are of one kind has an area of 0, as in torchmetrics.
 
         Raises:
             InputError: a grade has no exponential gain.
         """
-        found = query_scores(
-            measure, self.order, self.offsets, self.preds, self.target, top_k or 0, parameter, above, adaptive_k
-        )
+        ranked = (self.order, self.offsets, self.preds, self.target)
+        found = query_scores(measure, *ranked, top_k or 0, parameter, above=above, adaptive_k=adaptive_k)
         if bool((found.status == BAD_GRADE).any()):
             raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
-        scores: Tensor = torch.where(found.status == ONE_CLASS, 0.0, found.scores)
+        one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
+        scores: Tensor = torch.where(one_kind, 0.0, found.scores)
         return scores
 
 
-def ranking_of(state: Documents) -> Ranking:
-    """The ranking of a state; metrics that share their state in a collection share it too, one after another.
+def ranking_of(parts: Sequence[Tensor], state: Callable[[], Documents]) -> Ranking:
+    """The ranking of a state; metrics that share their state in a collection share it, one after another.
+
+    Args:
+        parts: all tensors that the metric holds of its state.
+        state: gives the state.
 
     Raises:
         InputError: a score is NaN.
     """
-    held = _Last.of(state)
+    held = _Last.of(parts)
     if held is None:
-        held = _ranked(state)
-        _Last.keep(state, held)
+        held = _ranked(state())
+        _Last.keep(parts, held)
     return held
 
 
@@ -117,29 +123,39 @@ def _ranked(state: Documents) -> Ranking:
     narrow = preds.float()  # half of the work to sort, where no digit is lost
     preds = narrow if torch.equal(narrow.double(), preds) else preds
     order = query_order(indexes, preds)
+    raise_error(order.error, describe_order)
     return Ranking(order.order, order.queries, order.offsets, preds, target, ignored)
 
 
-class _Last:
-    """The ranking of the last state, for as long as the tensors of that state are there."""
+class _Last(NamedTuple):
+    """The ranking of the last state, for as long as all of its tensors are there."""
 
-    tensors: tuple[weakref.ref[Tensor], ...] = ()
-    ranking: Ranking | None = None
-
-    @classmethod
-    def of(cls, state: Documents) -> Ranking | None:
-        mine = state.tensors().values()
-        same = len(cls.tensors) > 0 and all(kept() is tensor for kept, tensor in zip(cls.tensors, mine))
-        return cls.ranking if same else None
+    parts: tuple[weakref.ref[Tensor], ...]
+    ranking: Ranking
 
     @classmethod
-    def keep(cls, state: Documents, ranking: Ranking) -> None:
-        cls.ranking = ranking
-        cls.tensors = tuple(weakref.ref(tensor, cls._drop) for tensor in state.tensors().values())
+    def of(cls, parts: Sequence[Tensor]) -> Ranking | None:
+        """The ranking of these very tensors, if it is there."""
+        last = _kept.last  # once: another thread may replace it
+        if last is None or len(last.parts) != len(parts) or not parts:
+            return None
+        return last.ranking if all(kept() is part for kept, part in zip(last.parts, parts)) else None
 
     @classmethod
-    def _drop(cls, gone: weakref.ref[Tensor]) -> None:
-        if any(gone is kept for kept in cls.tensors):
-            cls.ranking, cls.tensors = None, ()
+    def keep(cls, parts: Sequence[Tensor], ranking: Ranking) -> None:
+        """Keeps it in the place of the one before."""
+        _kept.last = cls(tuple(weakref.ref(part, _forget) for part in parts), ranking)
 
 
+class _Kept:
+    last: _Last | None = None
+
+
+_kept = _Kept()
+
+
+def _forget(gone: weakref.ref[Tensor]) -> None:
+    """Lets the ranking go with the first tensor of its state."""
+    last = _kept.last
+    if last is not None and any(gone is part for part in last.parts):
+        _kept.last = None

@@ -135,7 +135,9 @@ class QuerySample(RowSample):
         kept = ~np.isnan(found.scores)
         self._name, self._aggregation, self._found = name, aggregation, found
         super().__init__(
-            {name: found.scores[kept]}, arrivals=Arrivals(found.queries[kept], int(kept.sum())), ranges={name: (0.0, 1.0)}
+            {name: found.scores[kept]},
+            arrivals=Arrivals(found.queries[kept], int(kept.sum())),
+            ranges={name: (0.0, 1.0)},
         )
 
     def refused(self) -> Mapping[str, str]:

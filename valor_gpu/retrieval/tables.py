@@ -92,7 +92,9 @@ def _found(preds: NDArray[Any], retrieved: NDArray[Any] | None) -> NDArray[np.bo
     return found
 
 
-def _column(measure: Measure, ranked: tuple[Any, ...], target: NDArray[Any], above: float | None) -> NDArray[np.float64]:
+def _column(
+    measure: Measure, ranked: tuple[Any, ...], target: NDArray[Any], above: float | None
+) -> NDArray[np.float64]:
     kind, parameter = _OPS.get(measure.kind, measure.kind), None
     if measure.kind not in _GRADED:
         target = np.where(target < 0, -1, target >= measure.rel).astype(np.int8)

@@ -2,6 +2,209 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from valor_gpu.argument_docs import arguments_of
 from valor_gpu.compat.torchmetrics.functional.names import MODULES
+from valor_gpu.compat.torchmetrics.functional.once import alone, chosen_pair
+from valor_gpu.default_device import device_free
+from valor_gpu.errors import InputError
+from valor_gpu.graphs import outside_graphs
+from valor_gpu.inputs.values import as_values
+from valor_gpu.retrieval import (
+    RetrievalAUROC,
+    RetrievalFallOut,
+    RetrievalHitRate,
+    RetrievalMAP,
+    RetrievalMRR,
+    RetrievalNormalizedDCG,
+    RetrievalPrecision,
+    RetrievalPrecisionRecallCurve,
+    RetrievalRecall,
+    RetrievalRPrecision,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+    from torch import Tensor
 
 __all__ = MODULES["retrieval"]
+
+
+@outside_graphs
+@device_free
+def _of_query(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Any:
+    """``compute`` of a metric of documents of one query.
+
+    Raises:
+        InputError: there is no document, or the class rejects an argument or a value.
+    """
+    preds, target = chosen_pair(given)
+    preds, target = as_values("preds", preds), as_values("target", target)
+    metric = alone(kind(**arguments))
+    if preds.numel() == 0:
+        raise InputError("preds must hold at least one document but is empty")
+    indexes = torch.zeros(preds.shape, dtype=torch.int64, device=preds.device)
+    metric.to(preds.device).update(preds, target, indexes)
+    return metric.compute()
+
+
+@arguments_of(RetrievalAUROC)
+def retrieval_auroc(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    max_fpr: float | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalAUROC`` of one query, float32 ``[]``; 0 where all targets are the same.
+
+    Args:
+        preds: scores of any floating dtype and shape.
+        target: 0 and 1 in the shape of ``preds``, of ``retrieval_normalized_dcg`` grades of at least 0.
+        y_true, y_pred: ``target`` and ``preds`` by name, in place of these."""
+    value: Tensor = _of_query(RetrievalAUROC, (preds, target, y_true, y_pred), top_k=top_k, max_fpr=max_fpr)
+    return value
+
+
+@arguments_of(RetrievalMAP, retrieval_auroc)
+def retrieval_average_precision(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalMAP`` of one query, float32 ``[]``; 0 without a relevant document.
+
+    Example:
+        >>> retrieval_average_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
+        tensor(0.8333)
+    """
+    value: Tensor = _of_query(RetrievalMAP, (preds, target, y_true, y_pred), top_k=top_k)
+    return value
+
+
+@arguments_of(RetrievalFallOut, retrieval_auroc)
+def retrieval_fall_out(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalFallOut`` of one query, float32 ``[]``; 0 without an irrelevant document."""
+    given = (preds, target, y_true, y_pred)
+    value: Tensor = _of_query(RetrievalFallOut, given, empty_target_action="neg", top_k=top_k)
+    return value
+
+
+@arguments_of(RetrievalHitRate, retrieval_auroc)
+def retrieval_hit_rate(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalHitRate`` of one query, float32 ``[]``; 0 without a relevant document."""
+    value: Tensor = _of_query(RetrievalHitRate, (preds, target, y_true, y_pred), top_k=top_k)
+    return value
+
+
+@arguments_of(RetrievalNormalizedDCG, retrieval_auroc)
+def retrieval_normalized_dcg(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalNormalizedDCG`` of one query, float32 ``[]``; 0 without a relevant document."""
+    value: Tensor = _of_query(RetrievalNormalizedDCG, (preds, target, y_true, y_pred), top_k=top_k)
+    return value
+
+
+@arguments_of(RetrievalPrecision, retrieval_auroc)
+def retrieval_precision(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    adaptive_k: bool = False,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalPrecision`` of one query, float32 ``[]``; 0 without a relevant document."""
+    given = (preds, target, y_true, y_pred)
+    value: Tensor = _of_query(RetrievalPrecision, given, top_k=top_k, adaptive_k=adaptive_k)
+    return value
+
+
+@arguments_of(RetrievalPrecisionRecallCurve, retrieval_auroc)
+def retrieval_precision_recall_curve(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    max_k: int | None = None,
+    adaptive_k: bool = False,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns ``RetrievalPrecisionRecallCurve`` of one query: precision and recall at k, float32 ``[K]``, and k, int64.
+
+    With ``adaptive_k``, k is at most the number of documents."""
+    given = (preds, target, y_true, y_pred)
+    precision, recall, k = _of_query(RetrievalPrecisionRecallCurve, given, max_k=max_k, adaptive_k=adaptive_k)
+    if adaptive_k:
+        k = k.clamp(max=as_values("preds", chosen_pair(given)[0]).numel())
+    return tuple(part.reshape(-1) for part in (precision, recall, k))  # type: ignore[return-value]
+
+
+@arguments_of(RetrievalRPrecision, retrieval_auroc)
+def retrieval_r_precision(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalRPrecision`` of one query, float32 ``[]``; 0 without a relevant document."""
+    value: Tensor = _of_query(RetrievalRPrecision, (preds, target, y_true, y_pred))
+    return value
+
+
+@arguments_of(RetrievalRecall, retrieval_auroc)
+def retrieval_recall(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalRecall`` of one query, float32 ``[]``; 0 without a relevant document."""
+    value: Tensor = _of_query(RetrievalRecall, (preds, target, y_true, y_pred), top_k=top_k)
+    return value
+
+
+@arguments_of(RetrievalMRR, retrieval_auroc)
+def retrieval_reciprocal_rank(
+    preds: ArrayLike | Tensor | None = None,
+    target: ArrayLike | Tensor | None = None,
+    top_k: int | None = None,
+    *,
+    y_true: ArrayLike | Tensor | None = None,
+    y_pred: ArrayLike | Tensor | None = None,
+) -> Tensor:
+    """Returns ``RetrievalMRR`` of one query, float32 ``[]``; 0 without a relevant document."""
+    value: Tensor = _of_query(RetrievalMRR, (preds, target, y_true, y_pred), top_k=top_k)
+    return value
