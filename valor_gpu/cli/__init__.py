@@ -31,6 +31,7 @@ _COMMANDS = {
     "compare": "whether a model is better than another: intervals and tests of differences, gates for CI",
     "text": "F1, ROUGE, BLEU and other numbers of predicted texts beside reference texts",
     "verify": "recompute the numbers of a JSON or saved result from its inputs; name the first difference",
+    "retrieval": "nDCG, AP, recall and other numbers of ranked documents, from judgements and runs (TREC, tables)",
     "eval": "evaluate a data set or what answers it, by computed metrics and judges; show and compare runs",
     "offline": "evaluate data in many files: a pool, torchrun or Ray; stops and goes on, the same bits",
     "store": "whether the file of runs is whole; what is whole of a damaged one, as a new file",

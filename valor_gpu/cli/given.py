@@ -30,6 +30,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "text": (
         "prediction", "reference", "prediction-column", "reference-column", "metrics", "param", *_SHARED,
     ),
+    "retrieval": ("measures", "names", "queries", "ties", *_SHARED),
 }  # fmt: skip
 """By command the options that decide numbers; all others name files, devices or what is shown."""
 
@@ -53,7 +54,7 @@ def given_options(command: argparse.ArgumentParser, name: str, argv: Sequence[st
         key = flag.removeprefix("--")
         if key not in CHOICES.get(name, ()):
             continue
-        if type(action).__name__ == "_AppendAction":
+        if type(action).__name__ in ("_AppendAction", "_ExtendAction"):
             found.setdefault(key, []).extend(values)
         else:
             found[key] = values[0] if values else True

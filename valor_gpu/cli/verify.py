@@ -22,17 +22,20 @@ _FILES: dict[str, dict[str, str]] = {
     "segment": {"ground_truths": "gt", "predictions": "pred"},
     "panoptic": {"ground_truths": "gt", "predictions": "pred"},
     "text": {"predictions": "predictions", "references": "references"},
+    "retrieval": {"qrels": "qrels", "run": "runs"},
 }
 """By command its inputs, as documents call them, and their options."""
-_OPTIONS = ("gt", "dt", "gt_dir", "pred", "pred_dir", "data", "predictions", "references")
+_SEVERAL = {"references": "--references", "run": "--run"}
+"""Inputs of which there may be several, and their options: the second one is called ``references_2``."""
+_OPTIONS = ("gt", "dt", "gt_dir", "pred", "pred_dir", "data", "predictions", "references", "qrels", "runs")
 
 
 def add_options(verify: argparse.ArgumentParser) -> None:
     """Adds the options of the command, and what runs it."""
     add = verify.add_argument
     add("result", type=input_path, metavar="FILE",
-        help="what --json of detect, classify, segment, panoptic or text wrote; or Result.save of a result of COCOeval"
-        " or LVISEval")  # fmt: skip
+        help="what --json of detect, classify, segment, panoptic, text or retrieval wrote; or Result.save of a result"
+        " of COCOeval or LVISEval")  # fmt: skip
     for name, of in (
         ("gt", "detect, segment and panoptic: ground truth"),
         ("dt", "detect: detections"),
@@ -41,10 +44,13 @@ def add_options(verify: argparse.ArgumentParser) -> None:
         ("pred-dir", "panoptic: folder of the PNG of --pred"),
         ("data", "classify: table"),
         ("predictions", "text: predicted texts"),
+        ("qrels", "retrieval: judgements"),
     ):
         add(f"--{name}", type=input_path, metavar="PATH", help=f"of {of}; default: the path that FILE says")
     add("--references", type=input_path, nargs="+", metavar="PATH",
         help="of text: reference texts; default: the paths that FILE says")  # fmt: skip
+    add("--run", type=input_path, nargs="+", metavar="PATH", dest="runs",
+        help="of retrieval: ranked documents; default: the paths that FILE says")  # fmt: skip
     add("--device", type=device, help="where to count: cpu, cuda or cuda:N; default: as FILE says")
     verify.set_defaults(run=run)
 
@@ -120,8 +126,13 @@ def _check_options(options: argparse.Namespace, command: str) -> None:
     known = {*_FILES[command].values(), *(("gt_dir", "pred_dir") if command == "panoptic" else ())}
     for name in _OPTIONS:
         if getattr(options, name) is not None and name not in known:
-            flag, needed = name.replace("_", "-"), ", ".join(f"--{each.replace('_', '-')}" for each in sorted(known))
-            raise InputError(f"--{flag} must not be given: the result is of {command}, which takes {needed}")
+            needed = ", ".join(map(_flag, sorted(known)))
+            raise InputError(f"{_flag(name)} must not be given: the result is of {command}, which takes {needed}")
+
+
+def _flag(name: str) -> str:
+    """The option that fills a name of the namespace."""
+    return "--run" if name == "runs" else f"--{name.replace('_', '-')}"
 
 
 def _note_version(options: argparse.Namespace, told: Mapping[str, Any]) -> None:
@@ -136,14 +147,14 @@ def _inputs(options: argparse.Namespace, command: str, told: Mapping[str, Any]) 
     """Path of each input: that of the option, else the one that the document says."""
     found: dict[str, str] = {}
     for name, input_ in told["inputs"].items():
-        base = "references" if name.startswith("references_") else name
+        base = next((each for each in _SEVERAL if name.startswith(f"{each}_")), name)
         given = getattr(options, _FILES[command][base]) if base in _FILES[command] else None
         if isinstance(given, list):
             place = int(name.partition("_")[2] or 1) - 1
             given = given[place] if place < len(given) else None
         found[name] = str(input_["path"]) if given is None else given
         if found[name] == STANDARD_INPUT:
-            raise InputError(f"--{_FILES[command][base]} must be given: the result is of standard input")
+            raise InputError(f"{_flag(_FILES[command][base])} must be given: the result is of standard input")
     return found
 
 
@@ -194,12 +205,13 @@ def _other_data(here: Any, there: Any) -> str:
 def _paths(options: argparse.Namespace, command: str, told: Mapping[str, Any]) -> list[str]:
     """The inputs as arguments."""
     paths, argv = _inputs(options, command, told), list[str]()
-    references = [path for name, path in paths.items() if name.startswith("references")]
     for name, flag in _FILES[command].items():
-        if name in paths and name != "references":
+        if name in paths and name not in _SEVERAL:
             argv.append(f"--{flag}={paths[name]}")
-    if references and references != [paths.get("predictions")]:
-        argv += ["--references", *references]
+    for several, flag in _SEVERAL.items():
+        found = [path for name, path in paths.items() if name == several or name.startswith(f"{several}_")]
+        if found and found != [paths.get("predictions")]:
+            argv += [flag, *found]
     folders = told.get("folders", {}) if command == "panoptic" else {}
     for side, flag in (("ground_truths", "gt_dir"), ("predictions", "pred_dir")):
         if side in folders:

@@ -21,6 +21,7 @@ _READERS = {
     "panoptic": "valor_gpu.segmentation.folder_states",
     "predictions": "valor_gpu.report.classify_state",
     "texts": "valor_gpu.report.text_state",
+    "retrieval": "valor_gpu.report.retrieval_state",
 }
 """Modules whose ``result_of`` makes the result of a state file again, by the kind of the state; those of commands are
 above this package, so all are imported by name."""

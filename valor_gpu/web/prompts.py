@@ -14,6 +14,7 @@ FAMILIES = {
     "text": "text comparison, computed",
     "corpus": "text comparison of all rows together, computed",
     "check": "a check, computed",
+    "retrieval": "retrieved documents, computed",
     "prompt": "a prompt of your own, rated by a judge",
     "builtin": "a built-in evaluator with parameters of its own",
     "function": "a function of a module",

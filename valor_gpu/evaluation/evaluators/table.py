@@ -17,6 +17,8 @@ _ANSWER = frozenset({"answer"})
 _OVERLAP = "valor_gpu.evaluation.evaluators.overlap"
 _CORPUS = "valor_gpu.evaluation.evaluators.corpus"
 _CHECKS = "valor_gpu.evaluation.evaluators.checks"
+_RETRIEVAL = "valor_gpu.evaluation.evaluators.retrieval"
+_DOCUMENTS = frozenset({"retrieved_documents", "retrieval_ground_truth"})
 _JUDGE = "valor_gpu.judge.metrics.make:judged_metric"
 
 
@@ -27,7 +29,8 @@ class EvaluatorInfo:
     Attributes:
         name: unique.
         kind: ``text`` (computed from texts), ``corpus`` (computed from texts, counts are pooled over rows), ``check``
-            (a rule without a model), ``quality`` and ``safety`` (judged), ``pairwise`` (two answers, judged).
+            (a rule without a model), ``retrieval`` (computed from retrieved documents), ``quality`` and ``safety``
+            (judged), ``pairwise`` (two answers, judged).
         home: ``module:factory``; the factory takes the name and then the parameters by keyword.
         requires: canonical names of the fields that a row needs.
         low: least value.
@@ -65,6 +68,12 @@ def _corpus(name: str, summary: str, high: float | None, better: bool) -> Evalua
 def _check(name: str, summary: str, parameters: Mapping[str, str], **more: Any) -> EvaluatorInfo:
     row: dict[str, Any] = {"requires": _ANSWER, "low": 0.0, "high": 1.0, **more}
     return EvaluatorInfo(name, "check", f"{_CHECKS}:make", summary=summary, parameters=parameters, **row)
+
+
+def _retrieval(name: str, summary: str, parameters: Mapping[str, str] | None = None, **more: Any) -> EvaluatorInfo:
+    row: dict[str, Any] = {"low": 0.0, "high": 1.0, **more}
+    home, given = f"{_RETRIEVAL}:make", parameters or {}
+    return EvaluatorInfo(name, "retrieval", home, _DOCUMENTS, summary=summary, parameters=given, **row)
 
 
 _PUNKT = {"punkt": "folder of NLTK's English Punkt model; without it a sentence ends by rule"}
@@ -146,6 +155,32 @@ _CHECKED = (
     _check("cost", "cost of the target's answer, or 1 where it is within a limit", {"most": "largest cost"},
            requires=frozenset({"cost"}), high=None, higher_is_better=False),
 )  # fmt: skip
+_TOP_K = {"k": "how many documents from the top count; without it all"}
+_REL = {**_TOP_K, "rel": "least label of a relevant document, 1"}
+_LABELS = {
+    "ground_truth_label_min": "label of an irrelevant document, 0",
+    "ground_truth_label_max": "largest label, 4",
+}
+_RETRIEVED = (
+    _retrieval(
+        "ndcg",
+        "normalised discounted gain of the first documents, Azure's ndcg@3",
+        {"k": "how many documents from the top count, 3", "gain": "exponential (2^label - 1) or linear (the label)"},
+    ),
+    _retrieval("xdcg", "labels of the first three documents, discounted by 0.6 a rank, times 25: Azure's xdcg@3",
+               _LABELS, high=None),
+    _retrieval("fidelity", "how much of all relevant documents was retrieved, weighted by 2^(label + 1) - 1", _LABELS),
+    _retrieval("top1_relevance", "label of the first document, 0 without one", high=None),
+    _retrieval("top3_max_relevance", "largest label of the first three documents", high=None),
+    _retrieval("holes", "retrieved documents without a label", high=None, higher_is_better=False),
+    _retrieval("holes_ratio", "fraction of the retrieved documents without a label", higher_is_better=False),
+    _retrieval("total_retrieved_documents", "how many documents were retrieved", high=None),
+    _retrieval("total_ground_truth_documents", "how many documents have a label", high=None),
+    _retrieval("reciprocal_rank", "1 / rank of the first relevant document, 0 without one", _REL),
+    _retrieval("retrieval_recall", "fraction of the relevant documents that was retrieved", _REL),
+    _retrieval("retrieval_precision", "fraction of the retrieved documents that is relevant", _REL),
+    _retrieval("hit_rate", "1 where a relevant document was retrieved, else 0", _REL),
+)  # fmt: skip
 _PROMPTS = {"prompts": "prompts of your own by name, or a folder of them"}
 
 
@@ -197,5 +232,6 @@ _JUDGED = (
     *(_valor(name, rating) for name, rating in VALOR.items()),
 )
 
-EVALUATORS: Mapping[str, EvaluatorInfo] = MappingProxyType({row.name: row for row in (*_COMPUTED, *_CHECKED, *_JUDGED)})
+_ROWS = (*_COMPUTED, *_CHECKED, *_RETRIEVED, *_JUDGED)
+EVALUATORS: Mapping[str, EvaluatorInfo] = MappingProxyType({row.name: row for row in _ROWS})
 """Every evaluator by name."""

@@ -23,6 +23,7 @@ FAMILIES = {
     "text": "Text comparison",
     "corpus": "Text comparison, all rows together",
     "check": "Checks",
+    "retrieval": "Retrieval",
 }
 CUSTOM = "Custom"
 _PLACES = {kind: place for place, kind in enumerate(FAMILIES)}

@@ -39,7 +39,7 @@ from valor_gpu.store.columns import Columns
 from valor_gpu.store.replaced import replaced_usage
 from valor_gpu.store.runs import Run
 
-NO_LEVELS = ("text", "corpus", "check", "quality")
+NO_LEVELS = ("text", "corpus", "check", "retrieval", "quality")
 """Kinds of evaluators whose scores have no names of levels."""
 
 

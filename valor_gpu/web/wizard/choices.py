@@ -27,7 +27,7 @@ SUGGESTED = {
 """Metrics of quality that a scenario begins with; the others are grouped below them."""
 _MESSAGES = frozenset({"messages"})
 """What a metric of conversations reads, whatever it asks of a question and an answer."""
-_GROUPS = {"text": "Text comparison", "corpus": "Text comparison", "check": "Checks"}
+_GROUPS = {"text": "Text comparison", "corpus": "Text comparison", "check": "Checks", "retrieval": "Retrieval"}
 _JUDGED = "More that a judge rates"
 
 

@@ -28,13 +28,20 @@ _KINDS = {
     **dict.fromkeys(
         ("ignore_case", "ignore_punctuation", "ignore_numbers", "ignore_articles", "ignore_white_space", "full",
          "round_fractions"), "yes or no"),
-    **dict.fromkeys(("alpha", "beta", "gamma", "timeout", "least", "most"), "number"),
+    **dict.fromkeys(("alpha", "beta", "gamma", "timeout", "least", "most", "k", "rel"), "number"),
+    **dict.fromkeys(("ground_truth_label_min", "ground_truth_label_max"), "number"),
     **dict.fromkeys(("wordnet", "punkt"), "folder"),
-    "mode": "choice", "unit": "choice", "tokenizer": "choice", "texts": "lines", "schema": "json", "pattern": "text",
+    "mode": "choice", "unit": "choice", "tokenizer": "choice", "gain": "choice", "texts": "lines",
+    "schema": "json", "pattern": "text",
 }  # fmt: skip
 """Parameters that forms can set. Prompts are changed in the library, the task is the scenario's, the model of
 embeddings is one of the whole run."""
-_OPTIONS = {"mode": ("any", "all"), "unit": ("characters", "words"), "tokenizer": tuple(TOKENIZERS)}
+_OPTIONS = {
+    "mode": ("any", "all"),
+    "unit": ("characters", "words"),
+    "tokenizer": tuple(TOKENIZERS),
+    "gain": ("exponential", "linear"),
+}
 _YES_NO = {"yes": True, "no": False}
 _RUN = {"limit": int, "repeats": int, "epochs": int, "max_cost": float}
 RUN_OPTIONS = tuple(_RUN)
