@@ -120,8 +120,8 @@ VALOR_HD RowTerms moment_terms(int64_t kind, double p, double t, double paramete
     state = is_finite(t) ? row.first : kNan;
   } else {
     if (kind == kAbsolute) row.first = fabs(row.first);
-    if (!is_exact_kind(kind)) row.first = rounded_term(kind, p, t, parameter);
     row.error = domain_error(kind, p, t, parameter);
+    if (!is_exact_kind(kind)) row.first = row.error ? kNan : rounded_term(kind, p, t, parameter);
     row.second = 0.0;
     state = kind == kSquared ? fabs(row.first) : row.first;
   }
@@ -132,7 +132,7 @@ VALOR_HD RowTerms moment_terms(int64_t kind, double p, double t, double paramete
   } else if (fabs(row.second) >= bound) {
     row.state = row.second > 0.0 ? kInfinity : -kInfinity;
   }
-  if (row.state != 0.0 || row.error) row.first = row.second = 0.0;
+  if (row.state != 0.0) row.first = row.second = 0.0;
   return row;
 }
 

@@ -1,5 +1,6 @@
 // CPU driver of exact sums: blocks of rows are folded in vector registers; what does not fit there is added
 // row by row. Design: docs/design/053-exact-moments.md.
+#pragma GCC diagnostic ignored "-Wpsabi"  // vectors are passed to what is inlined alone
 #include "../core/moments.h"
 
 #include <cmath>
@@ -9,6 +10,7 @@
 
 #include "guard.h"
 #include "moment_folds.h"
+#include "moment_terms.h"
 #include "rows.h"
 #include "small_batch.h"
 
@@ -57,6 +59,29 @@ VALOR_FUSED_CLONES void subtract(double* first, const double* second, int64_t co
   for (int64_t i = 0; i < count; ++i) first[i] -= second[i];
 }
 
+// Terms of the kinds that are not exact.
+VALOR_FUSED_CLONES void round_terms(int64_t kind, const double* p, const double* t, int64_t count,
+                                    double parameter, double* to) {
+  if (kind == kPercentage) return write_terms<kPercentage>(p, t, count, parameter, to);
+  if (kind == kSymmetric) return write_terms<kSymmetric>(p, t, count, parameter, to);
+  if (kind == kPinball) return write_terms<kPinball>(p, t, count, parameter, to);
+  if (kind == kSquaredLog) return write_terms<kSquaredLog>(p, t, count, parameter, to);
+  if (kind == kLogCosh) return write_terms<kLogCosh>(p, t, count, parameter, to);
+  if (kind == kMinkowski) return write_terms<kMinkowski>(p, t, count, parameter, to);
+  write_terms<kTweedie>(p, t, count, parameter, to);
+}
+
+// The largest size of numbers; NaN if one is NaN.
+double largest(const double* values, int64_t count) {
+  double found = 0.0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double size = std::fabs(values[i]);
+    if (!(size <= found)) found = size;
+    if (found != found) break;
+  }
+  return found;
+}
+
 int exponent_above(double size) { return static_cast<int>(bits_of(size) >> 52 & 2047) - 1022; }
 
 // The sums of one column.
@@ -83,18 +108,17 @@ class Column {
   // `count` rows from `row` on. Both arrays have room for the next multiple of kPackLanes, and are overwritten.
   int64_t add(double* preds, double* target, int64_t row, int64_t count) {
     const int64_t padded = (count + kPackLanes - 1) / kPackLanes * kPackLanes;
-    for (int64_t i = count; i < padded; ++i) preds[i] = target[i] = 0.0;
-    if (is_exact_kind(task_.kind) && started_) {
-      FoldResult found;
-      double first[kBlock];
+    const bool exact = is_exact_kind(task_.kind);
+    for (int64_t i = count; i < padded; ++i) preds[i] = target[i] = exact ? 0.0 : 1.0;
+    double first[kBlock];
+    if (exact) {
       memcpy(first, preds, padded * sizeof *first);
       if (task_.kind != kProducts) subtract(first, target, padded);
-      if (fold_numbers(task_.kind, first, target, padded, rule_, found)) {
-        take(found, count, padded == count);
-        if (padded != count) add_extremes(target, count);
-        return kNoError;
-      }
+    } else {
+      round_terms(task_.kind, preds, target, padded, task_.parameter, first);
+      for (int64_t i = count; i < padded; ++i) first[i] = 0.0;
     }
+    if (add_usual(first, target, count, padded)) return kNoError;
     return add_carefully(preds, target, row, count, padded);
   }
 
@@ -125,6 +149,21 @@ class Column {
     started_ = true;
   }
 
+  // Adds a block without a bad row, whose numbers slices fit; false if it is not such a block.
+  bool add_usual(const double* first, const double* second, int64_t count, int64_t padded) {
+    FoldResult found;
+    if (started_ && fold_numbers(task_.kind, first, second, padded, rule_, found)) {
+      take(found, count, padded == count);
+      if (padded != count) add_extremes(second, count);
+      return true;
+    }
+    const double size = largest(first, padded), other = has_second(task_.kind) ? largest(second, padded) : 0.0;
+    if (!(size < bound_ && other < bound_) || !add_slices(first, second, padded, size, other)) return false;
+    counts_[kRows] += count;
+    add_extremes(second, count);
+    return true;
+  }
+
   // Leaves out bad rows, and finds the exponents and slices that fit the others.
   int64_t add_carefully(double* first, double* second, int64_t row, int64_t count, int64_t padded) {
     int64_t error = kNoError;
@@ -141,6 +180,7 @@ class Column {
       size_of_first = std::max(size_of_first, std::fabs(terms.first));
       size_of_second = std::max(size_of_second, std::fabs(terms.second));
     }
+    for (int64_t i = count; i < padded; ++i) first[i] = second[i] = 0.0;
     counts_[kRows] += count;
     if (!add_slices(first, second, padded, size_of_first, size_of_second))
       for (int64_t i = 0; i < count; ++i)

@@ -28,10 +28,10 @@ def moments(preds: Tensor, target: Tensor, kind: int, parameter: float, limbs: i
     numbers, pairs, state = _terms(p, t, which, parameter)
     bad = _domain(p, t, which, parameter)
     too_large = [(v.abs() >= 2.0 ** (8 * limbs - _BITS)) if 8 * limbs - _BITS < 1024 else v.isinf() for v in numbers]
-    state = torch.where(state.isfinite(), torch.zeros_like(state), state)
+    state = torch.where(bad[0] | bad[1], torch.nan, torch.where(state.isfinite(), 0.0, state))
     for v, beyond in zip(numbers, too_large):
         state = torch.where(beyond & (state == 0), torch.copysign(torch.full_like(v, torch.inf), v), state)
-    kept = (state == 0) & ~bad[0] & ~bad[1]
+    kept = state == 0
     numbers = [_cut(torch.where(kept, v, 0.0), limbs) for v in numbers]
     sums = torch.zeros((columns, which.sums, limbs), dtype=torch.int64, device=p.device)
     for place, factors in enumerate(pairs):
