@@ -168,9 +168,7 @@ def _discounts(length: int) -> NDArray[np.float64]:
 
 @functools.cache
 def _small_discounts() -> NDArray[np.float64]:
-    table = _discounts(SMALL_TABLE)
-    table.flags.writeable = False
-    return table
+    return _discounts(SMALL_TABLE)
 
 
 def describe_order(code: int) -> str:
