@@ -95,7 +95,7 @@ def regression_rows() -> Iterator[dict[str, Any]]:
     whys = {name: why for name, _, why in _ROWS}
     for name in _KEPT:
         yield _case(name, {"keep_rows": True}, whys[name], "-rows")
-    yield _case("R2Score", {"multioutput": "raw_values", "keep_rows": True}, _NO_SPREAD, "-outputs", 3)
+    yield _case("R2Score", {"multioutput": "raw_values", "keep_rows": True}, "", "-outputs", 3)
     yield _case("MeanSquaredError", {"num_outputs": 3, "keep_rows": True}, "", "-outputs", 3)
     for kept in (None, 0):
         kind = partial(regression.CriticalSuccessIndex, keep_sequence_dim=kept)

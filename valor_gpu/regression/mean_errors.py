@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from valor_gpu.inputs.values import Values
     from valor_gpu.options import RegressionOptions
+    from valor_gpu.plans import Planner
 
 
 class MeanOfTerms(SumsMetric):
@@ -237,6 +238,9 @@ class OfTargets(SumsMetric):
                 not synchronise with the device.
         """
         self._add_rows(preds, targets, "targets")
+
+    def _planner(self) -> Planner | None:
+        return super()._planner()
 
 
 class MinkowskiDistance(OfTargets):

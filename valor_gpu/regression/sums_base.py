@@ -21,16 +21,11 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.moments.kinds import WIDE, Kind, limbs_for
 from valor_gpu.ops.moments.op import Moments, describe_moment, moments
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.regression import Number, average, first_reason
 from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
-from valor_gpu.regression.sums_state import (
-    NARROW_VALUES,
-    WIDE_VALUES,
-    ExactSums,
-    InferredSums,
-    Output,
-    Rule,
-)
+from valor_gpu.regression.plans import moments_plan
+from valor_gpu.regression.sums_state import WIDE_VALUES, ExactSums, InferredSums, Output, Rule, width_of
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
@@ -40,7 +35,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
 
-_WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
 _BLOCKS = ("outputs_seen", "sums", "counts")
 
 
@@ -107,6 +101,16 @@ class SumsMetric(Metric[Any]):
         """
         self._add_rows(preds, target)
 
+    def _planner(self) -> Planner | None:
+        return pair_planner(self.__dict__, ("_identity", "_state_rule"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        try:
+            shape = self._row_shape(form.preds_shape, form.target_shape, "target")
+        except InputError:  # the checked path says what is wrong
+            return None
+        return moments_plan(form, self._state_rule, shape, self._limbs, self._columns is None)
+
     def _add_rows(self, preds: Values, target: Values, name: str = "target") -> None:
         p, t = self._pair(as_values("preds", preds), as_values(name, target), name)
         found = moments(p, t, self.kind, self.parameter, limbs=self._limbs)
@@ -120,22 +124,25 @@ class SumsMetric(Metric[Any]):
 
     def _pair(self, preds: Tensor, target: Tensor, name: str) -> tuple[Tensor, Tensor]:
         """Predictions and targets ``[N]`` or ``[N, D]``."""
-        if preds.shape != target.shape:
-            shapes = f"{list(preds.shape)} and {list(target.shape)}"
-            raise InputError(f"preds and {name} must have the same shape but have {shapes}")
-        columns, shape = self._columns, preds.shape
+        shape = self._row_shape(preds.shape, target.shape, name)
+        return preds.reshape(shape), target.reshape(shape)
+
+    def _row_shape(self, shape: torch.Size, other: torch.Size, name: str) -> torch.Size:
+        """The shape of the rows of predictions and targets of such shapes."""
+        if shape != other:
+            raise InputError(f"preds and {name} must have the same shape but have {list(shape)} and {list(other)}")
+        columns = self._columns
         if columns == 1 and self._any_shape:
-            return preds.reshape(-1), target.reshape(-1)
-        if len(shape) == 1 and columns in (1, None):
-            return preds, target
-        if len(shape) != 2 or columns not in (shape[1], None):
-            one = "[N] or " if columns in (1, None) else ""
-            raise InputError(f"preds must have shape {one}[N, {columns or 'D'}] but got {list(shape)}")
-        return preds, target
+            return torch.Size((shape.numel(),))
+        one = columns in (1, None)
+        if (len(shape) != 1 or not one) and (len(shape) != 2 or columns not in (shape[1], None)):
+            raise InputError(
+                f"preds must have shape {'[N] or ' * one}[N, {columns or 'D'}] but got {list(shape)}"
+            )
+        return shape
 
     def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
-        wide = preds.dtype is torch.float64 or target.dtype is torch.float64
-        width = _WIDTHS[WIDE_VALUES if wide else NARROW_VALUES].to(found.sums.device, non_blocking=True)
+        width = width_of(preds.dtype, target.dtype).to(found.sums.device, non_blocking=True)
         columns = len(found.sums)
         kept = [(side if self.keep_rows else side[:0]).detach().double() for side in (preds, target)]
         # A copy, since the state shares no memory with its inputs.
@@ -238,6 +245,9 @@ class SumsMetric(Metric[Any]):
 
 class InferredOutputs(SumsMetric):
     """Base of metrics with as many outputs as the first batch has: the blocks of batches are added up at once."""
+
+    def _planner(self) -> Planner | None:
+        return super()._planner()
 
     def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
         # A batch without rows does not say how many outputs there are.

@@ -20,6 +20,12 @@ from valor_gpu.state import State, check_elements, check_rows, joined, least, su
 _MOST_ROWS, _MOST_LIMB = 2**53, 2**62
 NARROW_VALUES, WIDE_VALUES = 1, 0
 """What ``narrowest`` holds after numbers of at most 32 bits alone, and once float64 came."""
+_WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
+
+
+def width_of(preds: torch.dtype, target: torch.dtype) -> Tensor:
+    """Returns ``narrowest`` of a batch of such numbers, int8 ``[]`` on the CPU, which nobody may change."""
+    return _WIDTHS[WIDE_VALUES if torch.float64 in (preds, target) else NARROW_VALUES]
 
 
 class Rule(NamedTuple):
