@@ -24,6 +24,7 @@ from testing import examples_histogram as sweeps
 from testing import examples_keypoints as keypoints
 from testing import examples_labels as labels
 from testing import examples_masks as dense
+from testing import examples_moments as moments
 from testing import examples_one_hot as one_hot
 from testing import examples_overlaps as overlaps
 from testing import examples_panoptic as panoptic
@@ -377,6 +378,7 @@ ROWS = {
             defined=cosines.defined,
         ),
         Row("sum_token_losses", _named(tokens.examples), tokens.load),
+        Row("moments", _named(moments.examples), moments.load),
     )
 }
 """Every registered op must have a row here: ``tests/benchmarks/test_detection.py`` looks."""

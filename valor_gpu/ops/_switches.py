@@ -17,10 +17,10 @@ NAMES = (
     "accumulate", "assign", "auroc_and_ap", "box_iou", "box_pairs", "confuse_overlaps", "confuse_scores",
     "count_ground_truths", "count_labels", "count_logits", "count_one_hot", "count_outcomes", "count_pairs",
     "count_panoptic", "count_pixels", "count_top", "dense_pairs", "draw_weights", "first_in_cells", "greedy_cosines",
-    "grouped_means", "keypoint_pairs", "keypoint_similarity", "label_counts", "mask_boundary", "order_records",
-    "pack_masks", "polygon_iou", "polygon_pairs", "precision_recall", "predict_maps", "present_means", "rank_curves",
-    "rank_overlaps", "rank_sums", "rasterise", "resampled_means", "rotated_iou", "rotated_pairs", "run_pairs",
-    "score_histogram", "sum_token_losses", "surface_distances", "top_classes",
+    "grouped_means", "keypoint_pairs", "keypoint_similarity", "label_counts", "mask_boundary", "moments",
+    "order_records", "pack_masks", "polygon_iou", "polygon_pairs", "precision_recall", "predict_maps", "present_means",
+    "rank_curves", "rank_overlaps", "rank_sums", "rasterise", "resampled_means", "rotated_iou", "rotated_pairs",
+    "run_pairs", "score_histogram", "sum_token_losses", "surface_distances", "top_classes",
 )  # fmt: skip
 """Every op: ops are registered when they are first imported, but a name that none of them has is found at once."""
 

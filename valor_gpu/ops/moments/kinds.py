@@ -6,7 +6,9 @@ from enum import IntEnum
 
 
 class Kind(IntEnum):
-    """Which sums are taken over predictions ``p`` and targets ``t``; ``e`` is ``p - t``. MomentKind of csrc/core/moments.h.
+    """Which sums are taken over predictions ``p`` and targets ``t``; ``e`` is ``p - t``.
+
+    MomentKind of csrc/core/moments.h.
 
     ``ABSOLUTE``, ``SQUARED``, ``WEIGHTED``, ``VARIANCE`` and ``PRODUCTS`` are exact: numbers that are summed are
     float64, squares and products are not rounded. The others sum terms that are rounded to float64.

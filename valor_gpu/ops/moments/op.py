@@ -11,28 +11,28 @@ from torch import Tensor
 
 from valor_gpu.checks import check_dense, check_dtype, check_number, check_same_device
 from valor_gpu.errors import InputError
-from valor_gpu.ops._library import by_reference, register
-from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
 from valor_gpu.ops.error_codes import LAST_ROW, value_kind, value_place, value_row
 from valor_gpu.ops.moments import reference
 from valor_gpu.ops.moments.kinds import TARGET_DOMAIN, WIDE, Kind
-
-NUMBER_TYPES = {**FLOAT_TYPES, **{dtype: code + len(FLOAT_TYPES) for dtype, code in INT_TYPES.items()}}
-"""Dtypes of numbers, with the codes of NumberType in csrc/core/moments.h."""
+from valor_gpu.ops.moments.launches import NUMBER_TYPES, on_cpu, on_cuda
 
 
 class Moments(NamedTuple):
     """Sums over the rows of a batch, for each of D columns. ``valor_gpu.reduce.exact_sums`` reads them.
 
     Attributes:
-        sums: int64 ``[D, K, limbs]``: the K sums of the kind. A sum is ``limb[i] * 2^(32 i - 16 limbs)`` over its limbs,
-            of which all but the last are from 0 to 2^32 - 1. Tensors of sums may be added, 2^30 of them.
+        sums: int64 ``[D, K, limbs]``: the K sums of the kind. A sum is ``limb[i] * 2^(32 i - 16 limbs)`` over its
+            limbs, of which all but the last are from 0 to 2^32 - 1. Tensors of sums may be added, 2^30 of them.
         counts: int64 ``[D, 4]``: all rows; those that are in no sum, since their term is NaN, infinite, or minus
-            infinite. For kinds of several sums a row is NaN if a number is, or if ``t`` is infinite (of products: p or t);
-            else the infinity is that of ``e``.
-        lowest: float64 ``[D]``, the smallest target of ``Kind.VARIANCE`` in the sums; inf without any, or for another kind.
+            infinite. For kinds of several sums a row is NaN if a number is, or if ``t`` is infinite (of products: p or
+            t); else the infinity is that of ``e``.
+        lowest: float64 ``[D]``, the smallest target of ``Kind.VARIANCE`` in the sums; inf without any, or for another
+            kind.
         highest: float64 ``[D]``, the largest one, or -inf.
-        error: int64 ``[]``, an error code, see :func:`describe_moment`; unless it is ``NO_ERROR`` the sums mean nothing.
+        error: int64 ``[]``, an error code, see :func:`describe_moment`; unless it is ``NO_ERROR`` the sums mean
+            nothing.
     """
 
     sums: Tensor
@@ -87,13 +87,10 @@ def describe_moment(code: int, kind: Kind, parameter: float = 0.0, sides: tuple[
     of_target, row, column = value_kind(code) == TARGET_DOMAIN, value_row(code), value_place(code)
     name = "target" if of_target else "preds"
     place = f"{row}" if row < LAST_ROW else f"{row} or later"
-    got = ""
-    if sides is not None and sides[of_target].ndim == 2:
+    if column or (sides is not None and sides[0].ndim == 2):
         place += f", {column}"
-    elif column:
-        place += f", {column}"
-    if sides is not None and row < LAST_ROW:
-        got = f" but is {sides[of_target].reshape(sides[of_target].shape[0], -1)[row, column].item():.6g}"
+    side = None if sides is None or row >= LAST_ROW else sides[of_target]
+    got = "" if side is None else f" but is {side.reshape(len(side), -1)[row, column].item():.6g}"
     if kind == Kind.SQUARED_LOG:
         return f"{name}[{place}] must be at least -1{got}"
     need = "at least 0" if of_target and 1 <= parameter < 2 else "above 0"
@@ -125,6 +122,6 @@ _MOMENTS = register(
     " -> (Tensor, Tensor, Tensor, Tensor, Tensor)",
     reference=reference.moments,
     fake=reference.moments_fake,
-    cpu=by_reference("no kernel"),
-    cuda=by_reference("no kernel"),
+    cpu=cpp(on_cpu),
+    cuda=cuda(on_cuda),
 )

@@ -63,7 +63,7 @@ _Terms = tuple[list[Tensor], tuple[tuple[int, ...], ...], Tensor]
 
 
 def _terms(p: Tensor, t: Tensor, kind: Kind, parameter: float) -> _Terms:
-    """Numbers ``[N, D]``, which of them are multiplied for each sum, and the state of a row: finite, NaN or infinite."""
+    """Numbers ``[N, D]``, which are multiplied for each sum, and the state of a row: finite, NaN or infinite."""
     e = p - t
     if kind == Kind.ABSOLUTE:
         return [e.abs()], ((0,),), e.abs()

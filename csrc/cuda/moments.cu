@@ -1,0 +1,304 @@
+// Exact sums on CUDA: a block takes rows of a column. A lane cuts its numbers into slices of a few bits, as
+// csrc/cpu/moment_folds.h does, and sums products of slices in integers; what does not fit is added row by
+// row. Sums are whole numbers, so that the order of blocks changes nothing.
+#include "../core/moments.h"
+#include "launch.h"
+
+namespace valor {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kLaneRows = 4, kWarpRows = 32 * kLaneRows;     // rows that a warp reads before it uses them
+constexpr int64_t kLeastRows = kWarps * kWarpRows, kMostRows = 1 << 16;  // of a block
+constexpr int64_t kBlocks = 1024;                            // that keep a device busy
+
+using Limb = unsigned long long;
+
+// What is summed, of all kinds that sum the same products.
+template <int64_t kKind, bool kFloats>
+struct Shape {
+  static constexpr bool kSecond = kKind == kWeighted || kKind == kVariance || kKind == kProducts;
+  static constexpr bool kSquares = kKind == kSquared || kKind == kVariance || kKind == kProducts;
+  static constexpr int kBits = kSquares ? 22 : 45;
+  static constexpr int kSlices = kSquares ? (kFloats ? 2 : 4) : (kFloats ? 1 : 2);
+  static constexpr int kTop = 2 * kSlices - 1;
+  static constexpr int kSides = kSecond ? 2 : 1;
+  static constexpr int kReach = kSquares ? 400 : 900;
+};
+
+struct Numbers {
+  double values[2][kLaneRows];
+};
+
+// The sums of a lane, in units of the slices of numbers below 2^exponents.
+template <class S>
+class LaneSums {
+ public:
+  // Whether the numbers of a lane have no more bits than the slices hold.
+  __device__ __forceinline__ bool fits(const Numbers& numbers, const int* exponents) const {
+    bool good = true;
+    VALOR_UNROLLED for (int side = 0; side < S::kSides; ++side) {
+      const double bound = power_of_2(exponents[side]);
+      VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+        double value = numbers.values[side][i];
+        good &= fabs(value) < bound;
+        VALOR_UNROLLED for (int s = 0; s < S::kSlices; ++s) value -= slice(value, exponents[side], s);
+        good &= value == 0.0;
+      }
+    }
+    return good;
+  }
+
+  __device__ __forceinline__ void add(const Numbers& numbers, const int* exponents) {
+    VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+      int64_t slices[2][S::kSlices];
+      VALOR_UNROLLED for (int side = 0; side < S::kSides; ++side) {
+        double value = numbers.values[side][i];
+        VALOR_UNROLLED for (int s = 0; s < S::kSlices; ++s) {
+          const double part = slice(value, exponents[side], s);
+          value -= part;
+          slices[side][s] = static_cast<int64_t>(part * power_of_2(-unit(exponents[side], s)));
+          sums_[side][s] += slices[side][s];
+        }
+        if (S::kSquares) add_products(slices[side], slices[side], squares_[side]);
+      }
+      if (S::kSecond && S::kSquares) add_products(slices[0], slices[1], products_);
+    }
+  }
+
+  // Adds the sums of a warp by add(sum, limb, piece) on its first lane, and begins again at 0.
+  template <int64_t kKind, class Add>
+  __device__ void flush(const int* exponents, int64_t limbs, Add add) {
+    const int one = exponents[0] - S::kBits, other = exponents[1] - S::kBits;
+    int sum = 0;
+    if (kKind != kSquared) flush_part(sums_[0], S::kSlices, one, limbs, sum++, add);
+    if (kKind == kWeighted || kKind == kProducts) flush_part(sums_[1], S::kSlices, other, limbs, sum++, add);
+    if (S::kSquares) flush_part(squares_[0], S::kTop, 2 * one, limbs, sum++, add);
+    if (kKind == kVariance) flush_part(sums_[1], S::kSlices, other, limbs, sum++, add);
+    if (kKind == kVariance || kKind == kProducts)
+      flush_part(squares_[1], S::kTop, 2 * other, limbs, sum++, add);
+    if (kKind == kProducts) flush_part(products_, S::kTop, one + other, limbs, sum++, add);
+  }
+
+ private:
+  static __device__ __forceinline__ int unit(int exponent, int s) { return exponent - S::kBits * (s + 1); }
+  static __device__ __forceinline__ double slice(double value, int exponent, int s) {
+    const double magic = 1.5 * power_of_2(52 + unit(exponent, s));
+    return (value + magic) - magic;
+  }
+  static __device__ __forceinline__ void add_products(const int64_t* a, const int64_t* b, int64_t* to) {
+    VALOR_UNROLLED for (int i = 0; i < S::kSlices; ++i)
+      VALOR_UNROLLED for (int j = 0; j < S::kSlices; ++j) to[i + j] += a[i] * b[j];
+  }
+  template <class Add>
+  static __device__ __forceinline__ void flush_part(int64_t* from, int count, int exponent, int64_t limbs, int sum,
+                                                    Add add) {
+    for (int w = 0; w < count; ++w) {
+      const int64_t total = static_cast<int64_t>(Warp().sum(static_cast<uint64_t>(from[w])));
+      from[w] = 0;
+      if (Warp().lane() == 0)
+        add_whole(total, exponent - S::kBits * w + 16 * limbs,
+                  [&](int64_t limb, int64_t piece) { add(sum, limb, piece); });
+    }
+  }
+
+  int64_t sums_[2][S::kSlices] = {}, squares_[2][S::kTop] = {}, products_[S::kTop] = {};
+};
+
+// Counts and extremes of a lane.
+struct LaneCounts {
+  uint32_t counts[kMomentCounts] = {};
+  double lowest = kInfinity, highest = -kInfinity;
+  int64_t error = kNoError;
+};
+
+// Numbers of this lane, rows from `row` on in steps of 32; those of rows at `end` or beyond are 0.
+template <int64_t kKind, bool kFloats>
+__device__ __forceinline__ void read_rows(const MomentTask& task, double bound, int64_t column, int64_t row,
+                                          int64_t end, Numbers& numbers, LaneCounts& seen) {
+  double raw[2][kLaneRows];
+  VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+    const int64_t index = (row + 32 * i) * task.columns + column;
+    const bool inside = row + 32 * i < end;
+    if (kFloats) {
+      raw[0][i] = inside ? static_cast<double>(static_cast<const float*>(task.preds)[index]) : 0.0;
+      raw[1][i] = inside ? static_cast<double>(static_cast<const float*>(task.target)[index]) : 0.0;
+    } else {
+      raw[0][i] = inside ? load_number(task.preds, index, task.preds_type) : 0.0;
+      raw[1][i] = inside ? load_number(task.target, index, task.target_type) : 0.0;
+    }
+  }
+  VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+    numbers.values[0][i] = numbers.values[1][i] = 0.0;
+    if (row + 32 * i >= end) continue;
+    const int64_t kind = kKind == kAbsolute ? task.kind : kKind;
+    const RowTerms terms = moment_terms(kind, raw[0][i], raw[1][i], task.parameter, bound);
+    numbers.values[0][i] = terms.first, numbers.values[1][i] = terms.second;
+    ++seen.counts[kRows];
+    if (terms.error) {
+      const int64_t code = value_error(row + 32 * i, column, static_cast<ValueError>(terms.error));
+      seen.error = code < seen.error ? code : seen.error;
+    }
+    if (terms.state != 0.0) {
+      ++seen.counts[terms.state > 0.0 ? kInfinite : terms.state < 0.0 ? kNegativeInfinite : kNans];
+    } else if (kKind == kVariance) {
+      seen.lowest = terms.second < seen.lowest ? terms.second : seen.lowest;
+      seen.highest = terms.second > seen.highest ? terms.second : seen.highest;
+    }
+  }
+}
+
+__device__ __forceinline__ int exponent_above(double size) {
+  return static_cast<int>(bits_of(size) >> 52 & 2047) - 1022;
+}
+
+// Exponents that fit all numbers of the warp; false if slices cannot.
+template <class S>
+__device__ bool choose_exponents(const Numbers& numbers, int64_t limbs, int* exponents) {
+  const int64_t cut = S::kBits * S::kSlices - 8 * limbs, top = 8 * limbs - kLimbBits;
+  const int lowest = static_cast<int>(cut > -S::kReach ? cut : -S::kReach);
+  const int highest = static_cast<int>(top < S::kReach ? top : S::kReach);
+  bool good = true;
+  for (int side = 0; side < S::kSides; ++side) {
+    double size = 0.0;
+    for (int i = 0; i < kLaneRows; ++i) {
+      const double value = fabs(numbers.values[side][i]);
+      size = value > size ? value : size;
+    }
+    const int found = exponent_above(Warp().max(size)) + 1;
+    good &= found <= highest;
+    exponents[side] = found < lowest ? lowest : found > highest ? highest : found;
+  }
+  return good && lowest <= highest;
+}
+
+// The order of float64 numbers is that of their bits as integers, downwards below 0.
+__device__ __forceinline__ void widen(const MomentOutputs& out, int64_t column, double lowest, double highest) {
+  const uint64_t low = bits_of(lowest + 0.0), high = bits_of(highest + 0.0);  // + 0.0: no 0 has a sign
+  if (low >> 63) {
+    atomicMax(reinterpret_cast<Limb*>(out.lowest + column), static_cast<Limb>(low));
+  } else {
+    atomicMin(reinterpret_cast<long long*>(out.lowest + column), static_cast<long long>(low));
+  }
+  if (high >> 63) {
+    atomicMin(reinterpret_cast<Limb*>(out.highest + column), static_cast<Limb>(high));
+  } else {
+    atomicMax(reinterpret_cast<long long*>(out.highest + column), static_cast<long long>(high));
+  }
+}
+
+template <int64_t kKind>
+__device__ void write_counts(const MomentOutputs& out, int64_t column, const LaneCounts& seen) {
+  for (int i = 0; i < kMomentCounts; ++i) {
+    const uint32_t total = Warp().sum(seen.counts[i]);
+    if (Warp().lane() == 0 && total)
+      atomicAdd(reinterpret_cast<Limb*>(out.counts) + column * kMomentCounts + i, static_cast<Limb>(total));
+  }
+  if (seen.error != kNoError)
+    atomicMin(reinterpret_cast<long long*>(out.error), static_cast<long long>(seen.error));
+  if (kKind != kVariance) return;
+  const double highest = Warp().max(seen.highest), lowest = -Warp().max(-seen.lowest);
+  if (Warp().lane() == 0 && lowest <= highest) widen(out, column, lowest, highest);
+}
+
+// Rows [start, end) of a column, added to limbs [sums, limbs] in shared memory.
+template <int64_t kKind, bool kFloats>
+__device__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64_t column, int64_t start,
+                         int64_t end, Limb* shared) {
+  using S = Shape<kKind, kFloats>;
+  const double bound = moment_bound(task.limbs);
+  const int64_t limbs = task.limbs;
+  auto add = [&](int sum, int64_t limb, int64_t piece) {
+    atomicAdd(shared + sum * limbs + limb, static_cast<Limb>(piece));
+  };
+  LaneCounts seen;
+  LaneSums<S> sums;
+  int exponents[2] = {-S::kReach, -S::kReach};
+  bool usable = false;  // whether the exponents fit the limbs
+  for (int64_t row = start + threadIdx.x / 32 * kWarpRows; row < end; row += kLeastRows) {
+    Numbers numbers;
+    read_rows<kKind, kFloats>(task, bound, column, row + Warp().lane(), end, numbers, seen);
+    bool fits = usable && sums.fits(numbers, exponents);
+    if (Warp().ballot(!fits)) {
+      if (usable) sums.template flush<kKind>(exponents, limbs, add);
+      usable = choose_exponents<S>(numbers, limbs, exponents);
+      fits = usable && sums.fits(numbers, exponents);
+      if (Warp().ballot(!fits)) {
+        for (int i = 0; i < kLaneRows; ++i)
+          add_row(kKind == kAbsolute ? task.kind : kKind, {numbers.values[0][i], numbers.values[1][i], 0.0, 0}, limbs,
+                  add);
+        continue;
+      }
+    }
+    sums.add(numbers, exponents);
+  }
+  if (Warp().ballot(usable)) sums.template flush<kKind>(exponents, limbs, add);
+  write_counts<kKind>(out, column, seen);
+}
+
+template <int64_t kKind, bool kFloats>
+__global__ void __launch_bounds__(kThreads)
+    sum_rows_kernel(const __grid_constant__ MomentTask task, const __grid_constant__ MomentOutputs out,
+                    int64_t rows) {
+  VALOR_DYNAMIC_SHARED(Limb, shared);
+  const int64_t column = blockIdx.x % task.columns, start = blockIdx.x / task.columns * rows;
+  const int64_t sums = task.sums(), words = sums * task.limbs;
+  for (int64_t i = threadIdx.x; i < words; i += kThreads) shared[i] = 0;
+  __syncthreads();
+  const int64_t end = start + rows < task.rows ? start + rows : task.rows;
+  add_rows<kKind, kFloats>(task, out, column, start, end, shared);
+  __syncthreads();
+  if (threadIdx.x < sums)
+    carry_limbs(reinterpret_cast<int64_t*>(shared) + threadIdx.x * task.limbs, task.limbs);
+  __syncthreads();
+  for (int64_t i = threadIdx.x; i < words; i += kThreads)
+    if (shared[i]) atomicAdd(reinterpret_cast<Limb*>(out.sums) + column * words + i, shared[i]);
+}
+
+__global__ void __launch_bounds__(kThreads) carry_kernel(int64_t* sums, int64_t count, int64_t limbs) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  if (i < count) carry_limbs(sums + i * limbs, limbs);
+}
+
+template <int64_t kKind>
+int32_t launch_sums(const MomentTask& task, const MomentOutputs& out, void* stream) {
+  const int64_t wanted = kBlocks / task.columns > 0 ? kBlocks / task.columns : 1;
+  int64_t rows = ((task.rows + wanted - 1) / wanted + kLeastRows - 1) / kLeastRows * kLeastRows;
+  rows = rows < kMostRows ? rows : kMostRows;
+  const unsigned blocks = static_cast<unsigned>((task.rows + rows - 1) / rows * task.columns);
+  const size_t bytes = static_cast<size_t>(task.sums() * task.limbs) * sizeof(Limb);
+  const bool floats = task.preds_type == kFloat32 && task.target_type == kFloat32 && is_exact_kind(task.kind);
+  const int32_t status = floats ? VALOR_LAUNCH((sum_rows_kernel<kKind, true>), blocks, kThreads, bytes, stream, task,
+                                               out, rows)
+                                : VALOR_LAUNCH((sum_rows_kernel<kKind, false>), blocks, kThreads, bytes, stream, task,
+                                               out, rows);
+  if (status) return status;
+  const int64_t sums = task.columns * task.sums();
+  return VALOR_LAUNCH(carry_kernel, static_cast<unsigned>((sums + kThreads - 1) / kThreads), kThreads, 0, stream,
+                      out.sums, sums, task.limbs);
+}
+
+}  // namespace
+}  // namespace valor
+
+// Adds to sums [columns, K, limbs] and counts [columns, 4], widens lowest and highest [columns], and lowers
+// `error`, all on the device. task_words are a MomentTask.
+VALOR_API int32_t valor_moments_cuda(const void* task_words, int64_t* sums, int64_t* counts, double* lowest,
+                                     double* highest, int64_t* error, void* stream) {
+  using namespace valor;
+  const MomentTask& task = *static_cast<const MomentTask*>(task_words);
+  if (task.rows == 0 || task.columns == 0) return 0;
+  const MomentOutputs out{sums, counts, lowest, highest, error};
+  switch (task.kind) {
+    case kSquared:
+      return launch_sums<kSquared>(task, out, stream);
+    case kWeighted:
+      return launch_sums<kWeighted>(task, out, stream);
+    case kVariance:
+      return launch_sums<kVariance>(task, out, stream);
+    case kProducts:
+      return launch_sums<kProducts>(task, out, stream);
+    default:
+      return launch_sums<kAbsolute>(task, out, stream);
+  }
+}
