@@ -104,9 +104,8 @@ class PairMetric(Metric[PairRows]):
 
     def _plan(self, form: Form) -> Plan | None:
         outputs = self.num_outputs
-        tabular = (len(form.preds_shape) == 2 and form.preds_shape[1] == outputs) or (
-            outputs == len(form.preds_shape) == 1
-        )
+        shape = (*form.preds_shape, 1) if len(form.preds_shape) == 1 else tuple(form.preds_shape)
+        tabular = len(shape) == 2 and shape[1] == outputs
         names = _FIELDS.get(form.preds)
         if names is None or form.target != form.preds or form.target_shape != form.preds_shape or not tabular:
             return None
