@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -266,7 +268,7 @@ def interval_numbers(low: Tensor, high: Tensor, target: Tensor, confidence: floa
     """
     width = high - low
     outside = torch.maximum((low - target).clamp(min=0), (target - high).clamp(min=0))
-    inside = ((low <= target) & (target <= high)).double() + 0 * outside  # NaN where a number is
+    inside = torch.where(outside.isnan(), math.nan, ((low <= target) & (target <= high)).double())
     return torch.stack((inside, width, width + 2 / (1 - confidence) * outside), 1)
 
 
@@ -280,7 +282,8 @@ def levels(name: str, given: float | Sequence[float]) -> tuple[float, ...]:
     Raises:
         InputError: a level is not above 0 and below 1, or there is none.
     """
-    several = (given,) if isinstance(given, (int, float)) else tuple(as_values(name, given).tolist())
+    check_type(name, given, (int, float, Sequence, np.ndarray, Tensor))
+    several = np.atleast_1d(given.tolist() if isinstance(given, Tensor) else given).tolist()  # lists become float64
     if not several:
         raise InputError(f"{name} must hold at least one level but is empty")
     return tuple(_level(name, level) for level in several)

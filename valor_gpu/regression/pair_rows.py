@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import first_error, raise_or_defer, value_kind, value_row
+from valor_gpu.plans import Form, Plan, Planner, Step, pair_planner
 from valor_gpu.row_digests import multiset_hash
 from valor_gpu.state import State, array_of, check_rows, joined
 
@@ -28,6 +30,7 @@ _NARROW = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8
 _WIDE = (torch.float64, torch.int32, torch.int64)
 NAN_POLICIES = ("propagate", "omit")
 _SIDES = ("preds", "target")
+_FIELDS = {torch.float32: ("preds", "target"), torch.float64: ("wide_preds", "wide_target")}
 _MOST = 2**53  # whole numbers up to here are float64
 
 
@@ -96,6 +99,22 @@ class PairMetric(Metric[PairRows]):
         empty = PairRows.of(*2 * (torch.empty((0, num_outputs), dtype=torch.float32),))
         super().__init__(empty, {"num_outputs": num_outputs, "nan_policy": nan_policy}, **kwargs)
 
+    def _planner(self) -> Planner:
+        return pair_planner(self.__dict__, ("num_outputs", "nan_policy"), self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        outputs = self.num_outputs
+        shape = (*form.preds_shape, 1) if len(form.preds_shape) == 1 else tuple(form.preds_shape)
+        tabular = len(shape) == 2 and shape[1] == outputs
+        names = _FIELDS.get(form.preds)
+        if names is None or form.target != form.preds or form.target_shape != form.preds_shape or not tabular:
+            return None
+
+        def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step:
+            return Step({}, [(name, _copied(side, outputs)) for name, side in zip(names, (preds, target))])
+
+        return plan
+
     def update(self, preds: Values, target: Values) -> None:
         """Adds a batch.
 
@@ -117,6 +136,11 @@ class PairMetric(Metric[PairRows]):
 
     def _describe_error(self, code: int) -> str:
         return _describe(code)
+
+
+def _copied(side: Tensor, outputs: int) -> Tensor:
+    """Numbers ``[N]`` or ``[N, D]`` as ``[N, D]`` in new memory."""
+    return side.detach().clone().view(len(side), outputs)
 
 
 def pair_of_tables(preds: Values, target: Values, outputs: int) -> tuple[Tensor, Tensor]:

@@ -217,10 +217,11 @@ class RowMeans(Metric[Any]):
         counts = kept.counts.tolist()
         numbers = self._numbers(kept) if self.reduction in ("mean", "sum") else _means(kept)
         reasons = {}
-        for name, number, (rows, *_) in zip(self.names, numbers, counts):
-            if math.isnan(number):
-                reasons[name] = f"{self._unscored}: {sum(counts[0][1:])}" if rows else "no row was added"
-        rows, nan, *infinite = counts[0]
+        for name, number, (rows, nan, *infinite) in zip(self.names, numbers, counts):
+            if not math.isfinite(number):
+                reason = f"{self._unscored}: {nan}" if nan else f"rows with an infinite score: {sum(infinite)}"
+                reasons[name] = reason if rows else "no row was added"
+        rows, nan, *infinite = (max(column) for column in zip(*counts))
         found = {"rows": rows, "nan_rows": nan, "infinite_rows": sum(infinite)}
         signature = Signature({"metric": type(self).__name__, **self._choices, "reduction": "sum" if total else "mean"})
         return Result(_nested(self.names, numbers), signature, found, reasons, state=lambda: self._sample(state))

@@ -23,8 +23,8 @@ from valor_gpu.ops.moments.kinds import WIDE, Kind, limbs_for
 from valor_gpu.ops.moments.op import Moments, describe_moment, moments
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.regression import Number, average, first_reason
-from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
 from valor_gpu.regression.plans import moments_plan
+from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
 from valor_gpu.regression.sums_state import WIDE_VALUES, ExactSums, InferredSums, Output, Rule, width_of
 from valor_gpu.result import Result, Signature
 
@@ -136,9 +136,7 @@ class SumsMetric(Metric[Any]):
             return torch.Size((shape.numel(),))
         one = columns in (1, None)
         if (len(shape) != 1 or not one) and (len(shape) != 2 or columns not in (shape[1], None)):
-            raise InputError(
-                f"preds must have shape {'[N] or ' * one}[N, {columns or 'D'}] but got {list(shape)}"
-            )
+            raise InputError(f"preds must have shape {'[N] or ' * one}[N, {columns or 'D'}] but got {list(shape)}")
         return shape
 
     def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
