@@ -25,6 +25,7 @@ from valor_gpu import (
     functional as functional,
     inputs as inputs,
     judge as judge,
+    nominal as nominal,
     offline as offline,
     ops as ops,
     regression as regression,
@@ -186,6 +187,7 @@ from valor_gpu.errors import (
 from valor_gpu.evaluation.result import EvaluationResult as EvaluationResult
 from valor_gpu.evaluation.run import evaluate as evaluate
 from valor_gpu.metric import Metric as Metric
+from valor_gpu.nominal import FleissKappa as FleissKappa
 from valor_gpu.ragged import Ragged as Ragged
 from valor_gpu.result import Result as Result, Signature as Signature
 from valor_gpu.saved_metric import load_metric as load_metric

@@ -7,6 +7,7 @@ Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/t
 
 from valor_gpu.functional import classification as classification
 from valor_gpu.functional import detection as detection
+from valor_gpu.functional import nominal as nominal
 from valor_gpu.functional import regression as regression
 from valor_gpu.functional import retrieval as retrieval
 from valor_gpu.functional import segmentation as segmentation
@@ -123,6 +124,7 @@ from valor_gpu.functional.detection import distance_intersection_over_union as d
 from valor_gpu.functional.detection import generalized_intersection_over_union as generalized_intersection_over_union
 from valor_gpu.functional.detection import intersection_over_union as intersection_over_union
 from valor_gpu.functional.detection import mean_average_precision as mean_average_precision
+from valor_gpu.functional.nominal import fleiss_kappa as fleiss_kappa
 from valor_gpu.functional.segmentation import dice_score as dice_score
 from valor_gpu.functional.segmentation import generalized_dice_score as generalized_dice_score
 from valor_gpu.functional.segmentation import hausdorff_distance as hausdorff_distance

@@ -17,6 +17,7 @@ MODULES: dict[str, list[str]] = {
         "modified_panoptic_quality",
         "panoptic_quality",
     ],
+    "nominal": ["fleiss_kappa"],
     "regression": [],
     "retrieval": [],
     "segmentation": [
