@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from valor_gpu.classification import BinaryFairness, BinaryGroupStatRates
+from valor_gpu.nominal import FleissKappa
 
 
 def groups_batch(seed: int, size: int = 12) -> tuple[Tensor, Tensor, Tensor]:
@@ -26,6 +27,12 @@ def _bad_groups() -> tuple[Tensor, Tensor, Tensor]:
     return scores.index_fill(0, torch.tensor([2]), math.nan), target, groups
 
 
+def ratings_batch(seed: int, size: int = 7) -> tuple[Tensor]:
+    """How many of four raters chose each of three categories of each row."""
+    chosen = torch.randint(3, (size, 4), generator=torch.Generator().manual_seed(seed))
+    return (torch.nn.functional.one_hot(chosen, 3).sum(1),)
+
+
 def group_rows() -> Iterator[dict[str, Any]]:
     """Keywords of a case for each metric."""
     for kind in (BinaryFairness, BinaryGroupStatRates):
@@ -38,3 +45,12 @@ def group_rows() -> Iterator[dict[str, Any]]:
             "single": partial(groups_batch, 8, 1),
             "bad": _bad_groups,
         }
+    yield {
+        "name": "FleissKappa",
+        "make": FleissKappa,
+        "other": partial(FleissKappa, ignore_index=1),
+        "batch": ratings_batch,
+        "empty": partial(ratings_batch, 0, 0),
+        "single": partial(ratings_batch, 7, 1),
+        "bad": lambda: (torch.tensor([[3, 1, 0], [2, -1, 3]]),),
+    }

@@ -25,6 +25,7 @@ PARTS = (
     "functional",
     "inputs",
     "judge",
+    "nominal",
     "offline",
     "ops",
     "regression",

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # so that this checkout is described, whatever is installed
 
 from tools.front_stub import front_stub  # noqa: E402
-from valor_gpu import classification, functional, options, regression, retrieval  # noqa: E402
+from valor_gpu import classification, functional, nominal, options, regression, retrieval  # noqa: E402
 from valor_gpu.compat.torchmetrics.functional.names import MODULES  # noqa: E402
 from valor_gpu.compat.torchmetrics.task_classes import parameter  # noqa: E402
 from valor_gpu.compat.torchmetrics.task_names import ANY, MADE, NAMED, TABLE, TASKS, Named  # noqa: E402
@@ -120,6 +120,7 @@ def stubs() -> dict[str, str]:
     return {
         "valor_gpu/__init__.pyi": front_stub(),
         "valor_gpu/classification/__init__.pyi": of_classes(),
+        "valor_gpu/nominal/__init__.pyi": of_package(nominal),
         "valor_gpu/regression/__init__.pyi": of_package(regression),
         "valor_gpu/retrieval/__init__.pyi": of_package(retrieval),
         "valor_gpu/functional/__init__.pyi": of_functional(),

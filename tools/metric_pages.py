@@ -39,7 +39,18 @@ _WHICH = "Which of the two kinds to take, and how to use several at once: [detec
 def groups() -> dict[str, list[tuple[Any, str]]]:
     """Heading to documented classes, each with the module that users import it from."""
     import valor_gpu
-    from valor_gpu import classification, coco, detection, inputs, regression, retrieval, segmentation, stats, text
+    from valor_gpu import (
+        classification,
+        coco,
+        detection,
+        inputs,
+        nominal,
+        regression,
+        retrieval,
+        segmentation,
+        stats,
+        text,
+    )
     from valor_gpu.detection.overlap_metric import OverlapMetric
 
     found = [kind for kind in metrics_of(detection) if kind not in metrics_of(segmentation)]
@@ -51,6 +62,7 @@ def groups() -> dict[str, list[tuple[Any, str]]]:
         homes = [f"{classification.__name__}.{module}" for module in modules]
         kinds = [kind for kind in metrics_of(classification) if kind.__module__ in homes]
         listed[heading] = [(kind, classification.__name__) for kind in kinds]
+    listed["Nominal"] = [(kind, nominal.__name__) for kind in metrics_of(nominal)]
     listed["Regression"] = [(kind, regression.__name__) for kind in metrics_of(regression)]
     listed["Retrieval"] = [(kind, retrieval.__name__) for kind in metrics_of(retrieval)]
     listed["Texts compared with references"] = [(kind, text.__name__) for kind in metrics_of(text)]

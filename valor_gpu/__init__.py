@@ -1,8 +1,8 @@
 """Evaluation metrics where the tensors already are. Importing this loads neither torch nor numpy.
 
-Every metric is here, and in the package of its task (``valor_gpu.detection``, ``classification``, ``regression``,
-``retrieval``, ``segmentation``, ``text``); ``MetricCollection``, aggregations and wrappers are those of torchmetrics. A
-program written for torchmetrics runs after ``import valor_gpu as torchmetrics``.
+Every metric is here, and in the package of its task (``valor_gpu.detection``, ``classification``, ``nominal``,
+``regression``, ``retrieval``, ``segmentation``, ``text``); ``MetricCollection``, aggregations and wrappers are those of
+torchmetrics. A program written for torchmetrics runs after ``import valor_gpu as torchmetrics``.
 
 ``valor_gpu.judge`` asks language models, ``valor_gpu.coco`` has the classes of pycocotools,
 ``valor_gpu.valor`` those of valor_core, ``valor_gpu.inputs`` masks in every form, ``valor_gpu.ops`` the kernels.
@@ -28,6 +28,7 @@ _PACKAGES = (
     "functional",
     "inputs",
     "judge",
+    "nominal",
     "offline",
     "ops",
     "regression",

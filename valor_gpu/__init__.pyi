@@ -25,6 +25,7 @@ from valor_gpu import (
     functional as functional,
     inputs as inputs,
     judge as judge,
+    nominal as nominal,
     offline as offline,
     ops as ops,
     regression as regression,
@@ -197,6 +198,7 @@ from valor_gpu.errors import (
 from valor_gpu.evaluation.result import EvaluationResult as EvaluationResult
 from valor_gpu.evaluation.run import evaluate as evaluate
 from valor_gpu.metric import Metric as Metric
+from valor_gpu.nominal import FleissKappa as FleissKappa
 from valor_gpu.ragged import Ragged as Ragged
 from valor_gpu.regression import (
     ConcordanceCorrCoef as ConcordanceCorrCoef,

@@ -1,7 +1,7 @@
 """Metrics of one batch, by the names and arguments of torchmetrics.
 
-``valor_gpu.functional`` has every function; ``valor_gpu.functional.classification``, ``.detection``, ``.regression``,
-``.retrieval``, ``.segmentation`` and ``.text`` have those of one task, as in torchmetrics.
+``valor_gpu.functional`` has every function; ``valor_gpu.functional.classification``, ``.detection``, ``.nominal``,
+``.regression``, ``.retrieval``, ``.segmentation`` and ``.text`` have those of one task, as in torchmetrics.
 
 Positions are those of torchmetrics: ``(preds, target)``, then the arguments of its function. To give
 ``(y_true, y_pred)``, name both. Tensors, numpy arrays and lists of Python numbers are taken; the value is that of

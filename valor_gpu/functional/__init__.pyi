@@ -7,6 +7,7 @@ Made by tools/make_names.py: change the table in valor_gpu/compat/torchmetrics/t
 
 from valor_gpu.functional import classification as classification
 from valor_gpu.functional import detection as detection
+from valor_gpu.functional import nominal as nominal
 from valor_gpu.functional import regression as regression
 from valor_gpu.functional import retrieval as retrieval
 from valor_gpu.functional import segmentation as segmentation
@@ -158,6 +159,7 @@ from valor_gpu.functional.retrieval import retrieval_precision_recall_curve as r
 from valor_gpu.functional.retrieval import retrieval_r_precision as retrieval_r_precision
 from valor_gpu.functional.retrieval import retrieval_recall as retrieval_recall
 from valor_gpu.functional.retrieval import retrieval_reciprocal_rank as retrieval_reciprocal_rank
+from valor_gpu.functional.nominal import fleiss_kappa as fleiss_kappa
 from valor_gpu.functional.segmentation import dice_score as dice_score
 from valor_gpu.functional.segmentation import generalized_dice_score as generalized_dice_score
 from valor_gpu.functional.segmentation import hausdorff_distance as hausdorff_distance

@@ -12,7 +12,7 @@ from typing import Any
 PASSED = ("aggregation", "collections", "utilities", "wrappers")
 """Modules of torchmetrics that hold no metric of predictions: valor_gpu has them by the same paths."""
 
-TASKS = ("classification", "detection", "regression", "retrieval", "segmentation", "text")
+TASKS = ("classification", "detection", "nominal", "regression", "retrieval", "segmentation", "text")
 """Packages of metrics that both have."""
 
 _PARSE = 0x400  # ast.PyCF_ONLY_AST; importing the module ast takes longer than parsing
