@@ -156,8 +156,9 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the coverage, float32 ``[]``; NaN without samples."""
-        rows, right = self.state().by_size.sum(1)
-        return (right.double() / rows.double()).float()
+        rows, right = self.state().by_size.sum(1).double()
+        covered: Tensor = right / rows
+        return covered.float()
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns coverage and sizes in float64, arrays by class and by group of sizes, and counts.

@@ -163,8 +163,8 @@ class RowLoss(ProbabilityMetric[LossSums]):
         logits = self.task.activation != "none"
         if self.task.activation == "auto":
             if not outside.is_cpu or torch.compiler.is_compiling():
-                both = (self._losses(scores, target, each) for each in (True, False))
-                return torch.where(outside, *both)
+                of_logits, plain = (self._losses(scores, target, each) for each in (True, False))
+                return torch.where(outside, of_logits, plain)
             logits = bool(outside.item())
         return self._losses(scores, target, logits)
 
