@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-GUIDES = ("docs/torchmetrics.md",)
+GUIDES = ("docs/torchmetrics.md", "docs/guides/probabilities.md")
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 

@@ -103,9 +103,13 @@ def test_the_page_of_a_class_names_its_other_package(made: dict[str, str]) -> No
 
 
 _POINT = frozenset({"average", "limit"})
+_LOSS, _CHOSEN = frozenset({"bins", "config"}), frozenset({"average", "choices"})
 FIXED = {"BalancedAccuracy": {"average", "zero_division"}, "CohenKappa": {"num_labels"}, "mROCAUC": {"average"},
          "StatScores": {"zero_division"}, "PrecisionAtFixedRecall": _POINT, "RecallAtFixedPrecision": _POINT,
-         "SensitivityAtSpecificity": _POINT, "SpecificityAtSensitivity": _POINT}  # fmt: skip
+         "SensitivityAtSpecificity": _POINT, "SpecificityAtSensitivity": _POINT,
+         "OperatingPoint": _CHOSEN, "ExpectedCost": _CHOSEN, "CostCurve": {"average"},
+         **dict.fromkeys(("AURC", "EAURC", "RiskAtCoverage", "CoverageAtRisk"), frozenset({"choices"})),
+         **dict.fromkeys(("BrierScore", "BrierSkillScore", "NegativeLogLikelihood"), _LOSS)}  # fmt: skip
 """Arguments of a base class that a metric leaves no choice of."""
 
 

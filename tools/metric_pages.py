@@ -20,11 +20,14 @@ CLASSIFICATION = {
         "ranking_metrics",
         "curves",
         "operating_points",
+        "chosen_points",
+        "cost_curve",
         "equal_error",
         "label_ranking",
         "threshold_counts",
     ),
     "Classification: confusion matrix and calibration": ("confusion", "calibration"),
+    "Classification: probabilities, confidence and prediction sets": ("brier", "log_loss", "selective", "conformal"),
 }
 """Heading to modules of ``valor_gpu.classification``."""
 

@@ -14,7 +14,10 @@ from tools.metric_names import metrics_of
 from valor_gpu import classification, segmentation, text
 
 _OWN = {
-    "classification": ["BalancedAccuracy", "DetailedPrecisionRecallCurve", "ROCAUC", "ThresholdCounts", "mROCAUC"],
+    "classification": ["AURC", "BalancedAccuracy", "BrierScore", "BrierSkillScore", "ConformalCoverage", "CostCurve",
+                       "CoverageAtRisk", "DetailedPrecisionRecallCurve", "EAURC", "ExpectedCost",
+                       "NegativeLogLikelihood", "OperatingPoint", "ROCAUC", "RiskAtCoverage", "ThresholdCounts",
+                       "mROCAUC"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
     "text": ["BERTScore", "BLEU", "CHRF", "ExactMatch", "GLEU", "ROUGE", "TokenF1"],

@@ -15,7 +15,7 @@ from valor_gpu.classification.class_counts import check_seen, samples_seen
 from valor_gpu.classification.plans import reliability_plan
 from valor_gpu.classification.reliability_plot import plot_reliability
 from valor_gpu.classification.resampled_classes import refused_errors
-from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -72,7 +72,7 @@ class ReliabilityBins(State):
         check_seen(self.seen, rule)
 
 
-class CalibrationError(TaskMetric[ReliabilityBins]):
+class CalibrationError(ProbabilityMetric[ReliabilityBins]):
     """Computes the calibration error, the distance of accuracy from confidence: ECE (l1), MCE (max) or RMS (l2).
 
     Multiclass: the confidence is the largest probability, and a sample of that class is correct. Binary: the confidence
@@ -89,12 +89,8 @@ class CalibrationError(TaskMetric[ReliabilityBins]):
     k: Gupta et al., Calibration of neural networks using splines, ICLR 2021.
 
     Args:
-        num_classes: C, in the multiclass task; left out in the binary one.
         n_bins: B, number of bins of equal width, at least 1.
         norm: ``l1``, ``max`` or ``l2``: what :meth:`compute` gives; :meth:`result` has all three.
-        ignore_index: samples with this target are left out.
-        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
-            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
         top_k: k, from 1 to C: how many classes a prediction holds; multiclass only.
         separate_ones: give confidences of exactly 1 a bin of their own, as torchmetrics does, for equal numbers.
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import Task, score_batch
@@ -62,7 +62,7 @@ class SetCounts(State):
                 raise InputError(f"state field {name} must count {int(rows)} samples but has {int(counts[0].sum())}")
 
 
-class ConformalCoverage(TaskMetric[SetCounts]):
+class ConformalCoverage(ProbabilityMetric[SetCounts]):
     """Computes the coverage of prediction sets: the fraction of samples whose set holds their class.
 
     :meth:`result` also gives the mean size of the sets, the fractions of empty and of single ones, the coverage of
@@ -80,7 +80,6 @@ class ConformalCoverage(TaskMetric[SetCounts]):
             split conformal prediction found the quantile q of ``1 - score``; None: only sets are taken.
         size_starts: the least size of set of each group of sizes, ascending from 0, such as ``(0, 2, 4, 11, 101)``;
             None: each size is a group.
-        ignore_index: samples with this target are left out.
         activation: ``none`` takes scores as they are; ``softmax`` and ``auto`` as elsewhere.
 
     Example:
@@ -157,8 +156,9 @@ class ConformalCoverage(TaskMetric[SetCounts]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the coverage, float32 ``[]``; NaN without samples."""
-        rows, right = self.state().by_size.sum(1)
-        return (right.double() / rows.double()).float()
+        rows, right = self.state().by_size.sum(1).double()
+        covered: Tensor = right / rows
+        return covered.float()
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns coverage and sizes in float64, arrays by class and by group of sizes, and counts.

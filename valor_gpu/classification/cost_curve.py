@@ -114,10 +114,10 @@ class CostCurve(ROC):
     def _costs(self, state: Any) -> tuple[_Array, _Array]:
         rows = []
         for _, counts in self._counts_by_class(state):
-            tp, fp = (after(0, as_array(part)) for part in (counts.tp, counts.fp))
             totals = float(counts.positives), float(counts.negatives)
-            ends = [np.append(side, total) for side, total in zip((tp, fp), totals)]
-            rows.append(cost_curve(*ends, *totals, self.points)[1])
+            sides = zip((counts.tp, counts.fp), totals)
+            tp, fp = (np.append(after(0, as_array(part)), total) for part, total in sides)
+            rows.append(cost_curve(tp, fp, *totals, self.points)[1])
         return self._across, np.array(rows)
 
 

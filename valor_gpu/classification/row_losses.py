@@ -13,7 +13,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
-from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values
@@ -84,15 +84,12 @@ class LossRows(LossSums):
         check_elements("target", self.target, good, f"be a class index from 0 to {top - 1}")
 
 
-class RowLoss(TaskMetric[LossSums]):
+class RowLoss(ProbabilityMetric[LossSums]):
     """Base of the means of a loss over samples; a subclass gives it in ``_losses``.
 
+    Activations are computed in float64.
+
     Args:
-        num_classes: C, in the multiclass task; left out in the binary one.
-        ignore_index: samples with this target are left out.
-        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
-            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess. Activations
-            are computed in float64.
         keep_rows: keep the loss and the target of every sample, 16 bytes, for intervals and comparisons.
         config: further choices that ``update`` depends on.
         bins: further fields of the state.
@@ -166,8 +163,8 @@ class RowLoss(TaskMetric[LossSums]):
         logits = self.task.activation != "none"
         if self.task.activation == "auto":
             if not outside.is_cpu or torch.compiler.is_compiling():
-                both = (self._losses(scores, target, each) for each in (True, False))
-                return torch.where(outside, *both)
+                of_logits, plain = (self._losses(scores, target, each) for each in (True, False))
+                return torch.where(outside, of_logits, plain)
             logits = bool(outside.item())
         return self._losses(scores, target, logits)
 

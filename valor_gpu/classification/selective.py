@@ -15,7 +15,7 @@ from valor_gpu.checks import check_dense, check_same_device
 from valor_gpu.classification.forms import seen_types
 from valor_gpu.classification.resampled_ranks import ResampledPoints
 from valor_gpu.classification.score_metric import Ranked, ScoreRecords
-from valor_gpu.classification.task_metric import TaskMetric
+from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
@@ -53,7 +53,7 @@ class _Groups(NamedTuple):
     wrong: NDArray[np.int64]
 
 
-class SelectiveMetric(TaskMetric[ScoreRecords]):
+class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
     """Base of the metrics of selective prediction; they share one ``update`` in a collection.
 
     A sample is wrong if the predicted class is not its target. The confidence of a prediction is the largest
@@ -62,10 +62,6 @@ class SelectiveMetric(TaskMetric[ScoreRecords]):
     bits for any order and split of the samples. Every confidence is kept, 9 bytes per sample.
 
     Args:
-        num_classes: C, in the multiclass task; left out in the binary one.
-        ignore_index: samples with this target are left out.
-        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
-            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
         choices: of the number, for the signature.
     """
 

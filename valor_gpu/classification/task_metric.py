@@ -152,6 +152,17 @@ class TaskMetric(Metric[S], metaclass=TaskType):
         return f"{self._describe(code)} (the row is counted within its batch)"
 
 
+class ProbabilityMetric(TaskMetric[S]):
+    """Base of the metrics of probabilities, or of the predictions and confidences that they make.
+
+    Args:
+        num_classes: C, in the multiclass task; left out in the binary one.
+        ignore_index: samples with this target are left out.
+        activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
+            split of logits can give another number; ``none``, ``softmax`` and ``sigmoid`` do not guess.
+    """
+
+
 def check_multidim(average: str) -> str:
     """``average`` if it is ``global`` or ``samplewise``.
 

@@ -53,6 +53,7 @@ def objective_of(name: str, tp: Floats, fp: Floats, positives: float, negatives:
         >>> objective_of("youden", np.array([1.0, 2.0]), np.array([0.0, 1.0]), 2.0, 4.0, 1.0)
         array([0.5 , 0.75])
     """
+    denominator: Floats | np.float64
     if name == "youden":
         numerator, denominator = tp * negatives - fp * positives, np.float64(positives * negatives)
     elif name == "fbeta":

@@ -208,8 +208,8 @@ class Row:
 
 
 TABLE = (
-    Row("AUROC", "ranking_metrics", "auroc", "area"),
     Row("AURC", "selective"),
+    Row("AUROC", "ranking_metrics", "auroc", "area"),
     Row("Accuracy", "accuracy", "accuracy", "accuracy"),
     Row("AveragePrecision", "ranking_metrics", "average_precision", "average precision"),
     Row("BalancedAccuracy", "accuracy"),
