@@ -13,9 +13,11 @@ from torch import Tensor
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_dtype, check_int, check_same_device, check_shape
 from valor_gpu.errors import InputError
+from valor_gpu.ops._launch import cpp
 from valor_gpu.ops._library import by_reference, register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 from valor_gpu.ops.queries import reference
+from valor_gpu.ops.queries.cpu import FLOAT_TARGET, Column, run_hits, run_order, run_scores
 from valor_gpu.ops.queries.types import Choices, QueryHits, QueryOrder, QueryScores
 
 _MAX_ROWS = 1 << 31  # kernels keep a row in 32 bits
@@ -140,6 +142,42 @@ def _check_documents(order: Tensor, offsets: Tensor, target: Tensor) -> None:
         raise InputError("offsets must have a number for each query and one more but is empty")
 
 
+# ----------------------------------------------------------------------------------------------------- C++ kernels
+
+
+def target_type(target: Tensor) -> int:
+    """The type of a target by which C++ knows it."""
+    return INT_TYPES[target.dtype] if target.dtype in INT_TYPES else FLOAT_TARGET + FLOAT_TYPES[target.dtype]
+
+
+def _order_cpu(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    indexes, preds = indexes.contiguous(), preds.contiguous()
+    columns = Column(indexes.data_ptr(), INT_TYPES[indexes.dtype]), Column(preds.data_ptr(), FLOAT_TYPES[preds.dtype])
+    found = run_order(*columns, len(preds), torch.get_num_threads())
+    return tuple(map(torch.from_numpy, found))  # type: ignore[return-value]
+
+
+def _scores_cpu(
+    measure: int, order: Tensor, offsets: Tensor, preds: Tensor, target: Tensor, top_k: int, parameter: float,
+    above: float, adaptive_k: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    choices = Choices(measure, top_k, parameter, above, adaptive_k)
+    order, offsets, preds, target = (tensor.contiguous() for tensor in (order, offsets, preds, target))
+    columns = Column(preds.data_ptr(), FLOAT_TYPES[preds.dtype]), Column(target.data_ptr(), target_type(target))
+    found = run_scores(choices, order.numpy(), offsets.numpy(), *columns, torch.get_num_threads())
+    return torch.from_numpy(found.scores), torch.from_numpy(found.status)
+
+
+def _hits_cpu(order: Tensor, offsets: Tensor, target: Tensor, max_k: int) -> tuple[Tensor, Tensor]:
+    order, offsets, target = (tensor.contiguous() for tensor in (order, offsets, target))
+    column = Column(target.data_ptr(), target_type(target))
+    found = run_hits(order.numpy(), offsets.numpy(), column, max_k, torch.get_num_threads())
+    return torch.from_numpy(found.hits), torch.from_numpy(found.relevant)
+
+
+# ----------------------------------------------------------------------------------------------------- registration
+
+
 def _order_fake(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     queries = torch.library.get_ctx().new_dynamic_size()
     order, names, offsets = (
@@ -165,7 +203,7 @@ _ORDER = register(
     "query_order(Tensor indexes, Tensor preds) -> (Tensor, Tensor, Tensor, Tensor)",
     reference=reference.query_order,
     fake=_order_fake,
-    cpu=by_reference("for now"),
+    cpu=cpp(_order_cpu),
     cuda=by_reference("for now"),
 )
 _SCORES = register(
@@ -173,13 +211,13 @@ _SCORES = register(
     " float above, bool adaptive_k) -> (Tensor, Tensor)",
     reference=reference.query_scores,
     fake=_scores_fake,
-    cpu=by_reference("for now"),
+    cpu=cpp(_scores_cpu),
     cuda=by_reference("for now"),
 )
 _HITS = register(
     "query_hits(Tensor order, Tensor offsets, Tensor target, int max_k) -> (Tensor, Tensor)",
     reference=reference.query_hits,
     fake=_hits_fake,
-    cpu=by_reference("for now"),
+    cpu=cpp(_hits_cpu),
     cuda=by_reference("for now"),
 )

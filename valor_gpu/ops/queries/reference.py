@@ -180,7 +180,7 @@ def _reciprocal_rank(docs: _Documents, choices: Choices) -> Tensor:
 
 
 def _judged(docs: _Documents, choices: Choices) -> Tensor:
-    return docs.number((docs.grade >= 0) & docs.inside).double() / docs.limits.double()
+    return docs.number(~(docs.grade < 0) & docs.inside).double() / docs.limits.double()
 
 
 def _holes(docs: _Documents, choices: Choices) -> Tensor:
