@@ -20,7 +20,7 @@ from tools import front_stub
 from valor_gpu.compat.torchmetrics import sources
 from valor_gpu.errors import InputTypeError
 
-TASKS = ("classification", "detection", "segmentation", "text")
+TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
 ROOT = Path(__file__).parent.parent
 
 
