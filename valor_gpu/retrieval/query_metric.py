@@ -168,7 +168,7 @@ class QueryMetric(Metric[Documents]):
             InputError: it is ``error``, and a query lacks what the measure needs.
         """
         parts = [part for name in Documents.row_fields for part in self.__dict__[name]]
-        ranking = ranking_of(parts, self.state).with_relevance(self.relevance_level)
+        ranking = ranking_of(parts, self.state, self._state_rule).with_relevance(self.relevance_level)
         scores = self._scores(ranking).cpu().numpy()
         relevant, documents = ranking.relevant.cpu().numpy(), ranking.lengths.cpu().numpy()
         queries = ranking.queries.cpu().numpy()
