@@ -24,7 +24,8 @@ _OWN: dict[str, dict[str, Any]] = {
 }
 """Arguments of each metric."""
 _OTHER: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(("RetrievalHoles", "RetrievalJudged"), dict(unjudged_index=0, ignore_index=2)),
+    "RetrievalHoles": dict(unjudged_index=0, ignore_index=2),
+    "RetrievalJudged": dict(unjudged_index=0, ignore_index=2),
     "RetrievalFallOut": dict(ignore_index=1),
 }
 """Arguments that make another state; of other metrics ``ignore_index=0``."""

@@ -354,7 +354,7 @@ def entries(doc: str | None, headings: str = "Args|Attributes") -> Iterator[tupl
             yield entry.partition(":")[0], " ".join(entry.split())
 
 
-@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text", "coco"])
+@pytest.mark.parametrize("package", ["classification", "detection", "retrieval", "segmentation", "text", "coco"])
 def test_every_parameter_of_a_public_class_is_described(package: str) -> None:
     for kind in public_classes(package):
         constructor = inspect.getattr_static(kind, "__init__")
@@ -368,7 +368,7 @@ def test_every_parameter_of_a_public_class_is_described(package: str) -> None:
         assert taken <= described, f"{kind.__name__} does not describe {sorted(taken - described)}"
 
 
-@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text"])
+@pytest.mark.parametrize("package", ["classification", "detection", "retrieval", "segmentation", "text"])
 def test_errors_of_a_metric_are_of_its_own_parameters(package: str) -> None:
     for kind in (each for each in public_classes(package) if issubclass(each, valor_gpu.Metric)):
         foreign = set().union(*map(parameters, kind.__mro__[1:-1])) - parameters(kind)
@@ -378,6 +378,7 @@ def test_errors_of_a_metric_are_of_its_own_parameters(package: str) -> None:
 
 @pytest.mark.parametrize(
     "package", ["classification", "detection", "regression", "segmentation", "text", "compat/torchmetrics/functional"]
+    "package", ["classification", "detection", "retrieval", "segmentation", "text", "compat/torchmetrics/functional"]
 )
 def test_no_argument_is_described_twice_in_the_source(package: str) -> None:
     node_type = ast.FunctionDef if package.endswith("functional") else ast.ClassDef

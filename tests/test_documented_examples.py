@@ -24,6 +24,8 @@ PAIRS = {
     "torchmetrics.functional.classification": "valor_gpu.functional",
     "torchmetrics.detection": "valor_gpu.detection",
     "torchmetrics.functional.detection": "valor_gpu.functional",
+    "torchmetrics.retrieval": "valor_gpu.retrieval",
+    "torchmetrics.functional.retrieval": "valor_gpu.functional",
     "torchmetrics.segmentation": "valor_gpu.segmentation",
     "torchmetrics.functional.segmentation": "valor_gpu.functional",
     "torchmetrics.text": "valor_gpu.text",
@@ -77,7 +79,7 @@ def examples(package: str, name: str) -> list[str]:
     return [source for source in sources if "plot" not in source and "fig_" not in source]
 
 
-OTHER_TASKS = r"\.(?:regression|retrieval|image)\b"
+OTHER_TASKS = r"\.(?:regression|image)\b"
 THEIRS = rf"(?m)^(from|import) torchmetrics\b(?!{OTHER_TASKS})"
 """An import of what is here too."""
 
@@ -91,7 +93,7 @@ def shown(sources: list[str], package: str, name: str, monkeypatch: pytest.Monke
     """What the statements show and print. Some examples count on names that the module of the docstring has."""
     values: list[Any] = []
     printed = io.StringIO()
-    names = {"torch": torch, name: getattr(importlib.import_module(package), name)}
+    names = {"torch": torch, "tensor": torch.tensor, name: getattr(importlib.import_module(package), name)}
     torch.manual_seed(0)
     with monkeypatch.context() as patch, warnings.catch_warnings(), contextlib.redirect_stdout(printed):
         warnings.simplefilter("ignore")

@@ -21,6 +21,7 @@ from valor_gpu.compat.torchmetrics import sources
 from valor_gpu.errors import InputTypeError
 
 TASKS = ("classification", "detection", "regression", "segmentation", "text")
+TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
 ROOT = Path(__file__).parent.parent
 
 

@@ -17,10 +17,10 @@ import torch
 from tests.checkout import ROOT
 from tools import api_docstrings, docs_site, make_docs, metric_names, metric_pages
 from tools.docstrings import arguments, plain, sections
-from valor_gpu import Metric, Result, classification, detection, functional, options, segmentation, text
+from valor_gpu import Metric, Result, classification, detection, functional, options, retrieval, segmentation, text
 from valor_gpu.text import judged
 
-PACKAGES = (classification, detection, segmentation, text)
+PACKAGES = (classification, detection, retrieval, segmentation, text)
 CLASSES = [each for kinds in metric_pages.groups().values() for each in kinds]
 
 

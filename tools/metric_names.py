@@ -11,7 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 TASKS = ("Binary", "Multiclass", "Multilabel")
-OTHER_NAMES = {"word_information_lost": "WordInfoLost", "word_information_preserved": "WordInfoPreserved"}
+OTHER_NAMES = {
+    "retrieval_average_precision": "RetrievalMAP",
+    "retrieval_reciprocal_rank": "RetrievalMRR",
+    "word_information_lost": "WordInfoLost",
+    "word_information_preserved": "WordInfoPreserved",
+}
 """Functions to their classes where torchmetrics' names of the two differ by more than underscores and case."""
 
 

@@ -40,7 +40,7 @@ def test_arrays_lists_views_and_further_dimensions_give_the_same() -> None:
     ):
         metric = retrieval.RetrievalMAP()
         metric.update(*batch)
-        assert float(metric.compute()) == 0.75 and not metric.preds[0].requires_grad
+        assert float(metric.compute()) == 0.75 and not metric.state().preds.requires_grad
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_bad_documents_are_refused_and_change_nothing(batch: tuple[Any, ...], me
     metric.update(PREDS, TARGET, INDEXES)
     with pytest.raises(InputError, match=message):
         metric.update(*batch)
-    assert metric.update_count == 1 and len(metric.preds) == 1
+    assert metric.update_count == 1 and len(metric.state().preds) == 4
 
 
 @pytest.mark.parametrize("bad", [-1.0, NAN, float("inf")])
@@ -107,9 +107,9 @@ def test_no_order_or_split_of_documents_changes_a_bit(seed: int) -> None:
 
 
 def test_metrics_of_a_collection_share_one_state_and_one_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-    plain = ranking.query_order
-    monkeypatch.setattr(ranking, "query_order", lambda *given: (calls.append(1), plain(*given))[1])
+    calls: list[Any] = []
+    plain = ranking._ranked
+    monkeypatch.setattr(ranking, "_ranked", lambda *given: calls.append(given) or plain(*given))
     metrics = MetricCollection(
         [retrieval.RetrievalMAP(), retrieval.RetrievalMRR(top_k=1), retrieval.RetrievalPrecision(top_k=1)]
     )
@@ -156,10 +156,10 @@ def test_damaged_states_are_refused(state: Documents, message: str) -> None:
 def test_marks_of_a_state_need_their_choices() -> None:
     marked = torch.tensor([1.0, -1.0, NAN, 0.0], dtype=torch.float64)
     state = Documents(INDEXES, PREDS.double(), marked)
-    for choices, taken in (({"ignore_index": 5, "unjudged_index": 6}, True), ({"ignore_index": 5}, False)):
-        metric = retrieval.RetrievalMAP(**choices)
+    for unjudged in (6, None):
+        metric = retrieval.RetrievalMAP(ignore_index=5, unjudged_index=unjudged)
         given = {**metric.metric_state, **{name: [part] for name, part in state.tensors().items()}}
-        if taken:
+        if unjudged is not None:
             metric.merge_state(given)
             assert metric.result().counts["ignored"] == metric.result().counts["unjudged"] == 1
         else:

@@ -87,8 +87,8 @@ def test_scores_are_those_of_the_definition(
 
 def test_without_a_largest_grade_that_of_the_data_is_taken_and_a_smaller_one_is_refused() -> None:
     batch = torch.tensor([0.9, 0.8]), torch.tensor([1, 2]), torch.tensor([0, 0])
-    for choices, expected in (({}, err([1, 2], 9, 2)), ({"max_grade": 4}, err([1, 2], 9, 4))):
-        metric = retrieval.RetrievalExpectedReciprocalRank(**choices)
+    for largest, expected in ((None, err([1, 2], 9, 2)), (4, err([1, 2], 9, 4))):
+        metric = retrieval.RetrievalExpectedReciprocalRank(max_grade=largest)
         metric.update(*batch)
         assert float(metric.compute()) == pytest.approx(expected)
     metric = retrieval.RetrievalExpectedReciprocalRank(max_grade=1)

@@ -10,7 +10,7 @@ from typing import Any
 
 import torchmetrics
 
-TASKS = ("classification", "detection", "segmentation", "text")
+TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
 
 
 class MissingName(NotImplementedError):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from valor_gpu.drawing import GRID, axes_to_draw, count, line_style, say_empty, titled
+from valor_gpu.drawing import GRID, axes_to_draw, line_style, say_empty, titled
 from valor_gpu.result import Result
 
 _MARKED = 12
@@ -26,7 +26,7 @@ def plot_curve(result: Result, ax: Any = None, source: str | None = None, resize
     axes = axes_to_draw(ax, (5.6, 4.8), resize)
     draw_points(axes, np.asarray(result.values["precision"]), np.asarray(result.values["recall"]))
     queries, aggregation = result.counts["queries"], str(result.signature["aggregation"])
-    details = [count(queries, "query", "queries"), f"{aggregation} of queries at every k"]
+    details = [f"{queries:,} {'query' if queries == 1 else 'queries'}", f"{aggregation} of queries at every k"]
     titled(axes, "Precision and recall at k", details, source=source)
     return axes
 

@@ -54,7 +54,7 @@ def recall_result(
     """
     some = len(found.kept) > 0
     precision, recall = curves
-    values = {name: point[0] if some else math.nan, "k": point[1]}
+    values: dict[str, Any] = {name: point[0] if some else math.nan, "k": point[1]}
     values |= {"precision": precision, "recall": recall}
     reasons = {} if some else {name: SKIPPED if len(found.queries) else NO_QUERY}
     return RetrievalResult(values, signature, counts_of(found, "relevant"), reasons, plot_curve, state=sample)

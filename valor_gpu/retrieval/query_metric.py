@@ -33,7 +33,7 @@ from valor_gpu.state import State, check_elements, check_rows, joined
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import RetrievalOptions
+    from valor_gpu.options import MetricOptions, RetrievalOptions
     from valor_gpu.stats.intervals import Bootstrap
 
 
@@ -101,7 +101,7 @@ class QueryMetric(Metric[Documents]):
         *,
         unjudged_index: int | None = None,
         relevance_level: float | None = None,
-        **kwargs: Unpack[RetrievalOptions],
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("empty_target_action", empty_target_action, EMPTY_ACTIONS)
         check_aggregation(aggregation)
@@ -168,7 +168,7 @@ class QueryMetric(Metric[Documents]):
             InputError: it is ``error``, and a query lacks what the measure needs.
         """
         parts = [part for name in Documents.row_fields for part in self.__dict__[name]]
-        ranking = ranking_of(parts, self.state).with_relevance(self.relevance_level)
+        ranking = ranking_of(parts, self.state, self._state_rule).with_relevance(self.relevance_level)
         scores = self._scores(ranking).cpu().numpy()
         relevant, documents = ranking.relevant.cpu().numpy(), ranking.lengths.cpu().numpy()
         queries = ranking.queries.cpu().numpy()

@@ -17,6 +17,7 @@ from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
 from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS, describe_order
 
 if TYPE_CHECKING:
+    from valor_gpu.inputs.documents import DocumentRule
     from valor_gpu.retrieval.query_metric import Documents
 
 
@@ -31,6 +32,7 @@ class Ranking:
         preds: ``[N]``, the scores.
         target: float64 ``[N]``, -1 of unjudged documents.
         ignored: documents that were left out.
+        unjudged: documents that have no judgement.
     """
 
     order: Tensor
@@ -39,6 +41,7 @@ class Ranking:
     preds: Tensor
     target: Tensor
     ignored: int
+    unjudged: int
 
     @property
     def lengths(self) -> Tensor:
@@ -50,11 +53,6 @@ class Ranking:
         """int64 ``[Q]``, the relevant documents of each query."""
         relevant: Tensor = query_hits(self.order, self.offsets, self.target, 1).relevant
         return relevant
-
-    @property
-    def unjudged(self) -> int:
-        """How many documents have no judgement."""
-        return int((self.target < 0).sum())
 
     @property
     def highest(self) -> float:
@@ -97,34 +95,36 @@ class Ranking:
         return scores
 
 
-def ranking_of(parts: Sequence[Tensor], state: Callable[[], Documents]) -> Ranking:
+def ranking_of(parts: Sequence[Tensor], state: Callable[[], Documents], rule: DocumentRule) -> Ranking:
     """The ranking of a state; metrics that share their state in a collection share it, one after another.
 
     Args:
         parts: all tensors that the metric holds of its state.
         state: gives the state.
+        rule: of the targets.
 
     Raises:
         InputError: a score is NaN.
     """
     held = _Last.of(parts)
     if held is None:
-        held = _ranked(state())
+        held = _ranked(state(), rule)
         _Last.keep(parts, held)
     return held
 
 
-def _ranked(state: Documents) -> Ranking:
+def _ranked(state: Documents, rule: DocumentRule) -> Ranking:
     indexes, preds, target = state.indexes, state.preds, state.target
-    ignored = int(target.isnan().sum())
+    ignored = 0 if rule.ignore_index is None else int(target.isnan().sum())
     if ignored:
         counted = ~target.isnan()
         indexes, preds, target = indexes[counted], preds[counted], target[counted]
     narrow = preds.float()  # half of the work to sort, where no digit is lost
     preds = narrow if torch.equal(narrow.double(), preds) else preds
+    unjudged = 0 if rule.unjudged_index is None else int((target < 0).sum())
     order = query_order(indexes, preds)
     raise_error(order.error, describe_order)
-    return Ranking(order.order, order.queries, order.offsets, preds, target, ignored)
+    return Ranking(order.order, order.queries, order.offsets, preds, target, ignored, unjudged)
 
 
 class _Last(NamedTuple):

@@ -115,7 +115,7 @@ def clusters_of_queries(given: Mapping[Any, Any] | Sequence[Any], queries: Seque
         if len(given) != len(queries):
             raise InputError(f"clusters must have one for each of the {len(queries)} queries but has {len(given)}")
         given = dict(zip(sorted(queries), given))
-    if (missing := next((query for query in queries if query not in given), None)) is not None:
+    if (missing := next((query for query in sorted(queries) if query not in given), None)) is not None:
         raise InputError(f"clusters must have one for every query but has none for query {missing}")
     return [given[query] for query in queries]
 

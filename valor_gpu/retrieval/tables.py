@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import frozen
 from valor_gpu.errors import InputError
 from valor_gpu.ops.queries.cpu import query_order, query_scores
-from valor_gpu.ops.queries.types import BAD_GRADE
+from valor_gpu.ops.queries.types import BAD_GRADE, QueryOrder
 from valor_gpu.retrieval.measures import Measure, parse_measures
 
 _GRADED = ("ndcg", "dcg", "err", "judged", "holes")
@@ -75,8 +75,7 @@ def query_table(
     if found is not None:
         distinct[~found] = -np.inf
     above = None if found is None else -math.inf
-    ranked = (order.order, order.offsets, distinct)
-    return QueryTable(order.queries, {each.name: _column(each, ranked, target, above) for each in asked})
+    return QueryTable(order.queries, {each.name: _column(each, order, distinct, target, above) for each in asked})
 
 
 def _found(preds: NDArray[Any], retrieved: NDArray[Any] | None) -> NDArray[np.bool_] | None:
@@ -93,8 +92,9 @@ def _found(preds: NDArray[Any], retrieved: NDArray[Any] | None) -> NDArray[np.bo
 
 
 def _column(
-    measure: Measure, ranked: tuple[Any, ...], target: NDArray[Any], above: float | None
+    measure: Measure, ranked: QueryOrder, preds: NDArray[Any], target: NDArray[Any], above: float | None
 ) -> NDArray[np.float64]:
+    """Scores of queries by one measure, float64 ``[Q]``; ``preds`` have no ties."""
     kind, parameter = _OPS.get(measure.kind, measure.kind), None
     if measure.kind not in _GRADED:
         target = np.where(target < 0, -1, target >= measure.rel).astype(np.int8)
@@ -103,7 +103,7 @@ def _column(
     if measure.kind == "err":
         parameter = measure.parameter or max(1.0, math.ceil(target.max(initial=0)))
     kind += "_exp" if measure.exponential else ""
-    scores = query_scores(kind, *ranked, target, measure.cutoff, parameter, above=above)
+    scores = query_scores(kind, ranked.order, ranked.offsets, preds, target, measure.cutoff, parameter, above=above)
     if (scores.status == BAD_GRADE).any():
         most = f"{parameter:g}, its max_rel" if measure.kind == "err" else "1023"
         raise InputError(f"target must have whole grades from 0 to {most} for {measure.name}")

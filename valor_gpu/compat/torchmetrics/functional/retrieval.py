@@ -66,7 +66,7 @@ def retrieval_auroc(
     Args:
         preds: scores of any floating dtype and shape.
         target: 0 and 1 in the shape of ``preds``, of ``retrieval_normalized_dcg`` grades of at least 0.
-        y_true, y_pred: ``target`` and ``preds`` by name, in place of these."""
+        y_true, y_pred: targets and scores by the names that scikit-learn gives them."""
     value: Tensor = _of_query(RetrievalAUROC, (preds, target, y_true, y_pred), top_k=top_k, max_fpr=max_fpr)
     return value
 
