@@ -124,6 +124,7 @@ from valor_gpu.functional.detection import distance_intersection_over_union as d
 from valor_gpu.functional.detection import generalized_intersection_over_union as generalized_intersection_over_union
 from valor_gpu.functional.detection import intersection_over_union as intersection_over_union
 from valor_gpu.functional.detection import mean_average_precision as mean_average_precision
+from valor_gpu.functional.nominal import fleiss_kappa as fleiss_kappa
 from valor_gpu.functional.regression import concordance_corrcoef as concordance_corrcoef
 from valor_gpu.functional.regression import continuous_ranked_probability_score as continuous_ranked_probability_score
 from valor_gpu.functional.regression import cosine_similarity as cosine_similarity
@@ -159,7 +160,6 @@ from valor_gpu.functional.retrieval import retrieval_precision_recall_curve as r
 from valor_gpu.functional.retrieval import retrieval_r_precision as retrieval_r_precision
 from valor_gpu.functional.retrieval import retrieval_recall as retrieval_recall
 from valor_gpu.functional.retrieval import retrieval_reciprocal_rank as retrieval_reciprocal_rank
-from valor_gpu.functional.nominal import fleiss_kappa as fleiss_kappa
 from valor_gpu.functional.segmentation import dice_score as dice_score
 from valor_gpu.functional.segmentation import generalized_dice_score as generalized_dice_score
 from valor_gpu.functional.segmentation import hausdorff_distance as hausdorff_distance

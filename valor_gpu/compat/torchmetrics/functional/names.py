@@ -17,6 +17,8 @@ MODULES: dict[str, list[str]] = {
         "modified_panoptic_quality",
         "panoptic_quality",
     ],
+    "nominal": ["fleiss_kappa"],
+    "regression": [
         "concordance_corrcoef",
         "continuous_ranked_probability_score",
         "cosine_similarity",
@@ -38,6 +40,12 @@ MODULES: dict[str, list[str]] = {
         "quantile_crps",
         "r2_score",
         "relative_squared_error",
+        "spearman_corrcoef",
+        "symmetric_mean_absolute_percentage_error",
+        "tweedie_deviance_score",
+        "weighted_mean_absolute_percentage_error",
+    ],
+    "retrieval": [
         "retrieval_auroc",
         "retrieval_average_precision",
         "retrieval_fall_out",
@@ -48,15 +56,6 @@ MODULES: dict[str, list[str]] = {
         "retrieval_r_precision",
         "retrieval_recall",
         "retrieval_reciprocal_rank",
-        "spearman_corrcoef",
-        "symmetric_mean_absolute_percentage_error",
-        "tweedie_deviance_score",
-        "weighted_mean_absolute_percentage_error",
-    "nominal": ["fleiss_kappa"],
-    "regression": [
-    "regression": [],
-    "retrieval": [
-    "retrieval": [],
     ],
     "segmentation": [
         "dice_score",
