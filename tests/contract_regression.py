@@ -24,7 +24,7 @@ def numbers_batch(seed: int, rows: int = 6, columns: int = 0) -> tuple[Tensor, T
 
 
 def _squared(kind: type[Any]) -> type[Metric[Any]]:
-    """A class that reads the square of each prediction: most metrics have no other choice that ``update`` depends on."""
+    """A class that reads squares of predictions: most metrics have no other choice that ``update`` depends on."""
 
     class Squares(kind):  # type: ignore[misc]
         update_family = kind.update_family
@@ -57,7 +57,13 @@ _ROWS: list[tuple[str, dict[str, Any], str]] = [
     ("MinkowskiDistance", {"p": 3}, ""),
     ("TweedieDevianceScore", {"power": 1.5}, ""),
 ]
-_KEPT = ("MeanAbsoluteError", "WeightedMeanAbsolutePercentageError", "R2Score", "PearsonCorrCoef", "ConcordanceCorrCoef")
+_KEPT = (
+    "MeanAbsoluteError",
+    "WeightedMeanAbsolutePercentageError",
+    "R2Score",
+    "PearsonCorrCoef",
+    "ConcordanceCorrCoef",
+)
 
 
 def _case(name: str, choices: dict[str, Any], why: str, label: str, columns: int = 0) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -18,11 +19,11 @@ from valor_gpu.reduce import regression as reduced
 from valor_gpu.reduce.regression import Number
 
 
-def nearest_root(value: Fraction) -> float:
+def nearest_root(value: Any) -> float:
     """The float64 nearest to a root, by comparison of squares."""
     near = math.sqrt(value)
     around = [math.nextafter(near, 0), near, math.nextafter(near, math.inf)]
-    middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in zip(around, around[1:])]
+    middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in itertools.pairwise(around)]
     return around[sum(value > middle**2 for middle in middles)]
 
 
@@ -158,8 +159,16 @@ def test_arguments_are_checked(make: Any, message: str) -> None:
         (regression.PearsonCorrCoef(), (torch.zeros(2, 3),) * 2, r"\[N\] or \[N, 1\] but got \[2, 3\]"),
         (regression.PearsonCorrCoef(2), (torch.zeros(2),) * 2, r"preds must have shape \[N, 2\] but got \[2\]"),
         (regression.R2Score(), (torch.zeros(2, 3, 4),) * 2, r"\[N\] or \[N, D\] but got \[2, 3, 4\]"),
-        (regression.MeanSquaredLogError(), (torch.tensor([1.0, -2.0]), torch.ones(2)), r"preds\[1\] must be at least -1"),
-        (regression.TweedieDevianceScore(1), (torch.zeros(1), torch.ones(1)), r"preds\[0\] must be above 0 for power=1"),
+        (
+            regression.MeanSquaredLogError(),
+            (torch.tensor([1.0, -2.0]), torch.ones(2)),
+            r"preds\[1\] must be at least -1",
+        ),
+        (
+            regression.TweedieDevianceScore(1),
+            (torch.zeros(1), torch.ones(1)),
+            r"preds\[0\] must be above 0 for power=1",
+        ),
         (regression.MeanAbsoluteError(), (torch.zeros(1, dtype=torch.complex64),) * 2, "preds must have dtype"),
         (
             regression.CriticalSuccessIndex(0.5, keep_sequence_dim=1),

@@ -92,7 +92,7 @@ class ExactSums(State):
         rows = [torch.zeros((0, columns), dtype=torch.float64) for _ in range(2)]
         counts = torch.zeros((columns, 4), dtype=torch.int64)
         table = torch.zeros((columns, sums, limbs), dtype=torch.int64)
-        return cls(table, counts, *ends, torch.tensor(127, dtype=torch.int8), *rows)
+        return cls(table, counts, ends[0], ends[1], torch.tensor(127, dtype=torch.int8), rows[0], rows[1])
 
     @classmethod
     def of_batch(cls, found: Moments, width: Tensor, preds: Tensor, target: Tensor) -> ExactSums:
@@ -195,7 +195,9 @@ class InferredSums(State):
         columns = self.columns
         places = torch.arange(len(self.outputs_seen), device=self.outputs_seen.device) % columns
         if len(places) % columns or not torch.equal(places, self.outputs_seen):
-            raise InputError(f"all batches must have the same number of outputs but one had {columns} and another fewer")
+            raise InputError(
+                f"all batches must have the same number of outputs but one had {columns} and another fewer"
+            )
         table = self.sums.view(-1, columns, *self.sums.shape[1:]).sum(0)
         counts = self.counts.view(-1, columns, 4).sum(0)
         return InferredSums(places[:columns], table, counts, self.narrowest, self.preds, self.target)
@@ -230,9 +232,7 @@ class InferredSums(State):
                 raise InputError("state field sums must be the sums of its rows but has others")
 
 
-def _output(
-    numbers: list[int], counts: list[int], scale: int, low: float = math.nan, high: float = math.nan
-) -> Output:
+def _output(numbers: list[int], counts: list[int], scale: int, low: float = math.nan, high: float = math.nan) -> Output:
     rows, nan = counts[ROWS], counts[NANS]
     negative = counts[NEGATIVE_INFINITE]
     infinite = counts[INFINITE] + negative
