@@ -20,7 +20,7 @@ from tools import front_stub
 from valor_gpu.compat.torchmetrics import sources
 from valor_gpu.errors import InputTypeError
 
-TASKS = ("classification", "detection", "segmentation", "text")
+TASKS = ("classification", "detection", "regression", "segmentation", "text")
 ROOT = Path(__file__).parent.parent
 
 
@@ -82,7 +82,8 @@ def test_a_newer_torchmetrics_brings_its_names(tmp_path: Path, monkeypatch: pyte
     (folder / "wrappers").mkdir(parents=True)
     (folder / "__init__.py").write_text(
         "from torchmetrics.aggregation import MedianMetric, MeanMetric as Mean\n"
-        "from torchmetrics.image import PeakSignalNoiseRatio\n__all__ = ['MedianMetric', 'Mean', 'PeakSignalNoiseRatio']\n"
+        "from torchmetrics.image import PeakSignalNoiseRatio\n"
+        "__all__ = ['MedianMetric', 'Mean', 'PeakSignalNoiseRatio']\n"
     )
     (folder / "wrappers" / "__init__.py").write_text(
         "try:\n    import that\nexcept ImportError:\n    pass\nelse:\n    __all__ = ['Ensemble']\n__all__ += ['Pair']\n"
