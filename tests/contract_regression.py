@@ -24,7 +24,7 @@ def numbers_batch(seed: int, rows: int = 6, columns: int = 0) -> tuple[Tensor, T
 
 
 def _squared(kind: type[Any]) -> type[Metric[Any]]:
-    """A class that reads the square of each prediction: most metrics have no other choice that ``update`` depends on."""
+    """A class that reads squares of predictions: most metrics have no other choice that ``update`` depends on."""
 
     class Squares(kind):  # type: ignore[misc]
         update_family = kind.update_family

@@ -83,7 +83,8 @@ def test_a_newer_torchmetrics_brings_its_names(tmp_path: Path, monkeypatch: pyte
     (folder / "wrappers").mkdir(parents=True)
     (folder / "__init__.py").write_text(
         "from torchmetrics.aggregation import MedianMetric, MeanMetric as Mean\n"
-        "from torchmetrics.regression import MeanSquaredError\n__all__ = ['MedianMetric', 'Mean', 'MeanSquaredError']\n"
+        "from torchmetrics.image import PeakSignalNoiseRatio\n"
+        "__all__ = ['MedianMetric', 'Mean', 'PeakSignalNoiseRatio']\n"
     )
     (folder / "wrappers" / "__init__.py").write_text(
         "try:\n    import that\nexcept ImportError:\n    pass\nelse:\n    __all__ = ['Ensemble']\n__all__ += ['Pair']\n"
@@ -97,7 +98,7 @@ def test_a_newer_torchmetrics_brings_its_names(tmp_path: Path, monkeypatch: pyte
         "Pair": "torchmetrics.wrappers",
         "CompositionalMetric": "torchmetrics.metric",
     }
-    assert sources.place_of("", "MeanSquaredError") == "torchmetrics"
+    assert sources.place_of("", "PeakSignalNoiseRatio") == "torchmetrics"
     assert sources.place_of("", "Pair") == "torchmetrics.wrappers"
 
 
@@ -114,7 +115,7 @@ import valor_gpu
 print(len(set(sys.modules) - before) < 20)
 names = dir(valor_gpu), valor_gpu.__all__, hasattr(valor_gpu, "Anything"), hasattr(valor_gpu, "anything")
 try:
-    valor_gpu.MeanSquaredError
+    valor_gpu.PeakSignalNoiseRatio
 except AttributeError as error:
     str(error)
 print({"Accuracy", "ROUGEScore", "MeanAveragePrecision", "MetricTracker", "__version__"} <= set(names[0]))
@@ -156,14 +157,14 @@ def test_the_stub_is_up_to_date_and_has_every_name() -> None:
 @pytest.mark.parametrize(
     ("where", "name", "ending"),
     [
-        ("", "MeanSquaredError", " but torchmetrics has it: from torchmetrics import MeanSquaredError"),
+        ("", "PeakSignalNoiseRatio", " but torchmetrics has it: from torchmetrics import PeakSignalNoiseRatio"),
         ("", "HingeLoss", " but torchmetrics has it: from torchmetrics import HingeLoss"),
         ("", "BinaryHingeLoss", " but torchmetrics has it: from torchmetrics.classification import BinaryHingeLoss"),
         ("", "audio", " but torchmetrics has it: from torchmetrics import audio"),
         ("classification", "HingeLoss", " but torchmetrics has it: from torchmetrics.classification import HingeLoss"),
         ("text", "InfoLM", " but torchmetrics has it: from torchmetrics.text import InfoLM"),
-        ("functional", "mean_squared_error",
-         " but torchmetrics has it: from torchmetrics.functional import mean_squared_error"),
+        ("functional", "peak_signal_noise_ratio",
+         " but torchmetrics has it: from torchmetrics.functional import peak_signal_noise_ratio"),
         ("functional", "binary_hinge_loss",
          " but torchmetrics has it: from torchmetrics.functional.classification import binary_hinge_loss"),
         ("", "stem", "; valor_gpu.text.stem is there"),
@@ -171,9 +172,9 @@ def test_the_stub_is_up_to_date_and_has_every_name() -> None:
         ("", "COCOeval", "; valor_gpu.coco.COCOeval is there"),
         ("", "Acuracy", "; did you mean 'Accuracy'?"),
         ("coco", "CocoEval", "; did you mean 'COCOeval'?"),
-        ("coco", "MeanSquaredError", ""),
+        ("coco", "PeakSignalNoiseRatio", ""),
         ("", "xyzzy", ""),
-        ("", "_MeanSquaredError", ""),
+        ("", "_PeakSignalNoiseRatio", ""),
         ("text", "__wrapped__", ""),
     ],
 )  # fmt: skip

@@ -55,7 +55,7 @@ TAKEN: list[Callable[[], object]] = [
 
 REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: torchmetrics.Acuracy(3), "did you mean 'Accuracy'"),  # type: ignore[attr-defined]
-    (lambda: torchmetrics.MeanSquaredError(), "from torchmetrics import Mean"),  # type: ignore[attr-defined]
+    (lambda: torchmetrics.PeakSignalNoiseRatio(), "from torchmetrics import Peak"),  # type: ignore[attr-defined]
     (lambda: torchmetrics.stem("runs"), "valor_gpu.text.stem is there"),  # type: ignore[attr-defined]
     (lambda: torchmetrics.Accuracy(3, averag="macro"), "averag"),  # type: ignore[call-overload]
     (lambda: torchmetrics.MulticlassF1Score(3, averag="macro"), "averag"),  # type: ignore[call-arg]

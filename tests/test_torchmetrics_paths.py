@@ -173,10 +173,11 @@ def test_made_modules_are_modules_of_python() -> None:
          " torchmetrics.text.infolm"),
         ("from valor_gpu.classification import HingeLoss", "cannot import name 'HingeLoss' from"
          " 'valor_gpu.classification' but torchmetrics has it: from torchmetrics.classification import HingeLoss"),
-        ("from valor_gpu import MeanSquaredError", "cannot import name 'MeanSquaredError' from 'valor_gpu' but"
-         " torchmetrics has it: from torchmetrics import MeanSquaredError"),
-        ("from valor_gpu.functional import mean_squared_error", "cannot import name 'mean_squared_error' from"
-         " 'valor_gpu.functional' but torchmetrics has it: from torchmetrics.functional import mean_squared_error"),
+        ("from valor_gpu import PeakSignalNoiseRatio", "cannot import name 'PeakSignalNoiseRatio' from 'valor_gpu' but"
+         " torchmetrics has it: from torchmetrics import PeakSignalNoiseRatio"),
+        ("from valor_gpu.functional import peak_signal_noise_ratio", "cannot import name 'peak_signal_noise_ratio' from"
+         " 'valor_gpu.functional' but torchmetrics has it: from torchmetrics.functional import"
+         " peak_signal_noise_ratio"),
         ("from valor_gpu.text import WordErorRate", "cannot import name 'WordErorRate' from 'valor_gpu.text'; did you"
          " mean 'WordErrorRate'?"),
         ("from valor_gpu import COCOeval", "cannot import name 'COCOeval' from 'valor_gpu'; valor_gpu.coco.COCOeval is"

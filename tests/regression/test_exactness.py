@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from typing import Any
@@ -18,11 +19,11 @@ from valor_gpu.reduce import regression as reduced
 from valor_gpu.reduce.regression import Number
 
 
-def nearest_root(value: Fraction) -> float:
+def nearest_root(value: Any) -> float:
     """The float64 nearest to a root, by comparison of squares."""
     near = math.sqrt(value)
     around = [math.nextafter(near, 0), near, math.nextafter(near, math.inf)]
-    middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in zip(around, around[1:])]
+    middles = [(Fraction(a) + Fraction(b)) / 2 for a, b in itertools.pairwise(around)]
     return around[sum(value > middle**2 for middle in middles)]
 
 

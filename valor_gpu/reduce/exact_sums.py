@@ -6,6 +6,7 @@ limbs is a whole number times ``2^(-16 L)``, its unit.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import torch
@@ -36,12 +37,18 @@ def exact(sums: Tensor) -> list[int]:
     table = sums.detach().cpu().numpy().reshape(-1, limbs)
     low = (table & _MASK).astype("<u4").tobytes()
     high = ((table >> 32) + _HALF).astype("<u4").tobytes()  # without a sign
-    size, offset = 4 * limbs, sum(_HALF << 32 * limb for limb in range(limbs))
+    size, offset = 4 * limbs, _offset(limbs)
     return [
         int.from_bytes(low[at : at + size], "little")
         + ((int.from_bytes(high[at : at + size], "little") - offset) << 32)
         for at in range(0, len(low), size)
     ]
+
+
+@functools.cache
+def _offset(limbs: int) -> int:
+    """The number all of whose limbs are ``_HALF``."""
+    return sum(_HALF << 32 * limb for limb in range(limbs))
 
 
 def rounded(sums: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
-from valor_gpu.ops.moments.op import NUMBER_TYPES
+from valor_gpu.ops.moments.launches import NUMBER_TYPES
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
 from valor_gpu.stats.counts import ResampledCounts
@@ -71,7 +71,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
 
     Args:
         threshold: from which on a number is an event, compared in the dtype of the numbers.
-        keep_sequence_dim: a dimension whose every position has a number of its own; those of batches follow one another.
+        keep_sequence_dim: a dimension whose every position has its own number; those of batches follow one another.
 
     Raises:
         InputError: an argument is out of range.
@@ -166,7 +166,9 @@ class CriticalSuccessIndex(Metric[EventCounts]):
         if events.ndim == 2:
             raise InputError(_SEQUENCES)
         if events[4]:
-            raise InputError(f"intervals need numbers but {events[4]} are NaN: take them of the other rows alone")
+            raise InputError(
+                f"intervals and comparisons need numbers but {events[4]} are NaN: take them of the other rows alone"
+            )
         name = type(self).__name__
         return ResampledCounts(events[None], lambda table: {name: float(_index(table[0]))})
 

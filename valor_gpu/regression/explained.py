@@ -48,8 +48,8 @@ class OutputsTogether(InferredOutputs):
     """Base of metrics with one number over all outputs, or one for each.
 
     Args:
-        multioutput: ``uniform_average`` gives the mean over outputs, ``variance_weighted`` the mean with the variances of
-            the targets as weights, ``raw_values`` the number of every output.
+        multioutput: ``uniform_average`` gives the mean over outputs, ``variance_weighted`` the mean with the variances
+            of the targets as weights, ``raw_values`` the number of every output.
     """
 
     kind = Kind.VARIANCE
@@ -78,8 +78,8 @@ class OutputsTogether(InferredOutputs):
 class R2Score(OutputsTogether):
     """Computes the coefficient of determination, ``1 - sum (p - t)^2 / sum (t - mean t)^2``.
 
-    Rows are ``[N]``, or ``[N, D]`` of D outputs; at least two of them. Where the target is constant, ``compute`` gives 1
-    if all is right, else 0, as scikit-learn does; :meth:`result` gives NaN.
+    Rows are ``[N]``, or ``[N, D]`` of D outputs; at least two of them. Where the target is constant, ``compute`` gives
+    1 if all is right, else 0, as scikit-learn does; :meth:`result` gives NaN.
 
     Source: Wright, Correlation and causation, 1921; scikit-learn, ``r2_score``.
 
@@ -123,8 +123,8 @@ class R2Score(OutputsTogether):
 class ExplainedVariance(OutputsTogether):
     """Computes the explained variance, ``1 - Var(p - t) / Var(t)``; an offset of all predictions costs nothing.
 
-    Rows are ``[N]``, or ``[N, D]`` of D outputs. Where the target is constant, ``compute`` gives 1 if the error is, else
-    0, as scikit-learn does; :meth:`result` gives NaN.
+    Rows are ``[N]``, or ``[N, D]`` of D outputs. Where the target is constant, ``compute`` gives 1 if the error is,
+    else 0, as scikit-learn does; :meth:`result` gives NaN.
 
     Source: scikit-learn, ``explained_variance_score``.
 

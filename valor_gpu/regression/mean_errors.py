@@ -139,7 +139,7 @@ class MeanAbsolutePercentageError(MeanOfTerms):
 
 
 class SymmetricMeanAbsolutePercentageError(MeanOfTerms):
-    """Computes the symmetric mean absolute percentage error, ``mean 2 |p - t| / max(|p| + |t|, 1.17e-06)``, from 0 to 2.
+    """Computes the symmetric mean absolute percentage error, ``mean 2 |p - t| / max(|p| + |t|, 1.17e-06)``: at most 2.
 
     Source: Armstrong, Long-range forecasting, 1985.
 
@@ -234,8 +234,8 @@ class OfTargets(SumsMetric):
             targets: likewise, of the same shape.
 
         Raises:
-            InputError: naming the argument. On CUDA, bad values are raised by ``compute`` instead, since ``update`` does
-                not synchronise with the device.
+            InputError: naming the argument. On CUDA, bad values are raised by ``compute`` instead, since ``update``
+                does not synchronise with the device.
         """
         self._add_rows(preds, targets, "targets")
 
@@ -298,8 +298,8 @@ class TweedieDevianceScore(OfTargets, MeanOfTerms):
     Source: Jorgensen, The theory of dispersion models, 1997; scikit-learn, ``mean_tweedie_deviance``.
 
     Args:
-        power: k: at most 0, or at least 1. Predictions must be above 0 unless it is 0; targets at least 0 from 1 on, and
-            above 0 from 2 on.
+        power: k: at most 0, or at least 1. Predictions must be above 0 unless it is 0; targets at least 0 from 1 on,
+            and above 0 from 2 on.
 
     Example:
         >>> metric = TweedieDevianceScore(power=2)

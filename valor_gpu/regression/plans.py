@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -29,60 +29,68 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
         limbs: of a sum.
         inferred: whether the state has as many outputs as the first batch.
     """
-    call = native.update_function("valor_cpu", "valor_add_moments_cpu")
-    if call is None or rule.keep_rows or form.preds not in NUMBER_TYPES or form.target not in NUMBER_TYPES:
+    if rule.keep_rows or not {form.preds, form.target} <= NUMBER_TYPES.keys():
         return None
     columns = shape[1] if len(shape) == 2 else 1
-    words = task_words((form.preds, form.target), shape, rule.kind, rule.parameter, limbs)
-    no_sums = torch.zeros((columns, rule.kind.sums, limbs), dtype=torch.int64)
-    no_counts = torch.zeros((columns, 4), dtype=torch.int64)
-    none = torch.full((2, columns), torch.inf, dtype=torch.float64)
-    none[1] = -torch.inf
-    no_ends, step_ends = none.data_ptr(), 8 * columns
+    add = _adding(task_words((form.preds, form.target), shape, rule.kind, rule.parameter, limbs), rule, columns, limbs)
+    if add is None:
+        return None
     ranged = rule.kind == Kind.VARIANCE and not inferred
     places, own = torch.arange(columns), width_of(form.preds, form.target)
+    nothing = [torch.zeros(size, dtype=torch.int64) for size in ((columns, rule.kind.sums, limbs), (columns, 4))]
     seen = [own]  # what the last update left, mostly the same again
 
-    def add(old: tuple[Tensor, Tensor], preds: Tensor, target: Tensor) -> tuple[Tensor, ...] | None:
-        if not (_like(old[0], no_sums) and _like(old[1], no_counts)):
-            return None
-        new, ends = [*map(torch.empty_like, old)], torch.empty_like(none)
-        there = ends.data_ptr()
-        try:
-            addresses = [*map(_address, (preds, target, *old))]
-        except RuntimeError:  # a tensor of torch.func without memory of its own
-            return None
-        after = *map(_address, new), there, there + step_ends
-        if not all(addresses) or call(words, _PACK(*addresses, no_ends, no_ends + step_ends, *after)):
-            return None
-        return (*new, *((ends[0], -ends[1]) if ranged else ()))
-
-    def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor, _held: Tensor = none) -> Step | None:
+    def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step | None:
         if base["narrowest"] is not seen[0]:
             seen[0] = torch.minimum(base["narrowest"], own)
         sums, counts = base["sums"], base["counts"]
+        if inferred:  # one block, or none
+            sums, counts = (sums[-1], counts[-1]) if sums else nothing
+        if (found := add(sums, counts, preds, target)) is None:
+            return None
+        new_sums, new_counts, ends = found
         if not inferred:
-            found = add((sums, counts), preds, target)
-            if found is None:
-                return None
-            made = dict(zip(("sums", "counts"), found), narrowest=seen[0])
+            made = {"sums": new_sums, "counts": new_counts, "narrowest": seen[0]}
             if ranged:
-                made["lowest"] = torch.minimum(base["lowest"], found[2])
-                made["highest"] = torch.minimum(base["highest"], found[3])
+                made["lowest"] = torch.minimum(base["lowest"], ends[0])
+                made["highest"] = torch.minimum(base["highest"], -ends[1])
             return Step(made)
-        if len(sums) > 1:
-            return None
-        found = add((sums[0], counts[0]) if sums else (no_sums, no_counts), preds, target)
-        if found is None:
-            return None
-        if sums:
-            return Step({"sums": [found[0]], "counts": [found[1]], "narrowest": seen[0]})
-        return Step({"narrowest": seen[0]}, (("outputs_seen", places), ("sums", found[0]), ("counts", found[1])))
+        if base["sums"]:
+            return Step({"sums": [new_sums], "counts": [new_counts], "narrowest": seen[0]})
+        return Step({"narrowest": seen[0]}, (("outputs_seen", places), ("sums", new_sums), ("counts", new_counts)))
 
     return plan
 
 
-def _like(tensor: Any, model: Tensor) -> bool:
+def _adding(words: bytes, rule: Rule, columns: int, limbs: int) -> Callable[..., tuple[Tensor, ...] | None] | None:
+    """What adds a batch to sums and counts: gives new ones, and the ends ``[2, D]`` of the batch; None without it."""
+    call = native.update_function("valor_cpu", "valor_add_moments_cpu")
+    if call is None:
+        return None
+    of_sums, of_counts = (columns, rule.kind.sums, limbs), (columns, 4)
+    none = torch.full((2, columns), torch.inf, dtype=torch.float64)
+    none[1] = -torch.inf
+    no_ends, step = none.data_ptr(), none.itemsize * columns
+
+    def add(
+        sums: Tensor, counts: Tensor, preds: Tensor, target: Tensor, _held: Tensor = none
+    ) -> tuple[Tensor, ...] | None:
+        if not (_fits(sums, of_sums) and _fits(counts, of_counts)):
+            return None
+        new, ends = (torch.empty_like(sums), torch.empty_like(counts)), torch.empty_like(none)
+        try:
+            addresses = [*map(_address, (preds, target, sums, counts))]
+        except RuntimeError:  # a tensor of torch.func without memory of its own
+            return None
+        after = *map(_address, new), (there := ends.data_ptr()), there + step
+        if not all(addresses) or call(words, _PACK(*addresses, no_ends, no_ends + step, *after)):
+            return None
+        return *new, ends
+
+    return add
+
+
+def _fits(tensor: Any, shape: tuple[int, ...]) -> bool:
     """Whether native code may read a tensor of a state, which users can replace."""
-    fits = type(tensor) is Tensor and tensor.dtype is torch.int64 and tensor.shape == model.shape
+    fits = type(tensor) is Tensor and tensor.dtype is torch.int64 and tensor.shape == shape
     return fits and tensor.is_cpu and is_plain(tensor)

@@ -58,8 +58,8 @@ def resampled_rows(recipe: Recipe, preds: Columns, target: Columns) -> Resampled
         if not (finite := np.isfinite(side).all(1)).all():
             row = int(finite.argmin())
             raise InputError(
-                f"intervals and comparisons need finite rows but row {row} of {name} is {side[row].tolist()}: leave such"
-                " rows out, or take intervals of the others"
+                f"intervals and comparisons need finite rows but row {row} of {name} is {side[row].tolist()}:"
+                " take intervals of the other rows alone"
             )
     terms = [recipe.terms(p, t) for p, t in zip(preds.T, target.T)]
     arrivals = Arrivals(np.arange(len(target)), len(target), target)

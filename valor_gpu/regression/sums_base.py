@@ -49,7 +49,7 @@ class SumsMetric(Metric[Any]):
         choices: what the number depends on, by name.
         columns: D, outputs of the state; None: as many as the first batch has.
         parameter: of the kind of the sums.
-        num_outputs: D: with 1, every number is a row, whatever the shape; else ``[N, D]``, and a number for each output.
+        num_outputs: D: with 1, every number is a row, whatever the shape; else ``[N, D]``, and a number for each.
         keep_rows: also keep predictions and targets, 16 bytes a row and output, for intervals and comparisons.
 
     Raises:
@@ -57,8 +57,9 @@ class SumsMetric(Metric[Any]):
     """
 
     higher_is_better = False
-    plot_lower_bound: float | None = 0.0  # type: ignore[assignment]
+    plot_lower_bound: float | None = 0.0
     kind: ClassVar[Kind]
+    _averages = False  # whether the number is the mean over outputs
     _any_shape: ClassVar[bool] = False
     """Whether a single output takes numbers of any shape."""
 
@@ -96,8 +97,8 @@ class SumsMetric(Metric[Any]):
             target: likewise, of the same shape.
 
         Raises:
-            InputError: naming the argument. On CUDA, bad values are raised by ``compute`` instead, since ``update`` does
-                not synchronise with the device.
+            InputError: naming the argument. On CUDA, bad values are raised by ``compute`` instead, since ``update``
+                does not synchronise with the device.
         """
         self._add_rows(preds, target)
 
@@ -175,9 +176,6 @@ class SumsMetric(Metric[Any]):
         each = [number or self._number(output) for number, output in zip(bad, outputs)]
         return ([average(each)] if self._averages else each), outputs
 
-    _averages: ClassVar[bool] | bool = False
-    """Whether the number is the mean over outputs."""
-
     def _not_finite(self, output: Output) -> Number | None:
         """The number where a row is NaN or infinite; None: all rows are finite."""
         if output.nan:
@@ -190,10 +188,10 @@ class SumsMetric(Metric[Any]):
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
         state = self.state()
-        numbers, _ = self._numbers(state)
-        dtype = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
-        values = [number.value for number in numbers]
-        found = torch.tensor(values if len(values) > 1 else values[0], dtype=torch.float64).to(dtype)
+        values = [number.value for number in self._numbers(state)[0]]
+        wide = np.float64 if int(state.narrowest) == WIDE_VALUES else np.float32
+        with np.errstate(over="ignore"):
+            found = torch.from_numpy(np.array(values if len(values) > 1 else values[0], np.float64).astype(wide))
         return found if self.error.is_cpu else found.to(self.error.device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
@@ -243,6 +241,9 @@ class SumsMetric(Metric[Any]):
 
 class InferredOutputs(SumsMetric):
     """Base of metrics with as many outputs as the first batch has: the blocks of batches are added up at once."""
+
+    sums: list[Tensor]
+    outputs_seen: list[Tensor]
 
     def _planner(self) -> Planner | None:
         return super()._planner()

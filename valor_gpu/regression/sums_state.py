@@ -92,7 +92,7 @@ class ExactSums(State):
         rows = [torch.zeros((0, columns), dtype=torch.float64) for _ in range(2)]
         counts = torch.zeros((columns, 4), dtype=torch.int64)
         table = torch.zeros((columns, sums, limbs), dtype=torch.int64)
-        return cls(table, counts, *ends, torch.tensor(127, dtype=torch.int8), *rows)
+        return cls(table, counts, ends[0], ends[1], torch.tensor(127, dtype=torch.int8), rows[0], rows[1])
 
     @classmethod
     def of_batch(cls, found: Moments, width: Tensor, preds: Tensor, target: Tensor) -> ExactSums:

@@ -144,13 +144,13 @@ def explained_variance(preds: Values, target: Values, multioutput: str = "unifor
 
 @arguments_of(mean_absolute_error)
 def pearson_corrcoef(preds: Values, target: Values) -> Tensor:
-    """Returns what :class:`valor_gpu.regression.PearsonCorrCoef` computes of one batch, of each output of ``[N, D]``."""
+    """Returns what :class:`valor_gpu.regression.PearsonCorrCoef` computes of one batch, of each output."""
     return _outputs(regression.PearsonCorrCoef, preds, target)
 
 
 @arguments_of(mean_absolute_error)
 def concordance_corrcoef(preds: Values, target: Values) -> Tensor:
-    """Returns what :class:`valor_gpu.regression.ConcordanceCorrCoef` computes of one batch, ``[D]``, of rows ``[1]``."""
+    """Returns what :class:`valor_gpu.regression.ConcordanceCorrCoef` computes of one batch, ``[D]``."""
     return _outputs(regression.ConcordanceCorrCoef, preds, target).reshape(-1)
 
 
