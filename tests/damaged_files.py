@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests import damaged_masks as masks
+from tests import damaged_rankings as ranks
 from tests import damaged_vision as vision
 from tests import mutations
 from tests.damaged_vision import Damaged
@@ -29,7 +30,6 @@ from valor_gpu.evaluation.rows.data import open_data
 from valor_gpu.inputs.cluster_files import read_clusters
 from valor_gpu.inputs.hierarchy import ClassHierarchy
 from valor_gpu.inputs.predictions import Columns, read_predictions
-from valor_gpu.inputs.rankings import DocumentRows, read_judgements, read_run
 from valor_gpu.inputs.tables import read_table
 from valor_gpu.offline.formats import format_named
 from valor_gpu.offline.records import Counted, StateFolder, dump_states
@@ -131,9 +131,7 @@ def _commands(folder: Path) -> Iterator[list[str]]:
     for side in ("gt", "pred"):
         masks.write_panoptic(folder, side)
     yield ["panoptic", "--gt", str(folder / "gt.json"), "--pred", str(folder / "pred.json")]
-    for name, content in (("a.qrels", QRELS), ("a.run", RUN)):
-        (folder / name).write_text(content)
-    yield ["retrieval", "--qrels", str(folder / "a.qrels"), "--run", str(folder / "a.run")]
+    yield ranks.command(folder)
 
 
 def saved_evaluations_of_coco() -> bytes:
@@ -280,31 +278,6 @@ def predictions(rng: random.Random, folder: Path) -> Damaged:
     return Damaged(lambda: read_predictions(path, columns))
 
 
-QRELS = "1 0 a 2\n1 0 b 0\n2 0 a 1\n2 0 ü -1\n3 0 c 1\n"
-RUN = "1 Q0 a 1 9.5 t\n1 Q0 x 2 9.5 t\n2 Q0 ü 1 1e-3 t\n2 Q0 a 2 -1 t\n"
-
-
-def rankings(rng: random.Random, folder: Path) -> Damaged:
-    """Judgements or ranked documents of lines of TREC, of JSON lines or of a table."""
-    read, trec, number = rng.choice(((read_judgements, QRELS, "relevance"), (read_run, RUN, "score")))
-    rows = [{"query_id": "1", "doc_id": "a", number: 2}, {"query_id": 2, "doc_id": "b", number: 1.0}]
-    lines = "\n".join(map(json.dumps, rows))
-    table = f"query_id,doc_id,{number}\n1,a,2\n2,b,1\n"
-    ending, content = rng.choice(
-        ((".txt", trec), (".jsonl", lines), (".csv", table), (".tsv", trec.replace(" ", "\t")))
-    )
-    path = folder / f"a{ending}"
-    path.write_bytes(mutated(content.encode(), rng.randrange(2**32)))
-
-    def check(found: DocumentRows) -> None:
-        assert np.isfinite(found.numbers).all() and len(found) == len(found.document) == len(found.numbers)
-        assert not len(found) or (
-            found.query.max() < len(found.queries) and found.document.max() < len(found.documents)
-        )
-
-    return Damaged(lambda: read(str(path)), check)
-
-
 def evaluation_rows(rng: random.Random, folder: Path) -> Damaged:
     """The rows that an evaluation of answers reads: one that cannot be read has an error of its own."""
     ending = rng.choice((".csv", ".tsv", ".jsonl", ".jsonl", ".parquet"))
@@ -396,7 +369,7 @@ READERS: dict[str, Make] = {
     "offline_states": offline_states,
     "tables": tables,
     "predictions": predictions,
-    "rankings": rankings,
+    "rankings": ranks.rankings,
     "evaluation_rows": evaluation_rows,
     "shard_rows": shard_rows,
     "clusters": clusters,
