@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tests import damaged_masks as masks
+from tests import damaged_rankings as ranks
 from tests import damaged_vision as vision
 from tests import mutations
 from tests.damaged_vision import Damaged
@@ -91,7 +92,7 @@ def saved_metrics(rng: random.Random, folder: Path) -> Damaged:
 
 @functools.cache
 def _saved_evaluations() -> list[bytes]:
-    """State files of evaluations of COCO and LVIS, of label maps, panoptic segments, predictions and texts."""
+    """State files of evaluations of COCO and LVIS, of label maps, panoptic segments, predictions and ranks."""
     from valor_gpu.cli import main
 
     found = []
@@ -130,6 +131,7 @@ def _commands(folder: Path) -> Iterator[list[str]]:
     for side in ("gt", "pred"):
         masks.write_panoptic(folder, side)
     yield ["panoptic", "--gt", str(folder / "gt.json"), "--pred", str(folder / "pred.json")]
+    yield ranks.command(folder)
 
 
 def saved_evaluations_of_coco() -> bytes:
@@ -367,6 +369,7 @@ READERS: dict[str, Make] = {
     "offline_states": offline_states,
     "tables": tables,
     "predictions": predictions,
+    "rankings": ranks.rankings,
     "evaluation_rows": evaluation_rows,
     "shard_rows": shard_rows,
     "clusters": clusters,

@@ -14,6 +14,7 @@ from valor_gpu.evaluation.evaluators import base
 from valor_gpu.evaluation.evaluators.base import EVALUATORS, Evaluator, EvaluatorInfo, Outcome, Portion
 
 FIELDS = {"question", "answer", "baseline_answer", "context", "ground_truth", "messages", "seconds", "cost"}
+FIELDS |= {"retrieved_documents", "retrieval_ground_truth"}
 
 
 class Answered(Evaluator):
