@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from testing import (
 from testing import examples_grouped as grouped
 from testing import examples_histogram as sweeps
 from testing import examples_labels as labels
+from testing import examples_moments as moments
 from testing import examples_one_hot as one_hot
 from testing import examples_overlaps as overlaps
 from testing import examples_pixels as pixels
@@ -32,6 +34,7 @@ from testing import examples_resampled as resampled
 from testing import examples_resampling as resampling
 from testing import examples_tokens as tokens
 from valor_gpu.ops.assign.match_batch import MatchBatch, MatchRule, to_arguments
+from valor_gpu.ops.moments.kinds import WIDE, Kind
 from valor_gpu.ops.overlaps.op import Overlaps
 from valor_gpu.ops.rotated.cpu import DEGREES
 from valor_gpu.stats.draws import Draws
@@ -88,6 +91,7 @@ def few_counters(extent: Extent) -> Iterator[Case]:
     logits = tokens.logits_of(rng, (rows // 8, 5))
     yield "draw_weights", "few units", resampling.arguments(Draws(60, rows >> 8, seed=3))
     yield "sum_token_losses", "short rows", (logits, tokens.tokens_of(rng, (rows // 8,), 5), 3)
+    yield from _moment_cases(rng, rows)
 
 
 def _label_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
@@ -100,6 +104,13 @@ def _label_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
     yield "count_top", "three classes, top 2, weights", (scores, target, 2, 3, labels.weights_of(rng, rows))
     yield "confuse_scores", "three classes", (scores, target, 3)
     yield "first_in_cells", "three cells", (labels.labels_of(rng, rows, 4) - 1, 3, 3)
+
+
+def _moment_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
+    for kind, dtype in itertools.product((Kind.VARIANCE, Kind.PRODUCTS, Kind.LOG_COSH), (torch.float32, torch.float64)):
+        yield "moments", f"{kind.name}, {dtype}", (*moments.pair(rng, kind, (rows,), dtype), int(kind), 0.0, WIDE)
+    wild = [moments.wild(rng, (rows // 8, 3)) for _ in range(2)]
+    yield "moments", "every exponent", (*wild, int(Kind.PRODUCTS), 0.0, WIDE)
 
 
 def _histogram_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
@@ -150,6 +161,7 @@ def errors_everywhere(extent: Extent) -> Iterator[Case]:
     maps = (target + 5).reshape(8, -1)
     yield "count_pixels", "no label in range", (maps, maps, 3, None, False, False)
     yield "sum_token_losses", "NaN in every row", (nan[: rows // 8], target[: rows // 8], None)
+    yield "moments", "no term in any row", (target - 9, target - 9, int(Kind.TWEEDIE), 1.5, WIDE)
 
 
 def chains(extent: Extent) -> Iterator[Case]:

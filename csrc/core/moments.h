@@ -32,8 +32,8 @@ constexpr int kMostSums = 5, kLimbBits = 32;
 
 // Arguments of the op. Fields are 64-bit words, packed by valor_gpu/ops/moments/launches.py.
 struct MomentTask {
-  const void *preds, *target;         // [rows, columns]
-  int64_t preds_type, target_type;    // a FloatType, or 4 more than an IntType
+  const void *preds, *target;       // [rows, columns]
+  int64_t preds_type, target_type;  // a FloatType, or 4 more than an IntType
   int64_t rows, columns, kind, limbs;
   double parameter;
 
@@ -44,8 +44,8 @@ struct MomentTask {
 };
 
 struct MomentOutputs {
-  int64_t *sums, *counts;     // [columns, sums, limbs], [columns, 4]
-  double *lowest, *highest;   // [columns]
+  int64_t *sums, *counts;    // [columns, sums, limbs], [columns, 4]
+  double *lowest, *highest;  // [columns]
   int64_t* error;
 };
 
@@ -69,7 +69,9 @@ VALOR_HD double moment_bound(int64_t limbs) {
 
 VALOR_HD bool is_exact_kind(int64_t kind) { return kind <= kProducts; }
 VALOR_HD bool has_second(int64_t kind) { return kind == kWeighted || kind == kVariance || kind == kProducts; }
-VALOR_HD bool has_products(int64_t kind) { return kind == kSquared || kind == kVariance || kind == kProducts; }
+VALOR_HD bool has_products(int64_t kind) {
+  return kind == kSquared || kind == kVariance || kind == kProducts;
+}
 VALOR_HD bool is_finite(double x) { return x - x == 0.0; }
 
 VALOR_HD double rounded_term(int64_t kind, double p, double t, double parameter) {
@@ -181,7 +183,8 @@ template <class Add>
 VALOR_HD void add_product(double a, double b, int64_t limbs, Add add) {
   const WholeNumber left(a, limbs), right(b, limbs);
   const int64_t place = left.place + right.place, mask = (1 << 27) - 1;
-  const int64_t a1 = left.whole >> 27, a0 = left.whole & mask, b1 = right.whole >> 27, b0 = right.whole & mask;
+  const int64_t a1 = left.whole >> 27, a0 = left.whole & mask, b1 = right.whole >> 27,
+                b0 = right.whole & mask;
   add_whole(a1 * b1, place + 54, add);
   add_whole(a1 * b0 + a0 * b1, place + 27, add);
   add_whole(a0 * b0, place, add);

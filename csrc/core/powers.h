@@ -9,7 +9,7 @@
 namespace valor {
 
 // What vectors pass through is inlined, whatever the processor that a function is compiled for.
-#define VALOR_REAL \
+#define VALOR_REAL      \
   template <class Real> \
   VALOR_HD __attribute__((always_inline))
 
@@ -106,7 +106,8 @@ VALOR_REAL Real long_exp(const Real& high, const Real& low) {
   series = series * r + 1.0 / 6;
   series = series * r + 1.0 / 2;
   const auto steps = bits_in(shifted) - 0x4338000000000000ll, half = steps >> 1;
-  const Real first = with_bits<Real>((half + 1023) << 52), second = with_bits<Real>((steps - half + 1023) << 52);
+  const Real first = with_bits<Real>((half + 1023) << 52),
+             second = with_bits<Real>((steps - half + 1023) << 52);
   return (1.0 + (r + r * r * series)) * first * second;
 }
 VALOR_HD bool has_exp(double high) { return high > -746.0 && high < 710.0; }

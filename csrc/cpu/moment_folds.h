@@ -2,8 +2,8 @@
 //
 // A number below 2^e is cut into slices: the first is its nearest multiple of 2^(e - B), the next one that of
 // what is left, with B bits fewer below. Products of slices have at most 2 B bits, and 53 bits hold a sum of
-// 128 of them, so that sums of slices and of their products in double are exact. Where something is left after
-// the last slice, or a number is not below 2^e, the block is refused.
+// 128 of them, so that sums of slices and of their products in double are exact. Where something is left
+// after the last slice, or a number is not below 2^e, the block is refused.
 #pragma once
 #include <algorithm>
 
@@ -12,8 +12,9 @@
 
 namespace valor {
 
-constexpr int kBlock = 1024, kPackLanes = 8;           // rows of a block at most; of a vector
-constexpr int kProductBits = 22, kLinearBits = 45;     // B: 2 B + 1, or B, and 7 for the rows of a lane are at most 52
+constexpr int kBlock = 1024, kPackLanes = 8;  // rows of a block at most; of a vector
+constexpr int kProductBits = 22,
+              kLinearBits = 45;  // B: 2 B + 1, or B, and 7 for the rows of a lane are at most 52
 constexpr int kMostSlices = 4, kWeights = 2 * kMostSlices - 1;
 
 typedef double Pack __attribute__((vector_size(64)));
@@ -32,8 +33,9 @@ struct FoldRule {
 
 struct FoldResult {
   int64_t values[kMostSums][kWeights];  // in units of the slices
-  double highest_first, lowest_second, highest_second;  // the first one without its sign, of kVariance alone the others
-  bool spare;                           // whether the last slices are 0
+  double highest_first, lowest_second,
+      highest_second;  // the first one without its sign, of kVariance alone the others
+  bool spare;          // whether the last slices are 0
 };
 
 // Numbers of a block of float32 pairs, as moment_terms has them.
@@ -59,9 +61,7 @@ struct Numbers {
   }
 };
 
-VALOR_INLINE void without_sign(Pack& value) {
-  value = (Pack)((PackBits)value & 0x7fffffffffffffffll);
-}
+VALOR_INLINE void without_sign(Pack& value) { value = (Pack)((PackBits)value & 0x7fffffffffffffffll); }
 
 // Slices of one of the two numbers.
 template <int kSlices>
@@ -110,6 +110,35 @@ VALOR_INLINE bool any(const PackBits& bits) {
   return (found & 0x7fffffffffffffffll) != 0;  // 0 may have a sign
 }
 
+VALOR_INLINE void write_extremes(const Pack& size, const Pack& low, const Pack& high, FoldResult& out) {
+  out.highest_first = 0.0, out.lowest_second = kInfinity, out.highest_second = -kInfinity;
+  for (int lane = 0; lane < kPackLanes; ++lane) {
+    out.highest_first = std::max(out.highest_first, size[lane]);
+    out.lowest_second = std::min(out.lowest_second, low[lane]);
+    out.highest_second = std::max(out.highest_second, high[lane]);
+  }
+}
+
+// The sums of all lanes, in the order of the kind.
+template <int64_t kKind, int kSlices>
+VALOR_INLINE void write_sums(const Pack (*sums)[kSlices], const Pack (*squares)[2 * kSlices - 1],
+                             const Pack* products, const FoldRule& rule, FoldResult& out) {
+  constexpr bool kSquares = kKind == kSquared || kKind == kVariance || kKind == kProducts;
+  constexpr int kBits = kSquares ? kProductBits : kLinearBits, kTop = 2 * kSlices - 1;
+  int sum = 0;
+  auto put = [&](const Pack* from, int exponent, int weights) {
+    for (int w = 0; w < weights; ++w) out.values[sum][w] = in_units(from[w], exponent - kBits * w);
+    ++sum;
+  };
+  const int one = rule.first - kBits, other = rule.second - kBits;
+  if (kKind != kSquared) put(sums[0], one, kSlices);
+  if (kKind == kWeighted || kKind == kProducts) put(sums[1], other, kSlices);
+  if (kSquares) put(squares[0], 2 * one, kTop);
+  if (kKind == kVariance) put(sums[1], other, kSlices);
+  if (kKind == kVariance || kKind == kProducts) put(squares[1], 2 * other, kTop);
+  if (kKind == kProducts) put(products, one + other, kTop);
+}
+
 // Sums of a block of `count` rows, a multiple of kPackLanes; false if the rule does not fit.
 template <int64_t kKind, int kSlices, class Source>
 VALOR_INLINE bool fold(const Source& source, int64_t count, const FoldRule& rule, FoldResult& out) {
@@ -141,33 +170,18 @@ VALOR_INLINE bool fold(const Source& source, int64_t count, const FoldRule& rule
     }
     if (kKind == kProducts) add_products<kSlices>(slices[0], slices[1], products);
   }
-  out.highest_first = 0.0, out.lowest_second = kInfinity, out.highest_second = -kInfinity;
-  for (int lane = 0; lane < kPackLanes; ++lane) {
-    out.highest_first = std::max(out.highest_first, size[lane]);
-    out.lowest_second = std::min(out.lowest_second, low[lane]);
-    out.highest_second = std::max(out.highest_second, high[lane]);
-  }
+  write_extremes(size, low, high, out);
   const double reach = std::max(out.highest_second, -out.lowest_second);
   if (any(rest) || out.highest_first >= power_of_2(rule.first)) return false;
   if (kSecond && reach >= power_of_2(rule.second)) return false;
   out.spare = kSlices > 1 && !any(last);
-  int sum = 0;
-  auto put = [&](const Pack* from, int exponent, int weights) {
-    for (int w = 0; w < weights; ++w) out.values[sum][w] = in_units(from[w], exponent - kBits * w);
-    ++sum;
-  };
-  const int one = rule.first - kBits, other = rule.second - kBits;
-  if (kKind != kSquared) put(sums[0], one, kSlices);
-  if (kKind == kWeighted || kKind == kProducts) put(sums[1], other, kSlices);
-  if (kSquares) put(squares[0], 2 * one, kTop);
-  if (kKind == kVariance) put(sums[1], other, kSlices);
-  if (kKind == kVariance || kKind == kProducts) put(squares[1], 2 * other, kTop);
-  if (kKind == kProducts) put(products, one + other, kTop);
+  write_sums<kKind, kSlices>(sums, squares, products, rule, out);
   return true;
 }
 
 // Adds the sums of a block to limbs [sums, limbs].
-inline void add_folded(int64_t kind, const FoldRule& rule, const FoldResult& from, int64_t count, int64_t* limbs) {
+inline void add_folded(int64_t kind, const FoldRule& rule, const FoldResult& from, int64_t count,
+                       int64_t* limbs) {
   const int bits = FoldRule::bits(kind), one = rule.first - bits, other = rule.second - bits;
   int sum = 0;
   auto put = [&](int exponent, int weights) {

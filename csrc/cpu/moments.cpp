@@ -17,13 +17,15 @@
 namespace valor {
 namespace {
 
-constexpr int64_t kChunk = 1 << 16;                  // elements that are worth a thread
-constexpr int64_t kGroup = 16, kGroupBlock = 256;    // columns that are read together, and their rows of a block
-constexpr int64_t kAhead = 1024;                     // float32 numbers that are fetched before they are read
+constexpr int64_t kChunk = 1 << 16;  // elements that are worth a thread
+constexpr int64_t kGroup = 16,
+                  kGroupBlock = 256;  // columns that are read together, and their rows of a block
+constexpr int64_t kAhead = 1024;      // float32 numbers that are fetched before they are read
 
 VALOR_FUSED_CLONES bool fold_floats(int64_t kind, const float* p, const float* t, int64_t count,
                                     const FoldRule& rule, FoldResult& out) {
-  for (int64_t i = 0; i < count; i += 16) __builtin_prefetch(p + kAhead + i), __builtin_prefetch(t + kAhead + i);
+  for (int64_t i = 0; i < count; i += 16)
+    __builtin_prefetch(p + kAhead + i), __builtin_prefetch(t + kAhead + i);
   if (kind == kAbsolute) return fold<kAbsolute, 1>(FloatPairs<kAbsolute>{p, t}, count, rule, out);
   if (kind == kWeighted) return fold<kWeighted, 1>(FloatPairs<kWeighted>{p, t}, count, rule, out);
   if (kind == kSquared) return fold<kSquared, 2>(FloatPairs<kSquared>{p, t}, count, rule, out);
@@ -105,7 +107,8 @@ class Column {
     return true;
   }
 
-  // `count` rows from `row` on. Both arrays have room for the next multiple of kPackLanes, and are overwritten.
+  // `count` rows from `row` on. Both arrays have room for the next multiple of kPackLanes, and are
+  // overwritten.
   int64_t add(double* preds, double* target, int64_t row, int64_t count) {
     const int64_t padded = (count + kPackLanes - 1) / kPackLanes * kPackLanes;
     const bool exact = is_exact_kind(task_.kind);
@@ -157,7 +160,8 @@ class Column {
       if (padded != count) add_extremes(second, count);
       return true;
     }
-    const double size = largest(first, padded), other = has_second(task_.kind) ? largest(second, padded) : 0.0;
+    const double size = largest(first, padded),
+                 other = has_second(task_.kind) ? largest(second, padded) : 0.0;
     if (!(size < bound_ && other < bound_) || !add_slices(first, second, padded, size, other)) return false;
     counts_[kRows] += count;
     add_extremes(second, count);
@@ -170,7 +174,8 @@ class Column {
     double size_of_first = 0.0, size_of_second = 0.0;
     for (int64_t i = 0; i < count; ++i) {
       const RowTerms terms = moment_terms(task_.kind, first[i], second[i], task_.parameter, bound_);
-      if (terms.error) error = std::min(error, value_error(row + i, column_, static_cast<ValueError>(terms.error)));
+      if (terms.error)
+        error = std::min(error, value_error(row + i, column_, static_cast<ValueError>(terms.error)));
       if (terms.state != 0.0) {
         ++counts_[terms.state > 0.0 ? kInfinite : terms.state < 0.0 ? kNegativeInfinite : kNans];
       } else if (task_.kind == kVariance) {
@@ -184,9 +189,8 @@ class Column {
     counts_[kRows] += count;
     if (!add_slices(first, second, padded, size_of_first, size_of_second))
       for (int64_t i = 0; i < count; ++i)
-        add_row(task_.kind, {first[i], second[i], 0.0, 0}, task_.limbs, [&](int sum, int64_t limb, int64_t piece) {
-          limbs_[sum * task_.limbs + limb] += piece;
-        });
+        add_row(task_.kind, {first[i], second[i], 0.0, 0}, task_.limbs,
+                [&](int sum, int64_t limb, int64_t piece) { limbs_[sum * task_.limbs + limb] += piece; });
     return error;
   }
 
@@ -236,7 +240,8 @@ VALOR_CLONES void read_numbers(const void* base, int64_t type, int64_t start, in
   auto at = [&](int64_t row, int64_t column) { return start + row * stride + column; };
   if (type == kFloat32) {
     const float* from = static_cast<const float*>(base);
-    spread(rows, columns, room, to, [&](int64_t r, int64_t c) { return static_cast<double>(from[at(r, c)]); });
+    spread(rows, columns, room, to,
+           [&](int64_t r, int64_t c) { return static_cast<double>(from[at(r, c)]); });
   } else if (type == kFloat64) {
     const double* from = static_cast<const double*>(base);
     spread(rows, columns, room, to, [&](int64_t r, int64_t c) { return from[at(r, c)]; });

@@ -8,9 +8,9 @@ namespace valor {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kLaneRows = 4, kWarpRows = 32 * kLaneRows;     // rows that a warp reads before it uses them
+constexpr int kLaneRows = 4, kWarpRows = 32 * kLaneRows;  // rows that a warp reads before it uses them
 constexpr int64_t kLeastRows = kWarps * kWarpRows, kMostRows = 1 << 16;  // of a block
-constexpr int64_t kBlocks = 1024;                            // that keep a device busy
+constexpr int64_t kBlocks = 1024;                                        // that keep a device busy
 
 using Limb = unsigned long long;
 
@@ -87,12 +87,12 @@ class LaneSums {
     return (value + magic) - magic;
   }
   static __device__ __forceinline__ void add_products(const int64_t* a, const int64_t* b, int64_t* to) {
-    VALOR_UNROLLED for (int i = 0; i < S::kSlices; ++i)
-      VALOR_UNROLLED for (int j = 0; j < S::kSlices; ++j) to[i + j] += a[i] * b[j];
+    VALOR_UNROLLED for (int i = 0; i < S::kSlices; ++i) VALOR_UNROLLED for (int j = 0; j < S::kSlices; ++j)
+        to[i + j] += a[i] * b[j];
   }
   template <class Add>
-  static __device__ __forceinline__ void flush_part(int64_t* from, int count, int exponent, int64_t limbs, int sum,
-                                                    Add add) {
+  static __device__ __forceinline__ void flush_part(int64_t* from, int count, int exponent, int64_t limbs,
+                                                    int sum, Add add) {
     for (int w = 0; w < count; ++w) {
       const int64_t total = static_cast<int64_t>(Warp().sum(static_cast<uint64_t>(from[w])));
       from[w] = 0;
@@ -173,7 +173,8 @@ __device__ bool choose_exponents(const Numbers& numbers, int64_t limbs, int* exp
 }
 
 // The order of float64 numbers is that of their bits as integers, downwards below 0.
-__device__ __forceinline__ void widen(const MomentOutputs& out, int64_t column, double lowest, double highest) {
+__device__ __forceinline__ void widen(const MomentOutputs& out, int64_t column, double lowest,
+                                      double highest) {
   const uint64_t low = bits_of(lowest + 0.0), high = bits_of(highest + 0.0);  // + 0.0: no 0 has a sign
   if (low >> 63) {
     atomicMax(reinterpret_cast<Limb*>(out.lowest + column), static_cast<Limb>(low));
@@ -225,8 +226,8 @@ __device__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64
       fits = usable && sums.fits(numbers, exponents);
       if (Warp().ballot(!fits)) {
         for (int i = 0; i < kLaneRows; ++i)
-          add_row(kKind == kAbsolute ? task.kind : kKind, {numbers.values[0][i], numbers.values[1][i], 0.0, 0}, limbs,
-                  add);
+          add_row(kKind == kAbsolute ? task.kind : kKind,
+                  {numbers.values[0][i], numbers.values[1][i], 0.0, 0}, limbs, add);
         continue;
       }
     }
@@ -268,14 +269,14 @@ int32_t launch_sums(const MomentTask& task, const MomentOutputs& out, void* stre
   const unsigned blocks = static_cast<unsigned>((task.rows + rows - 1) / rows * task.columns);
   const size_t bytes = static_cast<size_t>(task.sums() * task.limbs) * sizeof(Limb);
   const bool floats = task.preds_type == kFloat32 && task.target_type == kFloat32 && is_exact_kind(task.kind);
-  const int32_t status = floats ? VALOR_LAUNCH((sum_rows_kernel<kKind, true>), blocks, kThreads, bytes, stream, task,
-                                               out, rows)
-                                : VALOR_LAUNCH((sum_rows_kernel<kKind, false>), blocks, kThreads, bytes, stream, task,
-                                               out, rows);
+  const int32_t status =
+      floats
+          ? VALOR_LAUNCH((sum_rows_kernel<kKind, true>), blocks, kThreads, bytes, stream, task, out, rows)
+          : VALOR_LAUNCH((sum_rows_kernel<kKind, false>), blocks, kThreads, bytes, stream, task, out, rows);
   if (status) return status;
   const int64_t sums = task.columns * task.sums();
-  return VALOR_LAUNCH(carry_kernel, static_cast<unsigned>((sums + kThreads - 1) / kThreads), kThreads, 0, stream,
-                      out.sums, sums, task.limbs);
+  return VALOR_LAUNCH(carry_kernel, static_cast<unsigned>((sums + kThreads - 1) / kThreads), kThreads, 0,
+                      stream, out.sums, sums, task.limbs);
 }
 
 }  // namespace

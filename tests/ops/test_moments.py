@@ -9,7 +9,10 @@ import pytest
 
 from testing.parity import differences
 from testing.registry import ROWS
-from tests.ops.backends import BACKENDS, kernel
+from tests.fuzz import seeds
+from tests.ops.backends import BACKENDS, SIM_SEEDS, kernel
+from valor_gpu.errors import InputError
+from valor_gpu.ops.error_codes import NO_ERROR, raise_error
 from valor_gpu.ops.moments import launches, reference
 from valor_gpu.ops.moments.kinds import Kind
 
@@ -122,7 +125,7 @@ def test_narrow_sums_cut_what_lies_below() -> None:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_a_small_update_adds_to_the_state(kind: Kind) -> None:
     parameter = PARAMETERS.get(kind, 0.0)
-    call = native.update_function("valor_cpu", "valor_add_moments_cpu")
+    call = launches.small_update()
     assert call is not None
     for shape in ((1,), (8,), (40, 3)):
         p, t = pair(np.random.default_rng(6), kind, (2 * shape[0], *shape[1:]), torch.float32)

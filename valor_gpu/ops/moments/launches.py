@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -40,6 +41,14 @@ def task_words(
     """
     codes = (NUMBER_TYPES[dtype] for dtype in types)
     return _TASK.pack(*addresses, *codes, shape[0], columns_of(shape), kind, limbs, parameter)
+
+
+def small_update() -> Callable[[bytes, bytes], int] | None:
+    """Returns the function of :func:`valor_gpu.plans.native_plan` for small updates; None without the library.
+
+    It takes :func:`task_words` and addresses: predictions, targets, old sums, counts, lowest and highest, new ones.
+    """
+    return native.update_function("valor_cpu", "valor_add_moments_cpu")
 
 
 def empty(preds: Tensor, kind: int, limbs: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
