@@ -2,6 +2,7 @@
 // no whole numbers are added by rank, so that one lane and many have the same bits.
 #pragma once
 #include "load.h"
+#include "query_tasks.h"
 #include "ranks.h"
 #include "sort.h"
 
@@ -41,30 +42,6 @@ enum QueryStatus : int8_t {
 
 constexpr int64_t kFloatTarget = 16;  // a type of targets from here on is a FloatType
 constexpr double kLargestGrade = 1023.0;
-
-// Arguments of the op query_scores.
-struct QueryTask {
-  const int64_t* order;    // [rows] by query and rank
-  const int64_t* offsets;  // [queries + 1]
-  const void* preds;       // [rows]
-  const void* target;      // [rows]
-  const int64_t* best;     // [rows] by query and descending target; only for nDCG on CUDA
-  const double* weights;   // by rank, of measures that have any
-  double* scores;          // [queries]
-  int8_t* status;          // [queries]
-  int64_t rows, queries, type, target_type, measure, top_k;
-  double parameter, above;
-  int64_t adaptive_k, threads;
-};
-
-// Arguments of the op query_hits.
-struct QueryHitsTask {
-  const int64_t *order, *offsets;
-  const void* target;
-  int32_t* hits;      // [queries, max_k]
-  int64_t* relevant;  // [queries]
-  int64_t rows, queries, target_type, max_k, threads;
-};
 
 VALOR_HD double load_grade(const void* target, int64_t row, int64_t type) {
   if (type < kFloatTarget) return static_cast<double>(load_int(target, row, static_cast<IntType>(type)));

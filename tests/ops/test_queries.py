@@ -81,50 +81,58 @@ def ranked_grades(scores: list[float], grades: list[float]) -> list[float]:
     return [grades[row] for row in sorted(range(len(scores)), key=lambda row: -scores[row])]
 
 
-def by_loop(measure: str, scores: list[float], grades: list[float], k: int) -> float:
-    """Textbook definitions of what has no ties; k: documents that count."""
-    ranked = ranked_grades(scores, grades)
+def by_gains(measure: str, ranked: list[float], k: int) -> float:
+    """DCG, nDCG and ERR as textbooks define them."""
     gains = [max(grade, 0.0) for grade in ranked]
-    relevant = [gain > 0 for gain in gains]
-    total, head = sum(relevant), relevant[:k]
-    precisions = [sum(head[: i + 1]) / (i + 1) for i in range(len(head)) if head[i]]
-    exponential = [2.0**gain - 1 for gain in gains]
-    if measure in ("dcg", "ndcg", "dcg_exp", "ndcg_exp"):
-        values = exponential if measure.endswith("exp") else gains
-        found, best = (
-            sum(gain / math.log2(i + 2) for i, gain in enumerate(order[:k]))
-            for order in (values, sorted(values, reverse=True))
-        )
-        return found / best if measure.startswith("n") else found
+    if measure != "dcg" and measure != "ndcg":
+        gains = [2.0**gain - 1 for gain in gains]
     if measure == "err":
         found, reached = 0.0, 1.0
-        for i, gain in enumerate(exponential[:k]):
+        for i, gain in enumerate(gains[:k]):
             found += reached * gain / 16 / (i + 1)
             reached *= 1 - gain / 16
         return found
-    if measure == "bpref":
-        judged, found = sum(grade == 0 for grade in ranked), 0.0
-        for i in range(len(head)):
-            above = sum(grade == 0 for grade in ranked[:i])
-            if head[i]:
-                found += 1 - min(above, total) / min(total, judged) if above else 1
-        return found / total
-    return float(
-        {
-            "precision": sum(head) / k,
-            "recall": sum(head) / total,
-            "hit_rate": any(head),
-            "success": any(head),
-            "average_precision": sum(precisions) / max(len(precisions), 1),
-            "trec_average_precision": sum(precisions) / total,
-            "reciprocal_rank": next((1 / (i + 1) for i, hit in enumerate(head) if hit), 0.0),
-            "fall_out": (len(head) - sum(head)) / (len(relevant) - total),
-            "r_precision": sum(head[:total]) / total,
-            "judged": sum(grade >= 0 for grade in ranked[:k]) / len(head),
-            "holes": sum(grade < 0 for grade in ranked[:k]),
-            "rbp": sum(0.2 * 0.8**i for i, hit in enumerate(head) if hit),
-        }[measure]
+    found, best = (
+        sum(gain / math.log2(i + 2) for i, gain in enumerate(order[:k])) for order in (gains, sorted(gains)[::-1])
     )
+    return found / best if measure.startswith("n") else found
+
+
+def by_judgements(ranked: list[float], k: int) -> float:
+    """Bpref as trec_eval defines it."""
+    total, judged, found = sum(grade > 0 for grade in ranked), sum(grade == 0 for grade in ranked), 0.0
+    for i, grade in enumerate(ranked[:k]):
+        above = sum(other == 0 for other in ranked[:i])
+        if grade > 0:
+            found += 1 - min(above, total) / min(total, judged) if above else 1
+    return found / total
+
+
+def by_loop(measure: str, scores: list[float], grades: list[float], k: int) -> float:
+    """Textbook definitions of what has no ties; k: documents that count."""
+    ranked = ranked_grades(scores, grades)
+    if measure in ("dcg", "ndcg", "dcg_exp", "ndcg_exp", "err"):
+        return by_gains(measure, ranked, k)
+    if measure == "bpref":
+        return by_judgements(ranked, k)
+    relevant = [grade > 0 for grade in ranked]
+    total, head = sum(relevant), relevant[:k]
+    precisions = [sum(head[: i + 1]) / (i + 1) for i in range(len(head)) if head[i]]
+    values: dict[str, float] = {
+        "precision": sum(head) / k,
+        "recall": sum(head) / max(total, 1),
+        "hit_rate": any(head),
+        "success": any(head),
+        "average_precision": sum(precisions) / max(len(precisions), 1),
+        "trec_average_precision": sum(precisions) / max(total, 1),
+        "reciprocal_rank": next((1 / (i + 1) for i, hit in enumerate(head) if hit), 0.0),
+        "fall_out": (len(head) - sum(head)) / max(len(relevant) - total, 1),
+        "r_precision": sum(head[:total]) / max(total, 1),
+        "judged": sum(grade >= 0 for grade in ranked[:k]) / len(head),
+        "holes": sum(grade < 0 for grade in ranked[:k]),
+        "rbp": sum(0.2 * 0.8**i for i, hit in enumerate(head) if hit),
+    }
+    return float(values[measure])
 
 
 @pytest.mark.parametrize("seed", seeds(4))
@@ -189,7 +197,7 @@ def test_order_equals_a_plain_sort(kind: str, seed: int) -> None:
 # --------------------------------------------------------------------------------------------------- made by hand
 
 
-def score_of(measure: str, scores: list[float], grades: list[float], *given: Any, **more: Any) -> tuple[float, str]:
+def score_of(measure: str, scores: Any, grades: Any, *given: Any, **more: Any) -> tuple[float, str]:
     preds, target = torch.tensor(scores, dtype=torch.float64), torch.tensor(grades)
     order = query_order(torch.zeros(len(scores), dtype=torch.int64), preds)
     found = query_scores(measure, order.order, order.offsets, preds, target, *given, **more)
@@ -208,7 +216,7 @@ def test_a_perfect_ranking_has_an_ndcg_of_exactly_one() -> None:
 
 
 def test_status_says_why_there_is_no_score() -> None:
-    texts = {
+    texts: dict[str, tuple[Any, ...]] = {
         "no relevant document": ("precision", [1.0, 2.0], [0, -1]),
         "no irrelevant document": ("fall_out", [1.0, 2.0], [1, 1]),
         "only relevant or only irrelevant documents within top_k": ("auroc", [1.0, 2.0, 0.5], [1, 1, 0], 2),
@@ -263,9 +271,9 @@ def test_arrays_give_what_tensors_give(dtype: str) -> None:
     order, expected = cpu.query_order(*arrays[:2]), query_order(*tensors[:2])
     assert differences([torch.from_numpy(part) for part in order], list(expected)) == ""
     for measure in MEASURES:
-        given = 4, made.PARAMETERS.get(measure)
-        found = cpu.query_scores(measure, order.order, order.offsets, *arrays[1:], *given, above=0.5)
-        values = query_scores(measure, expected.order, expected.offsets, *tensors[1:], *given, above=0.5)
+        given: Any = 4, made.PARAMETERS.get(measure)
+        found = cpu.query_scores(measure, order.order, order.offsets, arrays[1], arrays[2], *given, above=0.5)
+        values = query_scores(measure, expected.order, expected.offsets, tensors[1], tensors[2], *given, above=0.5)
         assert differences([torch.from_numpy(part) for part in found], list(values)) == "", measure
     hits = cpu.query_hits(order.order, order.offsets, arrays[2], 7)
     expected_hits = query_hits(expected.order, expected.offsets, tensors[2], 7)
@@ -356,6 +364,7 @@ def test_compiled_scores() -> None:
 
     @torch.compile(backend="eager", fullgraph=True)
     def compiled(score: Tensor, grade: Tensor) -> Tensor:
-        return query_scores("ndcg", order, offsets, score, grade, 5).scores.nanmean()
+        mean: Tensor = query_scores("ndcg", order, offsets, score, grade, 5).scores.nanmean()
+        return mean
 
     assert compiled(score, grade) == query_scores("ndcg", order, offsets, score, grade, 5).scores.nanmean()
