@@ -128,8 +128,8 @@ def report(results: list[dict[str, Any]]) -> str:
     versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if v and k != "valor_gpu")
     about = (
         f"valor_gpu, and torchmetrics in brackets. One process, {result['threads']} threads,"
-        f" {result['machine']['cpus']} CPUs, {result['machine']['processor']}; ensembles and distributions of {_MEMBERS}"
-        f" numbers; medians of {result['repeats']} runs in turn, numbers agree to {_TOLERANCE:g}. {versions}. Commit"
+        f" {result['machine']['cpus']} CPUs, {result['machine']['processor']}; rows of {_MEMBERS} numbers; medians of"
+        f" {result['repeats']} runs in turn, numbers agree to {_TOLERANCE:g}. {versions}. Commit"
         f" {result['commit'][:10]}, {result['date'][:10]}."
     )
     return "\n".join(lines) + "\n\n" + about

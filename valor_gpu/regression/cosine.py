@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from valor_gpu.inputs.values import Values
+from valor_gpu.regression.row_kernels import COSINE, native_row_scores
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
 
@@ -50,7 +51,9 @@ class CosineSimilarity(RowMeans):
             InputError: naming the argument, for another shape or dtype.
         """
         first, second, wide = tables(("preds", "target"), (preds, target))
-        self._keep(cosines(first, second)[:, None], wide)
+        found = native_row_scores(first, second, COSINE)
+        scores = cosines(first.double(), second.double()) if found is None else found[0]
+        self._keep(scores[:, None], wide)
 
     def _describe_error(self, code: int) -> str:
         return f"an update failed with code {code}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import first_error, value_kind, value_place, value_row
+from valor_gpu.regression.row_kernels import JS, JS_OF_LOGS, KL, KL_OF_LOGS, native_row_scores
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
 
@@ -34,6 +35,8 @@ class Divergence(RowMeans):
 
     higher_is_better = False
     _unscored = "rows with NaN, or without a probability above 0"
+    _kernels: ClassVar[tuple[int, int]]
+    """Codes of the native scores, of probabilities and of logarithms."""
 
     def __init__(self, log_prob: bool = False, reduction: str | None = "mean", **kwargs: Unpack[CorpusOptions]) -> None:
         check_type("log_prob", log_prob, bool)
@@ -56,11 +59,17 @@ class Divergence(RowMeans):
                 since ``update`` does not synchronise with the device.
         """
         first, second, wide = tables(("p", "q"), (p, q))
-        error = None
-        if not self.log_prob:
+        found, error = native_row_scores(first, second, self._kernels[self.log_prob]), None
+        if not self.log_prob and (found is None or found[1]):
             error = first_error([(side < 0, kind) for kind, side in enumerate((first, second), 1)])
-            first, second = (side / row_sums(side)[:, None] for side in (first, second))
-        self._keep(self._divergences(first, second)[:, None], wide, error)
+        scores = self._defined(first.double(), second.double()) if found is None else found[0]
+        self._keep(scores[:, None], wide, error)
+
+    def _defined(self, p: Tensor, q: Tensor) -> Tensor:
+        """The scores in torch, of float64."""
+        if not self.log_prob:
+            p, q = (side / row_sums(side)[:, None] for side in (p, q))
+        return self._divergences(p, q)
 
     def _describe_error(self, code: int) -> str:
         name = "pq"[value_kind(code) - 1]
@@ -82,6 +91,8 @@ class KLDivergence(Divergence):
         tensor(0.0853)
     """
 
+    _kernels = (KL, KL_OF_LOGS)
+
     def _divergences(self, p: Tensor, q: Tensor) -> Tensor:
         return log_divergences(p, q) if self.log_prob else divergences(p, q)
 
@@ -102,6 +113,7 @@ class JensenShannonDivergence(Divergence):
     """
 
     plot_upper_bound = math.log(2)
+    _kernels = (JS, JS_OF_LOGS)
 
     def _divergences(self, p: Tensor, q: Tensor) -> Tensor:
         if self.log_prob:

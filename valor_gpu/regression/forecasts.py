@@ -33,7 +33,7 @@ class Forecast(RowMeans):
         first, second, wide = tables(("preds", "target"), (preds, target), second=1)
         if self._numbers_of_row and first.shape[1] != self._numbers_of_row:
             raise InputError(f"preds must have shape [N, {self._numbers_of_row}] but got {list(first.shape)}")
-        return first, second, wide
+        return first.double(), second.double(), wide
 
     def _describe_error(self, code: int) -> str:
         return f"an update failed with code {code}"

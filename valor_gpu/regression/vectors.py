@@ -10,16 +10,21 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
 
+_OF_FLOAT32 = (torch.float32, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.bool)
+"""Dtypes whose numbers float32 holds."""
 _TYPES = (*FLOAT_TYPES, *INT_TYPES)
 
 
 def tables(names: tuple[str, str], given: tuple[Values, Values], second: int = 2) -> tuple[Tensor, Tensor, bool]:
-    """Checks two inputs and returns them in float64, and whether one of them came in it.
+    """Checks two inputs and returns them contiguous in one floating dtype, and whether one of them came in float64.
 
     Args:
         names: of the arguments.
         given: the first ``[N, D]``, the second of its shape.
         second: dimensions of the second; 1: it is ``[N]``.
+
+    Returns:
+        Both in float32 where it holds their numbers, else in float64.
 
     Raises:
         InputError: naming the argument.
@@ -35,7 +40,9 @@ def tables(names: tuple[str, str], given: tuple[Values, Values], second: int = 2
         raise InputError(f"{names[1]} must have shape {list(first.shape[:second])} but got {list(other.shape)}")
     check_same_device(names, (first, other))
     wide = torch.float64 in (first.dtype, other.dtype)
-    return first.detach().double().contiguous(), other.detach().double().contiguous(), wide
+    held = all(side.dtype in _OF_FLOAT32 for side in (first, other))
+    dtype = torch.float32 if held else torch.float64
+    return first.detach().to(dtype).contiguous(), other.detach().to(dtype).contiguous(), wide
 
 
 def row_sums(table: Tensor) -> Tensor:
