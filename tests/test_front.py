@@ -20,7 +20,7 @@ from tools import front_stub
 from valor_gpu.compat.torchmetrics import sources
 from valor_gpu.errors import InputTypeError
 
-TASKS = ("classification", "detection", "segmentation", "text")
+TASKS = ("classification", "detection", "nominal", "segmentation", "text")
 ROOT = Path(__file__).parent.parent
 
 
@@ -156,15 +156,15 @@ def test_the_stub_is_up_to_date_and_has_every_name() -> None:
     ("where", "name", "ending"),
     [
         ("", "MeanSquaredError", " but torchmetrics has it: from torchmetrics import MeanSquaredError"),
-        ("", "HingeLoss", " but torchmetrics has it: from torchmetrics import HingeLoss"),
-        ("", "BinaryHingeLoss", " but torchmetrics has it: from torchmetrics.classification import BinaryHingeLoss"),
+        ("", "CramersV", " but torchmetrics has it: from torchmetrics import CramersV"),
+        ("", "RandScore", " but torchmetrics has it: from torchmetrics.clustering import RandScore"),
         ("", "audio", " but torchmetrics has it: from torchmetrics import audio"),
-        ("classification", "HingeLoss", " but torchmetrics has it: from torchmetrics.classification import HingeLoss"),
+        ("nominal", "CramersV", " but torchmetrics has it: from torchmetrics.nominal import CramersV"),
         ("text", "InfoLM", " but torchmetrics has it: from torchmetrics.text import InfoLM"),
         ("functional", "mean_squared_error",
          " but torchmetrics has it: from torchmetrics.functional import mean_squared_error"),
-        ("functional", "binary_hinge_loss",
-         " but torchmetrics has it: from torchmetrics.functional.classification import binary_hinge_loss"),
+        ("functional", "rand_score",
+         " but torchmetrics has it: from torchmetrics.functional.clustering import rand_score"),
         ("", "stem", "; valor_gpu.text.stem is there"),
         ("", "accuracy", "; valor_gpu.functional.accuracy is there"),
         ("", "COCOeval", "; valor_gpu.coco.COCOeval is there"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import torchmetrics
 
-TASKS = ("classification", "detection", "segmentation", "text")
+TASKS = ("classification", "detection", "nominal", "segmentation", "text")
 
 
 class MissingName(NotImplementedError):
