@@ -100,11 +100,11 @@ def test_what_stands_for_a_name(module: str, name: str, place: str) -> None:
 
 
 def test_a_metric_that_is_missing_can_be_named_but_not_used() -> None:
-    hinge: Any = names.counterpart("torchmetrics.classification", "BinaryHingeLoss")
-    assert hinge is names.counterpart("torchmetrics.classification", "BinaryHingeLoss")
-    assert hinge.__name__ == "BinaryHingeLoss" and not hasattr(hinge, "__wrapped__")
-    for use in (hinge, lambda: hinge.higher_is_better):
-        with pytest.raises(names.MissingName, match="valor_gpu has no BinaryHingeLoss"):
+    missing: Any = names.counterpart("torchmetrics.nominal", "CramersV")
+    assert missing is names.counterpart("torchmetrics.nominal", "CramersV")
+    assert missing.__name__ == "CramersV" and not hasattr(missing, "__wrapped__")
+    for use in (missing, lambda: missing.higher_is_better):
+        with pytest.raises(names.MissingName, match="valor_gpu has no CramersV"):
             use()
     with pytest.raises(AttributeError, match="no_such_name"):
         names.counterpart("torchmetrics.classification", "no_such_name")

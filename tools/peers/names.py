@@ -11,6 +11,7 @@ from typing import Any
 import torchmetrics
 
 TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
+TASKS = ("classification", "detection", "nominal", "segmentation", "text")
 
 
 class MissingName(NotImplementedError):
