@@ -26,6 +26,7 @@ from testing import examples_labels as labels
 from testing import examples_one_hot as one_hot
 from testing import examples_overlaps as overlaps
 from testing import examples_pixels as pixels
+from testing import examples_queries as queries
 from testing import examples_ranks as ranked
 from testing import examples_records as recorded
 from testing import examples_resampled as resampled
@@ -85,6 +86,10 @@ def few_counters(extent: Extent) -> Iterator[Case]:
         columns = overlaps.random_overlaps(sizes, 5, labels=2).columns()
         yield "rank_overlaps", name, (*columns, True)
         yield "confuse_overlaps", name, (*columns, torch.tensor([0.5, 0.75], dtype=torch.float64), False)
+    documents = queries.documents(rng, rows, 2)
+    yield "query_order", "two queries", documents[:2]
+    for measure in ("ndcg", "err", "auroc"):
+        yield "query_scores", f"two queries, {measure}", queries.arguments(measure, documents)
     logits = tokens.logits_of(rng, (rows // 8, 5))
     yield "draw_weights", "few units", resampling.arguments(Draws(60, rows >> 8, seed=3))
     yield "sum_token_losses", "short rows", (logits, tokens.tokens_of(rng, (rows // 8,), 5), 3)
@@ -181,6 +186,9 @@ def sorts(extent: Extent) -> Iterator[Case]:
             some = rng.choice(values, len(chosen)).view(np.uint8).reshape(-1, 8)
             arguments[0][torch.from_numpy(chosen), :8] = torch.from_numpy(some)
             yield "accumulate", f"{count} records, {classes} classes{', float64 scores' if wide else ''}", arguments
+        for kind in ("near", "far"):
+            documents = queries.documents(rng, count, count // 30 + 1, kind)[:2]
+            yield "query_order", f"{count} documents, {kind}", documents
 
 
 def _extreme_ids(count: int) -> list[int | None]:
@@ -202,6 +210,12 @@ def many_items(extent: Extent) -> Iterator[Case]:
     wide = sweeps.probabilities(rng, 3, items)
     grid = sweeps.grids()["hit"]
     yield "score_histogram", "classes", (wide, labels.labels_of(rng, 3, items), grid, items, None)
+    where, grades = torch.arange(items), queries.grades(rng, items)
+    documents = where.repeat(2), torch.from_numpy(rng.random(2 * items)), torch.cat((grades, grades.flip(0)))
+    order, offsets, *_ = queries.ranked(documents)
+    yield "query_order", "queries", documents[:2]
+    yield "query_scores", "queries", queries.arguments("ndcg_exp", documents, 1)
+    yield "query_hits", "queries", (order, offsets, documents[2], 3)
     yield "top_classes", "rows", (labels.scores_of(rng, 10 * items, 2), 2)
     precision = torch.from_numpy(rng.random((3, 1, items, 2, 1)))
     picks = torch.tensor([[0, 0, 0, 0, 3], [1, 1, 0, 0, 0]])

@@ -30,6 +30,7 @@ from testing import examples_panoptic as panoptic
 from testing import examples_pixels as pixels
 from testing import examples_polygon_iou as polygon_iou
 from testing import examples_polygons as polygons
+from testing import examples_queries as queries
 from testing import examples_ranks as ranked
 from testing import examples_records as hand_made
 from testing import examples_resampled as resampled
@@ -368,6 +369,9 @@ ROWS = {
             defined=rotated.defined,
         ),
         Row("rank_curves", _named(ranked.examples), ranked.load),
+        Row("query_order", _named(queries.order_examples), queries.order_load, defined=queries.defined),
+        Row("query_scores", _named(queries.score_examples), queries.score_load),
+        Row("query_hits", _named(queries.hits_examples), queries.hits_load),
         Row("surface_distances", _named(surfaces.examples), surfaces.load),
         Row(
             *("greedy_cosines", _named(cosines.examples), cosines.load),

@@ -43,7 +43,7 @@ def checkout(tmp_path: Path) -> Path:
     for path, block in recipes.code(TITLE).items():
         if path == "testing/registry.py":
             source = (tmp_path / path).read_text()
-            mark = "\nfrom testing import examples_ranks as ranked\n"
+            mark = "\nfrom testing import examples_queries as queries\n"
             source = source.replace(mark, f"\nfrom testing import examples_positive as positive{mark}")
             block = source.replace("    for row in (\n", f"    for row in (\n        {block.strip()},\n")
             assert block.count("positive") == 5

@@ -31,10 +31,6 @@ struct Serial {
   VALOR_HD int width() const { return 1; }
   VALOR_HD void sync() const {}
   VALOR_HD uint32_t ballot(bool yes) const { return yes ? 1u : 0u; }
-  template <class T>
-  VALOR_HD T from(T value, int32_t) const {
-    return value;
-  }
   VALOR_HD double max(double value) const { return value; }
   VALOR_HD int32_t max(int32_t value) const { return value; }
   VALOR_HD uint32_t sum(uint32_t value) const { return value; }
@@ -99,22 +95,6 @@ VALOR_HD int count_bits(uint64_t word) {
   return __popcll(static_cast<long long>(word));
 #else
   return __builtin_popcountll(word);
-#endif
-}
-
-// The place of the lowest, and of the highest, bit of a word that is not 0.
-VALOR_HD int lowest_bit(uint32_t word) {
-#if defined(__CUDA_ARCH__)
-  return __ffs(static_cast<int>(word)) - 1;
-#else
-  return __builtin_ctz(word);
-#endif
-}
-VALOR_HD int highest_bit(uint32_t word) {
-#if defined(__CUDA_ARCH__)
-  return 31 - __clz(static_cast<int>(word));
-#else
-  return 31 - __builtin_clz(word);
 #endif
 }
 

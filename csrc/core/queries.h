@@ -79,8 +79,32 @@ VALOR_HD bool exponential(int64_t measure) {
 // Whether documents of equal score count alike.
 VALOR_HD bool ties_count(int64_t measure) { return discounted(measure) || measure == kAuroc; }
 
-// Score of one query, by the lanes of a group. Docs has size(), and by rank grade(i), score(i) and best(i),
-// the grades in descending order.
+// The group of one lane, which can also be asked for the value of a lane.
+struct OneLane : Serial {
+  template <class T>
+  VALOR_HD T from(T value, int32_t) const {
+    return value;
+  }
+};
+
+// The place of the lowest, and of the highest, bit of a word that is not 0.
+VALOR_HD int lowest_bit(uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(word)) - 1;
+#else
+  return __builtin_ctz(word);
+#endif
+}
+VALOR_HD int highest_bit(uint32_t word) {
+#if defined(__CUDA_ARCH__)
+  return 31 - __clz(static_cast<int>(word));
+#else
+  return 31 - __builtin_clz(word);
+#endif
+}
+
+// Score of one query, by the lanes of a group: Warp or OneLane. Docs has size(), and by rank grade(i),
+// score(i) and best(i), the grades in descending order.
 template <class Group, class Docs>
 class QueryScore {
  public:

@@ -134,7 +134,7 @@ void score_all(const QueryTask& task) {
       if (with_scores)
         gather_floats(static_cast<FloatType>(task.type), task.preds, rows, count, task.rows, scores.data());
       const double* sorted = normalised(task.measure) ? best.of(grades.data(), count) : nullptr;
-      write_query_score(Serial(), GatheredDocs{grades.data(), scores.data(), sorted, count}, task, q);
+      write_query_score(OneLane(), GatheredDocs{grades.data(), scores.data(), sorted, count}, task, q);
     }
   };
   over_queries(task.offsets, task.queries, task.threads, body);

@@ -13,11 +13,13 @@ from torch import Tensor
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.checks import check_dtype, check_int, check_same_device, check_shape
 from valor_gpu.errors import InputError
-from valor_gpu.ops._launch import cpp
-from valor_gpu.ops._library import by_reference, register
+from valor_gpu.ops._launch import cpp, cuda
+from valor_gpu.ops._library import register
 from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.queries import cuda as _queries_cuda
 from valor_gpu.ops.queries import reference
-from valor_gpu.ops.queries.cpu import FLOAT_TARGET, Column, run_hits, run_order, run_scores
+from valor_gpu.ops.queries.cpu import Column, run_hits, run_order, run_scores
+from valor_gpu.ops.queries.cuda import target_type
 from valor_gpu.ops.queries.types import Choices, QueryHits, QueryOrder, QueryScores
 
 _MAX_ROWS = 1 << 31  # kernels keep a row in 32 bits
@@ -145,11 +147,6 @@ def _check_documents(order: Tensor, offsets: Tensor, target: Tensor) -> None:
 # ----------------------------------------------------------------------------------------------------- C++ kernels
 
 
-def target_type(target: Tensor) -> int:
-    """The type of a target by which C++ knows it."""
-    return INT_TYPES[target.dtype] if target.dtype in INT_TYPES else FLOAT_TARGET + FLOAT_TYPES[target.dtype]
-
-
 def _order_cpu(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     indexes, preds = indexes.contiguous(), preds.contiguous()
     columns = Column(indexes.data_ptr(), INT_TYPES[indexes.dtype]), Column(preds.data_ptr(), FLOAT_TYPES[preds.dtype])
@@ -204,7 +201,7 @@ _ORDER = register(
     reference=reference.query_order,
     fake=_order_fake,
     cpu=cpp(_order_cpu),
-    cuda=by_reference("for now"),
+    cuda=cuda(_queries_cuda.query_order),
 )
 _SCORES = register(
     "query_scores(int measure, Tensor order, Tensor offsets, Tensor preds, Tensor target, int top_k, float parameter,"
@@ -212,12 +209,13 @@ _SCORES = register(
     reference=reference.query_scores,
     fake=_scores_fake,
     cpu=cpp(_scores_cpu),
-    cuda=by_reference("for now"),
+    cuda=cuda(_queries_cuda.query_scores),
+    launches=("query_order",),
 )
 _HITS = register(
     "query_hits(Tensor order, Tensor offsets, Tensor target, int max_k) -> (Tensor, Tensor)",
     reference=reference.query_hits,
     fake=_hits_fake,
     cpu=cpp(_hits_cpu),
-    cuda=by_reference("for now"),
+    cuda=cuda(_queries_cuda.query_hits),
 )

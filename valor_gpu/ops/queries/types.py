@@ -52,7 +52,9 @@ _PARAMETERS: dict[str, Callable[[float], str]] = {
     "rbp": lambda x: "" if 0 < x < 1 else "above 0 and below 1",
 }
 _DEFAULTS = {"auroc": 1.0}
-_SMALL = 1 << 12
+
+SMALL_TABLE = 1 << 12
+"""Weights by rank of which a table is kept."""
 
 
 class QueryOrder(NamedTuple):
@@ -153,7 +155,7 @@ def rank_table(choices: Choices, longest: int) -> NDArray[np.float64]:
     """
     length = max(1, min(longest, choices.top_k or longest))
     if choices.measure in DISCOUNTED:
-        return _small_discounts() if length <= _SMALL else _discounts(length)
+        return _small_discounts() if length <= SMALL_TABLE else _discounts(length)
     if choices.measure == MEASURES["rbp"]:
         return np.multiply.accumulate(np.append(1.0, np.full(length - 1, choices.parameter)))
     return np.zeros(1)
@@ -166,9 +168,7 @@ def _discounts(length: int) -> NDArray[np.float64]:
 
 @functools.cache
 def _small_discounts() -> NDArray[np.float64]:
-    table = _discounts(_SMALL)
-    table.flags.writeable = False
-    return table
+    return _discounts(SMALL_TABLE)
 
 
 def describe_order(code: int) -> str:
