@@ -377,8 +377,16 @@ def test_errors_of_a_metric_are_of_its_own_parameters(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "package", ["classification", "detection", "regression", "segmentation", "text", "compat/torchmetrics/functional"]
-    "package", ["classification", "detection", "retrieval", "segmentation", "text", "compat/torchmetrics/functional"]
+    "package",
+    [
+        "classification",
+        "detection",
+        "regression",
+        "retrieval",
+        "segmentation",
+        "text",
+        "compat/torchmetrics/functional",
+    ],
 )
 def test_no_argument_is_described_twice_in_the_source(package: str) -> None:
     node_type = ast.FunctionDef if package.endswith("functional") else ast.ClassDef
