@@ -83,7 +83,7 @@ def test_recall_at_a_precision_has_an_interval_and_points_have_none() -> None:
     result = filled(retrieval.RetrievalRecallAtFixedPrecision, bonus=0.2, min_precision=0.4).result(intervals=100)
     interval = result.intervals["RetrievalRecallAtFixedPrecision"]
     assert 0 <= interval.low < result.values["RetrievalRecallAtFixedPrecision"] <= interval.high <= 1
-    assert set(result.intervals) == {"RetrievalRecallAtFixedPrecision"}
+    assert set(result.intervals) == {"RetrievalRecallAtFixedPrecision", "k"} and result.intervals["k"].reason
     assert not filled(retrieval.RetrievalPrecisionRecallCurve).result(intervals=20).intervals
 
 
