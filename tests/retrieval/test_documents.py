@@ -109,7 +109,12 @@ def test_no_order_or_split_of_documents_changes_a_bit(seed: int) -> None:
 def test_metrics_of_a_collection_share_one_state_and_one_ranking(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
     plain = ranking._ranked
-    monkeypatch.setattr(ranking, "_ranked", lambda *given: calls.append(given) or plain(*given))
+
+    def counted(*given: Any) -> Any:
+        calls.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(ranking, "_ranked", counted)
     metrics = MetricCollection(
         [retrieval.RetrievalMAP(), retrieval.RetrievalMRR(top_k=1), retrieval.RetrievalPrecision(top_k=1)]
     )

@@ -83,17 +83,17 @@ def test_recall_at_a_precision_has_an_interval_and_points_have_none() -> None:
     result = filled(retrieval.RetrievalRecallAtFixedPrecision, bonus=0.2, min_precision=0.4).result(intervals=100)
     interval = result.intervals["RetrievalRecallAtFixedPrecision"]
     assert 0 <= interval.low < result.values["RetrievalRecallAtFixedPrecision"] <= interval.high <= 1
-    assert set(result.intervals) == {"RetrievalRecallAtFixedPrecision"}
+    assert set(result.intervals) == {"RetrievalRecallAtFixedPrecision", "k"} and result.intervals["k"].reason
     assert not filled(retrieval.RetrievalPrecisionRecallCurve).result(intervals=20).intervals
 
 
 @pytest.mark.parametrize("kind", [retrieval.RetrievalMAP, retrieval.RetrievalRecallAtFixedPrecision])
 def test_clusters_of_queries_are_drawn_together(kind: Any) -> None:
-    result, by_number = filled(kind, bonus=0.2).result(), {10 * query: query // 5 for query in range(60)}
-    ways = [by_number, [query // 5 for query in range(60)]]
+    result, listed = filled(kind, bonus=0.2).result(), [query // 5 for query in range(60)]
+    ways: list[Any] = [{10 * query: query // 5 for query in range(60)}, listed]
     found = [result.with_intervals(Bootstrap(50, clusters=way)).intervals for way in ways]
     assert found[0].choices["clusters"] == 12 and dict(found[0]) == dict(found[1])
-    for wrong, message in ((ways[1][1:], "each of the 60 queries but has 59"), ({0: 1}, "has none for query 10")):
+    for wrong, message in ((listed[1:], "each of the 60 queries but has 59"), ({0: 1}, "has none for query 10")):
         with pytest.raises(InputError, match=message):
             result.with_intervals(Bootstrap(50, clusters=wrong))
 

@@ -77,6 +77,10 @@ class CurveSample(Resampled):
         self._queries, self._curves = found.queries[kept], found.scores[kept]
         self.units = len(self._queries)
 
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no honest interval."""
+        return {"k": "where a largest recall lies is no mean, and has no honest interval"}
+
     def range_of(self, name: str) -> tuple[float, float]:
         """Returns 0 and 1."""
         return 0.0, 1.0
