@@ -78,5 +78,5 @@ def row_metric_rows() -> Iterator[dict[str, Any]]:
     yield {**js, "order_free": False}
     thirds = [0.1, 0.4, 0.7, 0.9]
     yield _row("PinballLoss", forecasts_batch, {"quantiles": thirds}, {"quantiles": [0.2, 0.3, 0.5, 0.6]})
-    kept = {"keep_rows": True}
-    yield _row("QuantileCRPS", forecasts_batch, {"quantiles": thirds, **kept}, {"quantiles": thirds[::-1], **kept})
+    rows = {"keep_rows": True}
+    yield _row("QuantileCRPS", forecasts_batch, {"quantiles": thirds, **rows}, {"quantiles": thirds[::-1], **rows})

@@ -100,8 +100,8 @@ class RankCorrelation(PairMetric):
 
     def _resampled(self, state: PairRows) -> ResampledPairs:
         name = type(self).__name__
-        sides = [side.double().cpu().numpy() for side in state.pairs]
-        return ResampledPairs(name, *sides, self._coefficient, (self._counts_pairs, self.nan_policy == "omit"))
+        preds, target = (side.double().cpu().numpy() for side in state.pairs)
+        return ResampledPairs(name, preds, target, self._coefficient, (self._counts_pairs, self.nan_policy == "omit"))
 
     @abstractmethod
     def _coefficient(self, sums: RankSums) -> float:

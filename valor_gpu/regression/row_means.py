@@ -26,7 +26,7 @@ from valor_gpu.stats.row_samples import RowSample
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import CorpusOptions
+    from valor_gpu.options import MetricOptions
     from valor_gpu.stats.intervals import Bootstrap
 
 REDUCTIONS = ("mean", "sum", "none", None)
@@ -117,7 +117,7 @@ class RowMeans(Metric[Any]):
     """
 
     names: tuple[str, ...]
-    plot_lower_bound: float | None = 0.0  # type: ignore[assignment]
+    plot_lower_bound: float | None = 0.0
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class RowMeans(Metric[Any]):
         reduction: str | None = "mean",
         *,
         keep_rows: bool = False,
-        **kwargs: Unpack[CorpusOptions],
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("reduction", reduction, REDUCTIONS)
         check_type("keep_rows", keep_rows, bool)

@@ -27,8 +27,9 @@ def rank_sums(preds: NDArray[Any], target: NDArray[Any], pairs: bool, threads: i
     """See :func:`valor_gpu.ops.rank_sums.op.rank_sums`; columns are ``[D, N]`` of one dtype, float32 or float64."""
     preds, target = np.ascontiguousarray(preds), np.ascontiguousarray(target)
     sums = np.empty((len(preds), len(RANK_SUMS)), np.int64)
-    addresses = (array.__array_interface__["data"][0] for array in (preds, target, sums))
-    run(*addresses, preds.shape, preds.dtype == np.float64, pairs, native.threads() if threads is None else threads)
+    first, second, out = (array.__array_interface__["data"][0] for array in (preds, target, sums))
+    shape, double = (preds.shape[0], preds.shape[1]), preds.dtype == np.float64
+    run(first, second, out, shape, double, pairs, native.threads() if threads is None else threads)
     return sums
 
 

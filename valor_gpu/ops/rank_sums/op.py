@@ -59,9 +59,9 @@ def _fake(preds: Tensor, target: Tensor, pairs: bool) -> Tensor:
 def _rank_sums_cpu(preds: Tensor, target: Tensor, pairs: bool) -> Tensor:
     columns = [side.t().contiguous() for side in (preds, target)]
     sums = _fake(preds, target, pairs)
-    addresses = (tensor.data_ptr() for tensor in (*columns, sums))
+    first, second, out = (tensor.data_ptr() for tensor in (*columns, sums))
     shape, double = (preds.shape[1], preds.shape[0]), preds.dtype == torch.float64
-    run(*addresses, shape, double, pairs, torch.get_num_threads())
+    run(first, second, out, shape, double, pairs, torch.get_num_threads())
     return sums
 
 

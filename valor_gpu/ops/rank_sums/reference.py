@@ -60,7 +60,8 @@ def _pairs(groups_x: Tensor, groups_y: Tensor) -> tuple[Tensor, Tensor]:
 
 def _tied(groups: Tensor) -> Tensor:
     sizes = groups.unique(return_counts=True)[1]
-    return (sizes * (sizes - 1) // 2).sum()
+    found: Tensor = (sizes * (sizes - 1) // 2).sum()
+    return found
 
 
 def _inversions(values: Tensor) -> Tensor:
