@@ -62,11 +62,7 @@ def test_a_kernel_that_two_ops_launch_has_one_owner() -> None:
     """Of a C function that several ops call, all but one op say whose it is: it stops where that op is switched off."""
     usual = switched("")
     assert all(not row["wrong"] and not row["warnings"] and not row["disabled"] for row in usual.values())
-<<<<<<< HEAD
-    assert sum(row["kind"] == "CUDA" for row in usual.values()) == 43
-=======
-    assert sum(row["kind"] == "CUDA" for row in usual.values()) == 41
->>>>>>> momop
+    assert sum(row["kind"] == "CUDA" for row in usual.values()) == 44
     callers: dict[str, list[str]] = {}
     for name, row in usual.items():
         for symbol in row["called"]:
