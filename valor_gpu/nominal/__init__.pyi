@@ -1,3 +1,4 @@
+# ruff: noqa: E501, I001
 # fmt: off
 """Metrics of categories without an order: how far raters agree.
 
