@@ -297,6 +297,11 @@ class BinaryFairness(GroupMetric):
         return resampled_gaps(counts, rows, self.group_names, self.criterion)
 
 
+def groups_in(groups: Tensor) -> int:
+    """Returns how many groups there are if the largest number is that of the last; at least 2."""
+    return max(2, int(groups.max()) + 1) if groups.numel() else 2
+
+
 def _checked_names(given: Sequence[str] | None, num_groups: int) -> tuple[str, ...]:
     """Returns the names of groups, by default their numbers.
 

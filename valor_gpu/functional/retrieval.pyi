@@ -1,4 +1,3 @@
-# ruff: noqa: E501, I001
 # fmt: off
 """Metrics of the ranked documents of one query. See the class of each for its definition.
 

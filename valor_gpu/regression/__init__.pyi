@@ -1,4 +1,3 @@
-# ruff: noqa: E501, I001
 # fmt: off
 """Metrics of regression: errors and correlations of numbers, distances of vectors and distributions, and forecasts.
 

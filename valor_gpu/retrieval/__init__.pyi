@@ -1,4 +1,3 @@
-# ruff: noqa: E501, I001
 # fmt: off
 """Metrics of retrieval: how well documents are ranked for each query.
 
