@@ -300,6 +300,8 @@ class BinaryFairness(GroupMetric):
 def groups_in(groups: Tensor) -> int:
     """Returns how many groups there are if the largest of some numbers is the last; at least two."""
     return max(2, int(groups.max()) + 1 if groups.numel() else 0)
+    """Returns how many groups there are if the largest number is that of the last; at least 2."""
+    return max(2, int(groups.max()) + 1) if groups.numel() else 2
 
 
 def _checked_names(given: Sequence[str] | None, num_groups: int) -> tuple[str, ...]:
