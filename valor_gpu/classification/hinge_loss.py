@@ -90,11 +90,6 @@ class HingeLoss(TaskMetric[HingeSums]):
     scikit-learn, ``hinge_loss``.
 
     Args:
-        num_classes: C, number of classes; None in the binary task.
-        squared: take the square of each loss.
-        multiclass_mode: ``crammer-singer`` or ``one-vs-all``, which gives a loss for each class; without effect in the
-            binary task.
-        ignore_index: target of samples that have no loss.
         num_classes: C, in the multiclass task, whose scores are ``[N, C, ...]``; None in the binary one.
         squared: take the square of each loss.
         multiclass_mode: ``crammer-singer`` or ``one-vs-all``, which gives a loss for each class; without effect in the
