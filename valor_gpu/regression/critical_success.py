@@ -16,6 +16,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.moments.launches import NUMBER_TYPES
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
+from valor_gpu.regression.plans import events_plan
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
 from valor_gpu.stats.counts import ResampledCounts
@@ -120,6 +122,12 @@ class CriticalSuccessIndex(Metric[EventCounts]):
         counted = [said & true, true & ~said, said & ~true, ~(said | true)]
         masks = torch.stack([*(mask & ~none for mask in counted), none])
         self._add(self._kind(self._sums(masks)))
+
+    def _planner(self) -> Planner | None:
+        def make(form: Form) -> Plan | None:
+            return events_plan(form, self.threshold) if self.keep_sequence_dim is None else None
+
+        return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim"), make)
 
     def _sums(self, masks: Tensor) -> Tensor:
         """Masks ``[5, ...]`` counted, ``[5]`` or ``[S, 5]``."""
