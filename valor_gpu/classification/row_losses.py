@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NO_SAMPLE = "no sample has weight"
 _COARSE, _FINE = 2.0**24, 2.0**48
 _EXACT = 2.0**29  # from which on rounding changes no float64
-_BLOCK = 1 << 16  # elements, so that their float64 copies stay in the cache
+_BLOCK = 1 << 14  # elements: their float64 copies stay in the cache, and torch starts no threads for them
 
 
 @dataclass(frozen=True)
