@@ -110,8 +110,7 @@ class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task)
-        shape = tuple(torch.as_tensor(target).shape)
-        given = None if confidence is None else _given(confidence, batch, shape)
+        given = None if confidence is None else _given(confidence, batch, tuple(torch.as_tensor(target).shape))
         classes_alone = batch.hard and given is not None
         scores = batch.preds.reshape(-1, 1) if classes_alone else batch.scores
         how = "none" if classes_alone else self.task.activation
@@ -143,8 +142,10 @@ class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
         if ignored is not None:
             counted = (labels != ignored)[:, None]
             right, scores = torch.where(counted, right, _IGNORED), torch.where(counted, scores, 0.0)
-        nan = histogram_of(scores, right, _NOTHING, ignore_index=_IGNORED).error
-        return _Read(scores, right, torch.where(error == NO_ERROR, nan, error))
+        if given is not None:  # else predictions are bad where a score is NaN
+            nan = histogram_of(scores, right, _NOTHING, ignore_index=_IGNORED).error
+            error = torch.where(error == NO_ERROR, nan, error)
+        return _Read(scores, right, error)
 
     def _ranked(self, state: ScoreRecords, pooled: bool) -> Ranked:
         """What ops of ranks and the bootstrap take."""
@@ -395,4 +396,5 @@ def _given(confidence: Values, batch: ScoreBatch, rows: tuple[int, ...]) -> Tens
 def _narrowed(scores: Tensor) -> Tensor:
     """The scores in float32 where that changes none, which takes half the time to sort."""
     narrow = scores.float()
-    return narrow if bool((narrow.double() == scores).all()) else scores
+    same = all(bool((narrow[part].double() == scores[part]).all()) for part in blocks(scores, 1))
+    return narrow if same else scores
