@@ -1,5 +1,5 @@
-// Losses of probabilities. Logarithms are those of powers.h: a loss has the same bits wherever its row stands.
-// Templates take double, or vectors of it whose comparisons give masks.
+// Losses of probabilities. Logarithms are those of powers.h: a loss has the same bits wherever its row
+// stands. Templates take double, or vectors of it whose comparisons give masks.
 #pragma once
 #include "powers.h"
 

@@ -22,9 +22,9 @@ constexpr int64_t kLossSums = 4;                               // LossSums of ro
 
 struct LossPlan {
   SmallBatch batch;
-  int64_t squared;          // or else logarithms
-  double lowest, highest;   // of a loss that is a logarithm
-  const double* edges;      // [bins + 1], from 0 to 1, of squared errors
+  int64_t squared;         // or else logarithms
+  double lowest, highest;  // of a loss that is a logarithm
+  const double* edges;     // [bins + 1], from 0 to 1, of squared errors
   int64_t bins;
   const double* weight;  // [rows], or null
   int64_t threads;
@@ -242,7 +242,8 @@ class Losses {
         continue;
       }
       if (label < 0 || label >= classes) throw Refused();
-      read_scores(call_.preds(), static_cast<FloatType>(plan_.batch.type), (start + i) * classes, classes, row);
+      read_scores(call_.preds(), static_cast<FloatType>(plan_.batch.type), (start + i) * classes, classes,
+                  row);
       if (!good_row(row)) return false;
       if (plan_.squared)
         block.losses[i] = squared_error(row, label, block.weight[i], slice.bins.data());
@@ -306,7 +307,8 @@ class Losses {
 };
 
 // Sums of all slices; false where scores are logits that were not taken for them.
-bool add_slices(const LossPlan& plan, const LossCall& call, bool logits, bool keeps, std::vector<Slice>& slices) {
+bool add_slices(const LossPlan& plan, const LossCall& call, bool logits, bool keeps,
+                std::vector<Slice>& slices) {
   const Losses losses(plan, call, logits);
   const int64_t rows = plan.batch.rows, count = static_cast<int64_t>(slices.size());
   std::atomic<bool> good{true};
@@ -344,7 +346,7 @@ void add_row_losses(const LossPlan& plan, const LossCall& call, bool keeps) {
   for (int64_t i = 0; i < 3 * cells; ++i)
     call.now<double>(2)[i] = call.old<double>(2)[i] + bins[i % cells * 3 + i / cells];
   if (logits && batch.activation == kWhenOutside) batch.activation = kLogits;
-  const int64_t *const old = call.old<int64_t>(1);
+  const int64_t* const old = call.old<int64_t>(1);
   int64_t* const seen = call.now<int64_t>(1);
   seen[0] = old[0] + batch.rows;
   seen[1] = old[1] + ignored;
