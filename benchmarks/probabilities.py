@@ -125,7 +125,8 @@ def _cell(row: dict[str, Any], base: float) -> str:
 
 
 _CONDITIONS = (
-    "imports, the first calls and making the metric not counted; its reset is. torch is the plain formula: it checks no value, sums in float32 and knows"
+    "imports, the first calls and making the metric not counted; its reset is."
+    " torch is the plain formula: it checks no value, sums in float32 and knows"
     " no ties; the Brier score of valor_gpu includes the sums of its parts."
 )
 
