@@ -28,6 +28,13 @@ struct Shape {
 
 struct Numbers {
   double values[2][kLaneRows];
+
+  // One of them, by selects: registers have no address.
+  __device__ __forceinline__ double at(int side, int row) const {
+    double found = 0.0;
+    VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) found = i == row ? values[side][i] : found;
+    return found;
+  }
 };
 
 // The sums of a lane, in units of the slices of numbers below 2^exponents.
@@ -71,13 +78,12 @@ class LaneSums {
   __device__ void flush(const int* exponents, int64_t limbs, Add add) {
     const int one = exponents[0] - S::kBits, other = exponents[1] - S::kBits;
     int sum = 0;
-    if (kKind != kSquared) flush_part(sums_[0], S::kSlices, one, limbs, sum++, add);
-    if (kKind == kWeighted || kKind == kProducts) flush_part(sums_[1], S::kSlices, other, limbs, sum++, add);
-    if (S::kSquares) flush_part(squares_[0], S::kTop, 2 * one, limbs, sum++, add);
-    if (kKind == kVariance) flush_part(sums_[1], S::kSlices, other, limbs, sum++, add);
-    if (kKind == kVariance || kKind == kProducts)
-      flush_part(squares_[1], S::kTop, 2 * other, limbs, sum++, add);
-    if (kKind == kProducts) flush_part(products_, S::kTop, one + other, limbs, sum++, add);
+    if (kKind != kSquared) flush_part(sums_[0], one, limbs, sum++, add);
+    if (kKind == kWeighted || kKind == kProducts) flush_part(sums_[1], other, limbs, sum++, add);
+    if (S::kSquares) flush_part(squares_[0], 2 * one, limbs, sum++, add);
+    if (kKind == kVariance) flush_part(sums_[1], other, limbs, sum++, add);
+    if (kKind == kVariance || kKind == kProducts) flush_part(squares_[1], 2 * other, limbs, sum++, add);
+    if (kKind == kProducts) flush_part(products_, one + other, limbs, sum++, add);
   }
 
  private:
@@ -90,10 +96,10 @@ class LaneSums {
     VALOR_UNROLLED for (int i = 0; i < S::kSlices; ++i) VALOR_UNROLLED for (int j = 0; j < S::kSlices; ++j)
         to[i + j] += a[i] * b[j];
   }
-  template <class Add>
-  static __device__ __forceinline__ void flush_part(int64_t* from, int count, int exponent, int64_t limbs,
+  template <int kCount, class Add>
+  static __device__ __forceinline__ void flush_part(int64_t (&from)[kCount], int exponent, int64_t limbs,
                                                     int sum, Add add) {
-    for (int w = 0; w < count; ++w) {
+    VALOR_UNROLLED for (int w = 0; w < kCount; ++w) {
       const int64_t total = static_cast<int64_t>(Warp().sum(static_cast<uint64_t>(from[w])));
       from[w] = 0;
       if (Warp().lane() == 0)
@@ -140,7 +146,9 @@ __device__ __forceinline__ void read_rows(const MomentTask& task, double bound, 
       seen.error = code < seen.error ? code : seen.error;
     }
     if (terms.state != 0.0) {
-      ++seen.counts[terms.state > 0.0 ? kInfinite : terms.state < 0.0 ? kNegativeInfinite : kNans];
+      seen.counts[kInfinite] += terms.state > 0.0;
+      seen.counts[kNegativeInfinite] += terms.state < 0.0;
+      seen.counts[kNans] += terms.state != terms.state;
     } else if (kKind == kVariance) {
       seen.lowest = terms.second < seen.lowest ? terms.second : seen.lowest;
       seen.highest = terms.second > seen.highest ? terms.second : seen.highest;
@@ -154,14 +162,14 @@ __device__ __forceinline__ int exponent_above(double size) {
 
 // Exponents that fit all numbers of the warp; false if slices cannot.
 template <class S>
-__device__ bool choose_exponents(const Numbers& numbers, int64_t limbs, int* exponents) {
+__device__ __forceinline__ bool choose_exponents(const Numbers& numbers, int64_t limbs, int* exponents) {
   const int64_t cut = S::kBits * S::kSlices - 8 * limbs, top = 8 * limbs - kLimbBits;
   const int lowest = static_cast<int>(cut > -S::kReach ? cut : -S::kReach);
   const int highest = static_cast<int>(top < S::kReach ? top : S::kReach);
   bool good = true;
-  for (int side = 0; side < S::kSides; ++side) {
+  VALOR_UNROLLED for (int side = 0; side < S::kSides; ++side) {
     double size = 0.0;
-    for (int i = 0; i < kLaneRows; ++i) {
+    VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
       const double value = fabs(numbers.values[side][i]);
       size = value > size ? value : size;
     }
@@ -189,8 +197,9 @@ __device__ __forceinline__ void widen(const MomentOutputs& out, int64_t column, 
 }
 
 template <int64_t kKind>
-__device__ void write_counts(const MomentOutputs& out, int64_t column, const LaneCounts& seen) {
-  for (int i = 0; i < kMomentCounts; ++i) {
+__device__ __forceinline__ void write_counts(const MomentOutputs& out, int64_t column,
+                                             const LaneCounts& seen) {
+  VALOR_UNROLLED for (int i = 0; i < kMomentCounts; ++i) {
     const uint32_t total = Warp().sum(seen.counts[i]);
     if (Warp().lane() == 0 && total)
       atomicAdd(reinterpret_cast<Limb*>(out.counts) + column * kMomentCounts + i, static_cast<Limb>(total));
@@ -204,8 +213,8 @@ __device__ void write_counts(const MomentOutputs& out, int64_t column, const Lan
 
 // Rows [start, end) of a column, added to limbs [sums, limbs] in shared memory.
 template <int64_t kKind, bool kFloats>
-__device__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64_t column, int64_t start,
-                         int64_t end, Limb* shared) {
+__device__ __forceinline__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64_t column,
+                                         int64_t start, int64_t end, Limb* shared) {
   using S = Shape<kKind, kFloats>;
   const double bound = moment_bound(task.limbs);
   const int64_t limbs = task.limbs;
@@ -226,8 +235,8 @@ __device__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64
       fits = usable && sums.fits(numbers, exponents);
       if (Warp().ballot(!fits)) {
         for (int i = 0; i < kLaneRows; ++i)
-          add_row(kKind == kAbsolute ? task.kind : kKind,
-                  {numbers.values[0][i], numbers.values[1][i], 0.0, 0}, limbs, add);
+          add_row(kKind == kAbsolute ? task.kind : kKind, {numbers.at(0, i), numbers.at(1, i), 0.0, 0}, limbs,
+                  add);
         continue;
       }
     }
@@ -238,7 +247,7 @@ __device__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64
 }
 
 template <int64_t kKind, bool kFloats>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 1)
     sum_rows_kernel(const __grid_constant__ MomentTask task, const __grid_constant__ MomentOutputs out,
                     int64_t rows) {
   VALOR_DYNAMIC_SHARED(Limb, shared);

@@ -28,7 +28,7 @@ __device__ __forceinline__ int64_t own_query() {
   return static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / 32;
 }
 
-__global__ void __launch_bounds__(kThreads) score_kernel(const __grid_constant__ QueryTask task) {
+__global__ void __launch_bounds__(kThreads, 4) score_kernel(const __grid_constant__ QueryTask task) {
   const int64_t q = own_query();
   if (q >= task.queries) return;
   const int64_t begin = task.offsets[q];

@@ -10,8 +10,6 @@ from typing import Any
 
 import torchmetrics
 
-TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
-TASKS = ("classification", "detection", "nominal", "segmentation", "text")
 TASKS = ("classification", "detection", "regression", "retrieval", "segmentation", "text")
 
 
