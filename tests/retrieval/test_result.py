@@ -74,6 +74,24 @@ def test_intervals_are_of_queries_drawn_anew(aggregation: Any) -> None:
         assert interval.standard_error == pytest.approx(scores.std() / math.sqrt(200), rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("name", "aggregation"),
+    [
+        ("RetrievalHoles", "mean"),
+        ("RetrievalMRR", lambda values, dim: values.sum(dim=dim)),
+        ("RetrievalRecallAtFixedPrecision", lambda values, dim: 1.9 * values.mean(dim=dim)),
+    ],
+)
+def test_intervals_of_numbers_above_1_are_not_cut_at_1(name: str, aggregation: Any) -> None:
+    metric = getattr(retrieval, name)(aggregation=aggregation, **({"min_precision": 1.0} if "Fixed" in name else {}))
+    chance = torch.Generator().manual_seed(3)
+    target = torch.randint(-1 if name == "RetrievalHoles" else 0, 2, (100, 10), generator=chance)
+    queries = torch.arange(100)[:, None].expand(100, 10)
+    metric.update(torch.rand(100, 10, generator=chance) + 0.3 * target, target, queries)
+    result = metric.result(intervals=200)
+    assert 1 < result.intervals[name].low < result.values[name] < result.intervals[name].high
+
+
 def test_the_largest_score_has_no_interval() -> None:
     interval = filled(retrieval.RetrievalMAP, aggregation="max").result(intervals=20).intervals["RetrievalMAP"]
     assert "no honest interval" in interval.reason

@@ -85,6 +85,11 @@ def aggregate_columns(values: NDArray[np.float64], aggregation: Aggregation) -> 
     return np.asarray(np.sort(values, axis=0)[middle])
 
 
+def range_of_aggregate(aggregation: Aggregation, largest: float) -> tuple[float, float]:
+    """The least and the largest aggregate of scores from 0 to ``largest``; a function may give any number."""
+    return (0.0, largest) if isinstance(aggregation, str) else (-math.inf, math.inf)
+
+
 def standard_error(values: NDArray[np.float64]) -> float:
     """The standard error of the mean, NaN below two scores."""
     return float(np.sort(values).std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
