@@ -62,6 +62,13 @@ def test_a_function_of_scores_gives_the_number() -> None:
     assert metric.result().signature["aggregation"] == "function"
 
 
+def test_a_function_that_gives_several_numbers_has_no_result() -> None:
+    metric = filled(retrieval.RetrievalMRR, aggregation=lambda values, dim: values)
+    assert metric.compute().shape == (60,)
+    with pytest.raises(InputError, match="aggregation must give one number for a result but gave shape"):
+        metric.result()
+
+
 @pytest.mark.parametrize("aggregation", ["mean", "median", lambda values, dim: values.mean(dim=dim)])
 def test_intervals_are_of_queries_drawn_anew(aggregation: Any) -> None:
     metric = filled(retrieval.RetrievalMAP, queries=200, aggregation=aggregation)
