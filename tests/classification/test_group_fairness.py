@@ -250,3 +250,14 @@ def test_a_damaged_state_is_refused() -> None:
     states = {**metric.metric_state, "counts": -metric.state().counts}
     with pytest.raises(InputError, match="counts"):
         BinaryFairness(2).merge_state(states)
+
+
+def test_a_batch_that_lacks_a_group_counts_for_its_own() -> None:
+    metric, reference = BinaryGroupStatRates(2), tm.BinaryGroupStatRates(2)
+    batches = [([0.9, 0.9], [1, 1], [0, 1]), ([0.1, 0.1], [1, 1], [1, 1])]
+    for batch in batches:
+        tensors = [torch.tensor(part) for part in batch]
+        metric.update(*tensors)
+        reference.update(*tensors)
+    assert metric.compute()["group_0"].tolist() == [1, 0, 0, 0]
+    assert reference.compute()["group_1"].tolist() == [1, 0, 0, 0]  # the rows of group 1 went to group 0

@@ -105,6 +105,7 @@ def test_forms_of_columns(retrieved: Any, ground_truth: Any) -> None:
         ([{"id": "a"}], ["a"], "retrieved_documents[0] must have 'relevance_score' but has id"),
         ([{"id": "a", "score": math.nan}], ["a"], "must have a finite number as score but has nan"),
         ([{"id": "a", "score": True}], ["a"], "must have a finite number as score but has True"),
+        ([{"id": "a", "score": 10**400}], ["a"], "must have a finite number as score but has 1000"),
         (["a"], {"a": -1}, "retrieval_ground_truth[0] must have a whole number from 0 to 1000 as label but has -1"),
         (["a"], {"a": 0.5}, "must have a whole number from 0 to 1000 as label but has 0.5"),
     ],

@@ -201,6 +201,44 @@ def test_damaged_states_are_refused(field: str, value: Any, message: str) -> Non
         regression.PearsonCorrCoef().merge_state(state)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("lowest", math.nan, "be finite where targets are summed"),
+        ("highest", math.inf, "be finite where targets are summed"),
+        ("lowest", 2.5, "must have a mean target from lowest to highest"),
+        ("highest", -2.0, "must have a mean target from lowest to highest"),
+    ],
+)
+def test_impossible_ends_of_targets_are_refused(field: str, value: float, message: str) -> None:
+    metric = regression.NormalizedRootMeanSquaredError("range")
+    metric.update(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 3.0]))
+    state = dict(metric.metric_state)
+    with pytest.raises(InputError, match=message):
+        regression.NormalizedRootMeanSquaredError("range").merge_state(
+            {**state, field: torch.tensor([value], dtype=torch.float64)}
+        )
+
+
+def test_other_ends_than_those_of_the_rows_are_refused() -> None:
+    metric = regression.NormalizedRootMeanSquaredError("range", keep_rows=True)
+    metric.update(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 3.0]))
+    state = dict(metric.metric_state)
+    with pytest.raises(InputError, match="must be that of the rows"):
+        regression.NormalizedRootMeanSquaredError("range", keep_rows=True).merge_state(
+            {**state, "lowest": torch.zeros(1, dtype=torch.float64)}
+        )
+
+
+def test_states_of_targets_that_narrow_sums_cut_are_taken() -> None:
+    metric = regression.NormalizedRootMeanSquaredError("range", num_outputs=300)
+    values = torch.full((3, 300), 1e-200, dtype=torch.float64)
+    metric.update(values, values * torch.tensor([[1.0], [1.5], [2.0]]))
+    other = regression.NormalizedRootMeanSquaredError("range", num_outputs=300)
+    other.merge_state(metric)
+    assert torch.equal(other.compute(), metric.compute())
+
+
 def test_impossible_squares_and_foreign_rows_are_refused() -> None:
     metric = regression.PearsonCorrCoef(keep_rows=True)
     metric.update(torch.tensor([1.0, 2.0, 4.0]), torch.tensor([1.0, 3.0, 3.0]))

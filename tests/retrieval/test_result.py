@@ -62,6 +62,13 @@ def test_a_function_of_scores_gives_the_number() -> None:
     assert metric.result().signature["aggregation"] == "function"
 
 
+def test_a_function_that_gives_several_numbers_has_no_result() -> None:
+    metric = filled(retrieval.RetrievalMRR, aggregation=lambda values, dim: values)
+    assert metric.compute().shape == (60,)
+    with pytest.raises(InputError, match="aggregation must give one number for a result but gave shape"):
+        metric.result()
+
+
 @pytest.mark.parametrize("aggregation", ["mean", "median", lambda values, dim: values.mean(dim=dim)])
 def test_intervals_are_of_queries_drawn_anew(aggregation: Any) -> None:
     metric = filled(retrieval.RetrievalMAP, queries=200, aggregation=aggregation)
@@ -72,6 +79,24 @@ def test_intervals_are_of_queries_drawn_anew(aggregation: Any) -> None:
     if aggregation != "median":
         scores = result.per_query()["RetrievalMAP"]
         assert interval.standard_error == pytest.approx(scores.std() / math.sqrt(200), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("name", "aggregation"),
+    [
+        ("RetrievalHoles", "mean"),
+        ("RetrievalMRR", lambda values, dim: values.sum(dim=dim)),
+        ("RetrievalRecallAtFixedPrecision", lambda values, dim: 1.9 * values.mean(dim=dim)),
+    ],
+)
+def test_intervals_of_numbers_above_1_are_not_cut_at_1(name: str, aggregation: Any) -> None:
+    metric = getattr(retrieval, name)(aggregation=aggregation, **({"min_precision": 1.0} if "Fixed" in name else {}))
+    chance = torch.Generator().manual_seed(3)
+    target = torch.randint(-1 if name == "RetrievalHoles" else 0, 2, (100, 10), generator=chance)
+    queries = torch.arange(100)[:, None].expand(100, 10)
+    metric.update(torch.rand(100, 10, generator=chance) + 0.3 * target, target, queries)
+    result = metric.result(intervals=200)
+    assert 1 < result.intervals[name].low < result.values[name] < result.intervals[name].high
 
 
 def test_the_largest_score_has_no_interval() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from valor_gpu.state import State, check_elements, check_rows, joined, least, su
 _MOST_ROWS, _MOST_LIMB = 2**53, 2**62
 NARROW_VALUES, WIDE_VALUES = 1, 0
 """What ``narrowest`` holds after numbers of at most 32 bits alone, and once float64 came."""
+_TARGETS = 2  # the place of the sum of targets in Kind.VARIANCE
 _WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
 
 
@@ -129,7 +131,9 @@ class ExactSums(State):
         check_elements("narrowest", self.narrowest, (self.narrowest >= 0) & (self.narrowest <= 127), "be a mark")
         rows = self.counts[:, ROWS]
         check_elements("counts", rows, rows == rows[0], "have the same rows in every output")
-        _check_outputs(self.outputs(), rule.kind)
+        outputs = self.outputs()
+        _check_outputs(outputs, rule.kind)
+        _check_ends(self, outputs, rule.kind)
         kept = int(rows[0]) if rule.keep_rows else 0
         for name, values in zip(("preds", "target"), self.rows()):
             check_rows(name, values, kept, "counts" if rule.keep_rows else "keep_rows=False")
@@ -137,6 +141,8 @@ class ExactSums(State):
             found = moments(*self.rows(), rule.kind, rule.parameter, limbs=self.sums.shape[-1])
             if exact(found.sums) != exact(self.sums) or not torch.equal(found.counts, self.counts):
                 raise InputError("state field sums must be the sums of its rows but has others")
+            for name, ends in (("lowest", found.lowest), ("highest", -found.highest)):
+                check_elements(name, getattr(self, name), getattr(self, name) == ends, "be that of the rows")
 
 
 @dataclass(frozen=True)
@@ -244,6 +250,20 @@ def _check_table(sums: Tensor, counts: Tensor) -> None:
     check_elements("counts", counts, (counts >= 0) & (counts <= _MOST_ROWS), "be from 0 to 2^53")
     rows = counts[:, ROWS]
     check_elements("counts", rows, rows >= counts[:, NANS:].sum(1), "be at least the rows that are in no sum")
+
+
+def _check_ends(state: ExactSums, outputs: list[Output], kind: Kind) -> None:
+    """Raises unless the least and the largest target are such as the sums of targets can have."""
+    kept = torch.tensor([o.sums.rows > 0 and kind == Kind.VARIANCE for o in outputs], device=state.lowest.device)
+    for name, ends in (("lowest", state.lowest), ("highest", state.highest)):
+        good = torch.where(kept, ends.isfinite(), ends == math.inf)
+        check_elements(name, ends, good, "be finite where targets are summed, else infinite")
+    for place, (o, *_) in enumerate(outputs):
+        if kind == Kind.VARIANCE and o.rows:
+            low, high = (Fraction(end) * (o.rows * o.unit) for end in (o.lowest, o.highest))
+            cut = o.rows * math.isqrt(o.unit)  # numbers are cut to multiples of the root of a unit
+            if not low - cut <= o.sums[_TARGETS] <= high + cut:
+                raise InputError(f"state field sums[{place}] must have a mean target from lowest to highest")
 
 
 def _check_outputs(outputs: list[Output], kind: Kind) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.retrieval.curve_plot import plot_curve
-from valor_gpu.retrieval.query_scores import QueryScores
+from valor_gpu.retrieval.query_scores import Aggregation, QueryScores, range_of_aggregate
 from valor_gpu.retrieval.result import NO_QUERY, SKIPPED, RetrievalResult, clusters_of_queries, counts_of
 from valor_gpu.stats.clusters import codes_by_name
 from valor_gpu.stats.counts import ResampledCounts
@@ -67,11 +67,15 @@ class CurveSample(Resampled):
         name: of the number.
         found: curves of queries, ``[Q, 2, K]``.
         number: gives it from the curves of a replicate, ``[Q, 2, K]``.
+        aggregation: of the curves.
     """
 
     unit = "queries"
 
-    def __init__(self, name: str, found: QueryScores, number: Callable[[Floats], float]) -> None:
+    def __init__(
+        self, name: str, found: QueryScores, number: Callable[[Floats], float], aggregation: Aggregation
+    ) -> None:
+        self._range = range_of_aggregate(aggregation, 1.0)
         kept = ~np.isnan(found.scores).any((1, 2))
         self._name, self._number = name, number
         self._queries, self._curves = found.queries[kept], found.scores[kept]
@@ -82,8 +86,8 @@ class CurveSample(Resampled):
         return {"k": "where a largest recall lies is no mean, and has no honest interval"}
 
     def range_of(self, name: str) -> tuple[float, float]:
-        """Returns 0 and 1."""
-        return 0.0, 1.0
+        """Returns 0 and 1, or no bounds where a function aggregates."""
+        return self._range
 
     def replicates(self, draws: Draws) -> Mapping[str, Floats]:
         """Computes the number of every replicate; see :meth:`valor_gpu.stats.resample.Resampled.replicates`."""

@@ -172,7 +172,7 @@ class RetrievalRecallAtFixedPrecision(RetrievalPrecisionRecallCurve):
 
     def _result(self, found: QueryScores) -> Any:
         name, curves = type(self).__name__, self._curves(found.kept)
-        sample = partial(CurveSample, name, found, self._recall_of)
+        sample = partial(CurveSample, name, found, self._recall_of, self.aggregation)
         return recall_result(name, found, self._point(curves), curves, self._signature(), sample)
 
     def _recall_of(self, kept: NDArray[np.float64]) -> float:

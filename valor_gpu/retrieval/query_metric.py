@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -187,7 +188,8 @@ class QueryMetric(Metric[Documents]):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _result(self, found: QueryScores) -> RetrievalResult:
-        return result_of(type(self).__name__, found, self.aggregation, self._signature(), self._lacks)
+        largest = math.inf if self.plot_upper_bound is None else self.plot_upper_bound
+        return result_of(type(self).__name__, found, self.aggregation, self._signature(), self._lacks, largest)
 
 
 class CutoffMetric(QueryMetric):

@@ -62,12 +62,18 @@ def aggregate(values: NDArray[np.float64], aggregation: Aggregation) -> float:
         values: float64 ``[Q]``, at least one.
         aggregation: a name, or a function of a float32 tensor.
 
+    Raises:
+        InputError: the function gives several numbers.
+
     Example:
         >>> aggregate(np.array([0.0, 1.0, 0.5, 0.75]), "median")
         0.5
     """
     if not isinstance(aggregation, str):
-        return float(aggregation(torch.from_numpy(values).float(), dim=None))
+        found = torch.as_tensor(aggregation(torch.from_numpy(values).float(), dim=None))
+        if found.numel() != 1:
+            raise InputError(f"aggregation must give one number for a result but gave shape {list(found.shape)}")
+        return found.item()
     if aggregation == "mean":
         return exact_mean(values.tolist())
     middle = {"median": (len(values) - 1) // 2, "min": 0, "max": len(values) - 1}[aggregation]
@@ -83,6 +89,11 @@ def aggregate_columns(values: NDArray[np.float64], aggregation: Aggregation) -> 
         return np.array([exact_mean(column) for column in values.T.tolist()], np.float64)
     middle = {"median": (len(values) - 1) // 2, "min": 0, "max": len(values) - 1}[aggregation]
     return np.asarray(np.sort(values, axis=0)[middle])
+
+
+def range_of_aggregate(aggregation: Aggregation, largest: float) -> tuple[float, float]:
+    """The least and the largest aggregate of scores from 0 to ``largest``; a function may give any number."""
+    return (0.0, largest) if isinstance(aggregation, str) else (-math.inf, math.inf)
 
 
 def standard_error(values: NDArray[np.float64]) -> float:

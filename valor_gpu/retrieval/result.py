@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,13 @@ from numpy.typing import NDArray
 from valor_gpu.errors import InputError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.result import Result
-from valor_gpu.retrieval.query_scores import Aggregation, QueryScores, aggregate, standard_error
+from valor_gpu.retrieval.query_scores import (
+    Aggregation,
+    QueryScores,
+    aggregate,
+    range_of_aggregate,
+    standard_error,
+)
 from valor_gpu.stats.clusters import codes_by_place
 from valor_gpu.stats.resample import Resampled, Shared
 from valor_gpu.stats.row_samples import Arrivals, RowSample
@@ -61,7 +68,7 @@ class RetrievalResult(Result):
 
 
 def result_of(
-    name: str, found: QueryScores, aggregation: Aggregation, signature: Signature, lacks: str
+    name: str, found: QueryScores, aggregation: Aggregation, signature: Signature, lacks: str, largest: float
 ) -> RetrievalResult:
     """The result of scores of queries.
 
@@ -71,6 +78,7 @@ def result_of(
         aggregation: of the metric.
         signature: of the result.
         lacks: what a query must have for a score, see ``QueryMetric``.
+        largest: score that a query can have.
     """
     kept, error = found.kept, f"{name}_stderr"
     values = {name: aggregate(kept, aggregation) if len(kept) else math.nan}
@@ -80,9 +88,8 @@ def result_of(
         reasons |= {} if len(kept) > 1 else {error: "fewer than two queries"}
     if math.isnan(values[name]) and name not in reasons:
         reasons[name] = "the function of aggregation gave NaN"
-    result = RetrievalResult(
-        values, signature, counts_of(found, lacks), reasons, state=lambda: QuerySample(name, found, aggregation)
-    )
+    sample = partial(QuerySample, name, found, aggregation, largest)
+    result = RetrievalResult(values, signature, counts_of(found, lacks), reasons, state=sample)
     vars(result)["_queries"] = lambda: query_columns(name, found, dict(signature))
     return result
 
@@ -127,17 +134,18 @@ class QuerySample(RowSample):
         name: of the number.
         found: scores of queries.
         aggregation: of the metric.
+        largest: score that a query can have.
     """
 
     unit = "queries"
 
-    def __init__(self, name: str, found: QueryScores, aggregation: Aggregation) -> None:
+    def __init__(self, name: str, found: QueryScores, aggregation: Aggregation, largest: float) -> None:
         kept = ~np.isnan(found.scores)
-        self._name, self._aggregation, self._found = name, aggregation, found
+        self._name, self._aggregation, self._found, self._largest = name, aggregation, found, largest
         super().__init__(
             {name: found.scores[kept]},
             arrivals=Arrivals(found.queries[kept], int(kept.sum())),
-            ranges={name: (0.0, 1.0)},
+            ranges={name: range_of_aggregate(aggregation, largest)},
         )
 
     def refused(self) -> Mapping[str, str]:
@@ -169,7 +177,7 @@ class QuerySample(RowSample):
         part = replace(self._found, scores=np.where(both, self._found.scores, np.nan))
         number = aggregate(part.kept, self._aggregation) if both.any() else math.nan
         left_out = {self._name: either - int(both.sum())}
-        return Shared(QuerySample(self._name, part, self._aggregation), {self._name: number}, left_out)
+        return Shared(QuerySample(self._name, part, self._aggregation, self._largest), {self._name: number}, left_out)
 
     def swapping(self, other: Resampled) -> RowSample | None:
         """Returns the queries of both models for a mean; other aggregates have no permutation test."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -125,7 +126,8 @@ def _ranked(given: Sequence[Any]) -> list[str]:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < math.inf
+    """Whether it is a number that float64 holds; comparison with an integer of any size is exact."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _id(name: str, each: Any) -> str:
