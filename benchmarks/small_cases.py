@@ -60,6 +60,15 @@ def logits() -> Batch:
     return torch.arange(-3.0, ROWS - 3.0), torch.arange(ROWS) % 2
 
 
+def groups() -> Batch:
+    """The binary task in two groups, both with rows of either class."""
+    return *scores("binary"), torch.arange(ROWS) // 2 % 2
+
+
+def _by_name(value: Mapping[str, Any]) -> list[Any]:
+    return [value[name] for name in sorted(value)]
+
+
 def labels(seed: int = 0) -> Batch:
     """Class indices of 8 rows, predicted and true."""
     generator = torch.Generator().manual_seed(seed)
@@ -111,6 +120,12 @@ def _one_for_none(value: Any) -> Any:
     return np.nan_to_num(numbers(value), nan=1.0)
 
 
+def _of_groups() -> Iterator[Small]:
+    for name in ("BinaryFairness", "BinaryGroupStatRates"):
+        made = (partial(_made, f"{side}.classification", name, {"num_groups": 2}) for side in _SIDES)
+        yield Small(name, *made, groups, _by_name, _by_name)
+
+
 def classification() -> Iterator[Small]:
     """Each class in each task, exact and with thresholds."""
     for task in _COLUMNS:
@@ -124,13 +139,16 @@ def classification() -> Iterator[Small]:
         for name, least in _POINTS.items():
             yield _pair(name, task, "", batch, **{least: 0.1})  # which every class reaches
         yield _pair("EER", task, "", batch)
+        yield _pair("LogAUC", task, "", batch, fpr_range=(0.1, 0.9))
         if task != "binary":
             yield _pair("ExactMatch", task, "", batch)
         if task != "multilabel":
             yield _pair("CalibrationError", task, "", batch)
+            yield _pair("HingeLoss", task, "", batch)
     for name in _RANKINGS:
         made = (partial(_made, f"{side}.classification", name, {"num_labels": LABELS}) for side in _SIDES)
         yield Small(f"{name}, multilabel", *made, partial(scores, "multilabel"))
+    yield from _of_groups()
     for name in ("Accuracy", "ConfusionMatrix"):
         yield _pair(name, "multiclass", ", labels", labels)
     yield _pair("Accuracy", "binary", ", logits", logits)
@@ -205,6 +223,29 @@ def segmentation() -> Iterator[Small]:
         yield Small(name, partial(ours, name, arguments), peer, panoptic)
 
 
+def pairs() -> Batch:
+    """Targets of 8 rows above 0, and predictions near them."""
+    rng = torch.Generator().manual_seed(0)
+    target = torch.rand(ROWS, generator=rng) + 0.5
+    return target + 0.2 * torch.rand(ROWS, generator=rng), target
+
+
+_MEANS = ("MeanAbsoluteError", "MeanSquaredError", "MeanSquaredLogError", "MeanAbsolutePercentageError", "LogCoshError")
+_SPREADS = ("RelativeSquaredError", "R2Score", "ExplainedVariance", "NormalizedRootMeanSquaredError")
+_SHARES = ("SymmetricMeanAbsolutePercentageError", "WeightedMeanAbsolutePercentageError", "TweedieDevianceScore")
+_PAIRS: dict[str, dict[str, float]] = {
+    **{name: {} for name in (*_MEANS, *_SHARES, *_SPREADS, "PearsonCorrCoef", "ConcordanceCorrCoef")},
+    "MinkowskiDistance": {"p": 3},
+    "CriticalSuccessIndex": {"threshold": 1.0},
+}
+
+
+def regression() -> Iterator[Small]:
+    """Eight pairs of numbers."""
+    for name, arguments in _PAIRS.items():
+        yield Small(name, *(partial(_made, f"{side}.regression", name, arguments) for side in _SIDES), pairs)
+
+
 def _one(name: str) -> Callable[[Any], Any]:
     return lambda value: value[name] if name else value
 
@@ -262,6 +303,7 @@ CASES: dict[str, Callable[[], Iterator[Small]]] = {
     "classification": classification,
     "detection": detection,
     "segmentation": segmentation,
+    "regression": regression,
     "text": text,
 }
 """Of each kind of task its metrics."""

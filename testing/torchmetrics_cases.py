@@ -14,6 +14,7 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 from testing.digests import digest
+from testing.torchmetrics_rows import rows
 
 CLASSES, LABELS, ROWS, BATCHES = 4, 3, 24, 2
 Rng = np.random.Generator
@@ -92,6 +93,11 @@ def multilabel(rng: Rng) -> Batch:
     return _float(np.clip(0.25 * target + 0.7 * rng.random((ROWS, LABELS)), 0.01, 0.99)), torch.from_numpy(target)
 
 
+def groups(rng: Rng) -> Batch:
+    """The binary task in two groups, both with rows of either class."""
+    return *binary(rng), torch.from_numpy(np.arange(ROWS) % 2)
+
+
 _ROOMS: dict[str, tuple[dict[str, Any], Callable[[Rng], Batch]]] = {
     "Binary": ({}, binary),
     "Multiclass": ({"num_classes": CLASSES}, multiclass),
@@ -116,6 +122,7 @@ _ALL: dict[str, list[dict[str, Any]]] = {
     "MatthewsCorrCoef": [{}],
     "ConfusionMatrix": _MATRIX,
     "EER": _CURVE,
+    "LogAUC": [{"fpr_range": (0.1, 0.9), **each} for each in _CURVE],
     "PrecisionRecallCurve": _CURVE,
     "ROC": _CURVE,
     "AUROC": [*_CURVE, *_MEANS],
@@ -133,6 +140,12 @@ _SOME: dict[str, list[dict[str, Any]]] = {
     **{f"Multilabel{name}": [{}] for name in ("CoverageError", "RankingAveragePrecision", "RankingLoss")},
     **{f"Multiclass{name}": [{"top_k": 2, "average": "macro"}] for name in ("Accuracy", "Recall")},
     "BinaryAUROC": [{"max_fpr": 0.5}],
+    "BinaryHingeLoss": [{}, {"squared": True}],
+    "MulticlassHingeLoss": [{"multiclass_mode": each} for each in ("crammer-singer", "one-vs-all")],
+}
+_GROUPED: dict[str, list[dict[str, Any]]] = {
+    "BinaryFairness": [{"num_groups": 2, "task": each} for each in ("demographic_parity", "equal_opportunity", "all")],
+    "BinaryGroupStatRates": [{"num_groups": 2}],
 }
 
 
@@ -146,6 +159,8 @@ def classification() -> Iterator[Case]:
                 if kept not in seen:
                     seen.append(kept)
                     yield Case("classification", name, {**base, **kept}, batch)
+    for name, choices in _GROUPED.items():
+        yield from (Case("classification", name, choice, groups) for choice in choices)
 
 
 # ---------------------------------------------------------------------------------------- detection and segmentation
@@ -284,4 +299,4 @@ def cases() -> list[Case]:
     """All cases."""
     images = [Case(package, name, choice, batch) for package, name, batch, choices in _IMAGES for choice in choices]
     texts = [Case("text", name, choice, batch) for name, batch, choices in _TEXTS for choice in choices]
-    return [*classification(), *images, *texts]
+    return [*classification(), *images, *texts, *(Case(*parts) for parts in rows())]

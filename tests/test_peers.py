@@ -24,7 +24,7 @@ from torchmetrics.classification.accuracy import (
 )
     from torchmetrics.functional.text.wer import word_error_rate
 from torchmetrics.metric import Metric
-from torchmetrics.regression import MeanSquaredError
+from torchmetrics.image import PeakSignalNoiseRatio
 from torchmetrics_extra import thing
 """from torchmetrics in a text"""
 '''

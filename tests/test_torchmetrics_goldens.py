@@ -28,7 +28,7 @@ def test_the_file_says_what_made_it() -> None:
     assert list(GOLDEN["cases"]) == [case.id for case in ALL]
 
 
-@pytest.mark.parametrize("package", ["classification", "detection", "segmentation", "text"])
+@pytest.mark.parametrize("package", ["classification", "detection", "regression", "retrieval", "segmentation", "text"])
 def test_every_shared_class_has_a_case(package: str) -> None:
     assert shared(package) == {case.name for case in ALL if case.package == package and case.name in shared(package)}
 

@@ -111,7 +111,8 @@ def stub(module: Any, imports: Iterable[tuple[str, str]], parts: Iterable[str]) 
     body = "\n".join(parts)
     needed = [(home, name) for home, name in imports if " as " in name or re.search(rf"\b{name or home}\b", body)]
     lines = sorted(f"from {home} import {name}" if name else f"import {home}" for home, name in needed)
-    head = f'# ruff: noqa: E501, I001\n# fmt: off\n"""{str(module.__doc__).splitlines()[0]}\n\n{NOTE}\n"""\n'
+    rules = "# ruff: noqa: E501, I001\n" * (len(lines) > 1)  # ruff names those that a short stub does not need
+    head = f'{rules}# fmt: off\n"""{str(module.__doc__).splitlines()[0]}\n\n{NOTE}\n"""\n'
     return head + "\n".join(["", *lines, "", "__all__: list[str]", *([""] * bool(body)), ""]) + body + "\n" * bool(body)
 
 

@@ -24,10 +24,18 @@ CLASSIFICATION = {
         "cost_curve",
         "equal_error",
         "label_ranking",
+        "log_auc",
         "threshold_counts",
     ),
     "Classification: confusion matrix and calibration": ("confusion", "calibration"),
-    "Classification: probabilities, confidence and prediction sets": ("brier", "log_loss", "selective", "conformal"),
+    "Classification: probabilities, confidence and prediction sets": (
+        "brier",
+        "log_loss",
+        "hinge_loss",
+        "selective",
+        "conformal",
+    ),
+    "Classification: fairness of groups": ("group_fairness",),
 }
 """Heading to modules of ``valor_gpu.classification``."""
 

@@ -11,18 +11,22 @@ import pytest
 from benchmarks import report, run, small, small_cases
 from benchmarks.summary import summary
 from tools.metric_names import metrics_of
-from valor_gpu import classification, segmentation, text
+from valor_gpu import classification, regression, segmentation, text
 
 _OWN = {
     "classification": ["AURC", "BalancedAccuracy", "BrierScore", "BrierSkillScore", "ConformalCoverage", "CostCurve",
                        "CoverageAtRisk", "DetailedPrecisionRecallCurve", "EAURC", "ExpectedCost",
                        "NegativeLogLikelihood", "OperatingPoint", "ROCAUC", "RiskAtCoverage", "ThresholdCounts",
                        "mROCAUC"],
+    "regression": ["ContinuousRankedProbabilityScore", "CosineSimilarity", "IntervalCoverage",
+                   "JensenShannonDivergence", "KLDivergence", "KendallRankCorrCoef", "PinballLoss",
+                   "QuantileCRPS", "SpearmanCorrCoef"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
     "text": ["BERTScore", "BLEU", "CHRF", "ExactMatch", "GLEU", "ROUGE", "TokenF1"],
 }  # fmt: skip
-"""Metrics without a peer in torchmetrics that takes the same inputs, or other names of one that is measured."""
+"""Metrics without a peer in torchmetrics that takes the same inputs, other names of one that is measured, and metrics
+that keep rows, which ``regression_ranks`` measures."""
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +35,7 @@ def accuracy() -> small_cases.Small:
 
 
 def test_every_metric_with_a_peer_is_measured() -> None:
-    for package in (classification, segmentation, text):
+    for package in (classification, regression, segmentation, text):
         group = package.__name__.rpartition(".")[2]
         metrics = {kind.__name__ for kind in metrics_of(package)}
         measured = {case.name.split(",")[0].split(" (")[0] for case in small_cases.CASES[group]()}

@@ -34,6 +34,8 @@ COLUMNS: dict[str, dict[str, Any]] = {
     "AveragePrecision": {"bins": (1, 4)},
     "CalibrationError": {"n_bins": (1, 2, 15, 40)},
     "HingeLoss": {"squared": (False, True), "multiclass_mode": ("crammer-singer", "one-vs-all")},
+    "BrierScore": {"n_bins": (1, 2, 15, 40), "keep_rows": (False, True)},
+    "NegativeLogLikelihood": {"eps": (0.0, 1e-6, 0.25), "keep_rows": (False, True)},
     "JaccardIndex": {"threshold": (0.5, 0.75)},
     "ExactMatch": {"threshold": (0.5, 0.25, 0.1)},
     "MultilabelRankingLoss": {},
@@ -115,7 +117,8 @@ def same_bits(one: Metric[Any], other: Metric[Any]) -> bool:
 
 CASES = [
     (kind, task) for kind in COLUMNS for task in ("binary", "multiclass", "multilabel")
-    if (kind, task) not in (("CalibrationError", "multilabel"), ("ExactMatch", "binary"), ("HingeLoss", "multilabel"))
+    if (kind, task) != ("ExactMatch", "binary")
+    and (kind not in ("BrierScore", "CalibrationError", "HingeLoss", "NegativeLogLikelihood") or task != "multilabel")
     and (kind != "MultilabelRankingLoss" or task == "multilabel")
 ]  # fmt: skip
 

@@ -228,3 +228,35 @@ def test_damaged_states_are_refused() -> None:
     ):
         with pytest.raises(InputError, match=message):
             AURC().merge_state({**state, field: value})
+
+
+def test_a_batch_that_is_read_in_parts_is_that_of_small_ones() -> None:
+    rows, generator = 40_001, torch.Generator().manual_seed(4)
+    for classes in (None, 3):
+        preds = torch.rand((rows, classes) if classes else (rows,), generator=generator)
+        target = torch.randint(-1, classes or 2, (rows,), generator=generator)
+        whole, parts = (AURC(classes, activation="none", ignore_index=-1) for _ in range(2))
+        whole.update(preds, target)
+        for part in range(0, rows, 1000):
+            parts.update(preds[part : part + 1000], target[part : part + 1000])
+        assert whole.result().values == parts.result().values
+        assert all(map(torch.equal, whole.state().tensors().values(), parts.state().tensors().values()))
+        for row in (rows - 1, rows - 2):
+            preds[row], target[row] = math.nan, 0
+            with pytest.raises(InputError, match=rf"preds\[{row}\] must hold probabilities"):
+                whole.update(preds, target)
+        confidence = torch.ones(rows)
+        confidence[rows - 3] = math.nan
+        target[rows - 3] = 0
+        with pytest.raises(InputError, match=rf"confidence\[{rows - 3}\] must not be NaN"):
+            whole.update(torch.zeros(rows, dtype=torch.int64), target, confidence)
+
+
+def test_areas_of_many_groups_are_those_of_single_samples() -> None:
+    sizes = torch.randint(1, 5, (80_000,), generator=torch.Generator().manual_seed(5)).numpy()
+    errors = sizes // 2
+    right, wrong = (sizes - errors).cumsum(), errors.cumsum()
+    within = np.concatenate([np.arange(1, 5)[:size] for size in sizes])
+    starts, missed = np.repeat(right + wrong - sizes, sizes), np.repeat(wrong - errors, sizes)
+    risks = (missed + np.repeat(errors / sizes, sizes) * within) / (starts + within)
+    assert area_under_risk(right, wrong) == pytest.approx(math.fsum(risks) / len(risks), rel=1e-14)

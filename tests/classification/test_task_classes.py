@@ -301,3 +301,9 @@ def test_names_of_functions_load_no_torch() -> None:
         "assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_made_constructors_have_a_source() -> None:
+    """``torch.jit.script`` reads it."""
+    source = inspect.getsource(classification.BinaryHingeLoss.__init__)
+    assert source.startswith("def __init__(self, squared, ignore_index, validate_args, **kwargs): return super(")

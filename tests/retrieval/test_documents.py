@@ -14,7 +14,7 @@ from tests.fuzz import seeds
 from valor_gpu import retrieval
 from valor_gpu.errors import InputError
 from valor_gpu.retrieval import ranking
-from valor_gpu.retrieval.query_metric import Documents
+from valor_gpu.retrieval.documents import Documents
 
 PREDS, TARGET, INDEXES = torch.tensor([0.4, 0.2, 0.3, 0.9]), torch.tensor([1, 0, 1, 0]), torch.tensor([0, 0, 1, 1])
 NAN = float("nan")

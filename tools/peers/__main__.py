@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "peers"
 RELEASE = "1.9.0"
 """The release of torchmetrics that the table is about."""
-SUITES = ("detection", "retrieval", "segmentation", "text", "classification", "wrappers", "bases")
+SUITES = ("detection", "regression", "retrieval", "segmentation", "text", "classification", "wrappers", "bases")
 LEFT_OUT = {
     "text/test_bertscore.py": "downloads models",
     "text/test_infolm.py": "downloads models",

@@ -12,6 +12,7 @@ import torchmetrics
 
 TASKS = ("classification", "detection", "retrieval", "segmentation", "text")
 TASKS = ("classification", "detection", "nominal", "segmentation", "text")
+TASKS = ("classification", "detection", "regression", "retrieval", "segmentation", "text")
 
 
 class MissingName(NotImplementedError):

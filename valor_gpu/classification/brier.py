@@ -12,6 +12,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.classification.calibration import edges_of
+from valor_gpu.classification.loss_plans import LossRule
 from valor_gpu.classification.row_losses import NO_SAMPLE, LossRows, LossSums, RowLoss
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -89,6 +90,7 @@ class BrierScore(RowLoss):
     """
 
     update_family = "brier"
+    _loss_choices = ("n_bins",)
     plot_upper_bound: float | None = 2.0  # type: ignore[assignment]
 
     def __init__(
@@ -114,6 +116,9 @@ class BrierScore(RowLoss):
 
     def _state_of(self, fields: dict[str, Tensor]) -> BrierSums:
         return BrierRows(**fields) if self.keep_rows else BrierSums(**fields)
+
+    def _rule(self) -> LossRule:
+        return LossRule(self.n_bins, keeps=self.keep_rows)
 
     def _losses_of(
         self, scores: Tensor, target: Tensor, outside: Tensor, weight: Tensor, fields: dict[str, Tensor]

@@ -37,7 +37,7 @@ from valor_gpu.stats.counts import ResampledCounts
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from valor_gpu.options import TaskOptions
+    from valor_gpu.options import MetricOptions, TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
 
 _TP, _FP, _TN, _FN = range(4)
@@ -183,7 +183,7 @@ class BinaryGroupStatRates(GroupMetric):
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
-        **kwargs: Unpack[TaskOptions],
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         options: Any = {**kwargs, "validate_args": validate_args}
         super().__init__(num_groups, threshold, ignore_index, group_names=group_names, activation=activation, **options)
@@ -254,7 +254,7 @@ class BinaryFairness(GroupMetric):
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
-        **kwargs: Unpack[TaskOptions],
+        **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("task", task, tuple(CRITERIA))
         self.criterion = task
@@ -295,6 +295,11 @@ class BinaryFairness(GroupMetric):
 
     def _resampled(self, counts: Any, rows: int) -> ResampledCounts:
         return resampled_gaps(counts, rows, self.group_names, self.criterion)
+
+
+def groups_in(groups: Tensor) -> int:
+    """Returns how many groups there are if the largest number is that of the last; at least 2."""
+    return max(2, int(groups.max()) + 1) if groups.numel() else 2
 
 
 def _checked_names(given: Sequence[str] | None, num_groups: int) -> tuple[str, ...]:

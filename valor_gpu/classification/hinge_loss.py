@@ -90,11 +90,10 @@ class HingeLoss(TaskMetric[HingeSums]):
     scikit-learn, ``hinge_loss``.
 
     Args:
-        num_classes: C, in the multiclass task; left out in the binary one.
+        num_classes: C, in the multiclass task, whose scores are ``[N, C, ...]``; None in the binary one.
         squared: take the square of each loss.
         multiclass_mode: ``crammer-singer`` or ``one-vs-all``, which gives a loss for each class; without effect in the
             binary task.
-        ignore_index: samples with this target are left out.
         activation: ``auto`` applies softmax or sigmoid to every batch with a counted score outside [0, 1]: another
             split of logits can give another number; ``softmax`` and ``sigmoid`` do not guess, ``none`` takes any
             finite scores as they are.

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu.classification.loss_plans import LossRule
 from valor_gpu.classification.row_losses import NO_SAMPLE, RowLoss
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -49,6 +50,7 @@ class NegativeLogLikelihood(RowLoss):
     """
 
     update_family = "log loss"
+    _loss_choices = ("eps",)
 
     def __init__(
         self,
@@ -64,6 +66,10 @@ class NegativeLogLikelihood(RowLoss):
             raise InputError(f"eps must be a number from 0 to below 0.5 but got {eps!r}")
         self.eps = float(eps)
         super().__init__(num_classes, ignore_index, activation, keep_rows, {"eps": self.eps}, **kwargs)
+
+    def _rule(self) -> LossRule:
+        lowest, highest = (-math.log1p(-self.eps), -math.log(self.eps)) if self.eps else (0.0, math.inf)
+        return LossRule(0, lowest, highest, self.keep_rows)
 
     def _losses(self, scores: Tensor, target: Tensor, logits: bool) -> Tensor:
         wide, columns = scores.double(), target[:, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from valor_gpu.checks import check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
+from valor_gpu.classification.loss_plans import LARGEST, LossRule, loss_plan, row_losses
 from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -20,6 +21,7 @@ from valor_gpu.inputs.values import Values
 from valor_gpu.ops.activation.op import decision
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels.op import count_labels
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.state import MAX_SUM, State, check_elements, check_rows, joined, summed
 from valor_gpu.stats.row_samples import Arrivals, Pooled, RowSample
 
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 
 NO_SAMPLE = "no sample has weight"
 _COARSE, _FINE = 2.0**24, 2.0**48
-_BLOCK = 1 << 16  # elements, so that their float64 copies stay in the cache
+_EXACT = 2.0**29  # from which on rounding changes no float64
+_BLOCK = 1 << 14  # elements: their float64 copies stay in the cache, and torch starts no threads for them
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,8 @@ class RowLoss(ProbabilityMetric[LossSums]):
 
     higher_is_better = False
     plot_lower_bound = 0.0
+    _loss_choices: ClassVar[tuple[str, ...]] = ()
+    """Attributes that the loss depends on."""
 
     def __init__(
         self,
@@ -133,23 +138,51 @@ class RowLoss(ProbabilityMetric[LossSums]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task, sample_weight)
-        scores, labels = batch.scores, batch.target.reshape(-1)
         outside = decision(batch.preds, batch.target, self.task.ignore_index, self.task.activation)
-        deferred = self._raise_or_defer(_error_of(batch, scores, outside))
+        deferred = self._raise_or_defer(_error_of(batch, batch.scores, outside))
+        fields = self._native(batch, outside) or self._summed(batch, outside)
+        self._add(self._state_of({**fields, "seen": samples_seen(batch, outside)}), deferred)
+
+    def _summed(self, batch: ScoreBatch, outside: Tensor) -> dict[str, Tensor]:
+        """The fields after a batch, by torch."""
+        scores, labels = batch.scores, batch.target.reshape(-1)
         counted = torch.ones_like(labels, dtype=torch.bool)
         if self.task.ignore_index is not None:
             counted = labels != self.task.ignore_index
         weight = counted.double() if batch.weight is None else torch.where(counted, batch.weight, 0.0)
         right = torch.where(counted, labels, 0).long()
         fields, rows = self._start(), []
-        for part in _blocks(scores):
+        for part in blocks(labels, scores.shape[1]):
             losses = self._losses_of(scores[part], right[part], outside, weight[part], fields)
             fields["sums"] = fields["sums"] + _sums(losses, weight[part])
             if self.keep_rows:
                 rows.append(torch.where(counted[part], losses, math.nan))
         if self.keep_rows:
             fields |= {"losses": torch.cat(rows), "target": labels.long().clone()}
-        self._add(self._state_of({**fields, "seen": samples_seen(batch, outside)}), deferred)
+        return fields
+
+    def _native(self, batch: ScoreBatch, outside: Tensor) -> dict[str, Tensor] | None:
+        """The fields after a batch without errors, by the C++ library; None where it cannot read the batch."""
+        if not outside.is_cpu or torch.compiler.is_compiling():
+            return None
+        how = self.task.activation
+        if how == "auto":
+            how = ("softmax" if self.task.kind == "multiclass" else "sigmoid") if outside.item() else "none"
+        empty = {**self._start(), "seen": torch.zeros(4, dtype=torch.int64)}
+        decided = replace(self.task, activation=how)
+        step = row_losses(batch.scores, batch.target.reshape(-1), batch.weight, decided, self._rule(), empty)
+        return None if step is None else {**step.tensors, **dict(step.rows)}
+
+    def _rule(self) -> LossRule:
+        """What is summed of a batch."""
+        raise NotImplementedError
+
+    def _planner(self) -> Planner:
+        choices = ("task", "keep_rows", *self._loss_choices)
+        return pair_planner(self.__dict__, choices, self._plan, LARGEST)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return loss_plan(form, self.task, self._rule())
 
     def _start(self) -> dict[str, Tensor]:
         """The sums of no rows, on the device of the metric."""
@@ -221,13 +254,18 @@ def _error_of(batch: ScoreBatch, scores: Tensor, outside: Tensor) -> Tensor:
     return count_labels(predicted, target, classes, ignore_index=ignored, weight=batch.weight).error
 
 
-def _blocks(scores: Tensor) -> Iterator[slice]:
-    """Parts of the rows; on CUDA, and in a compiled program, all at once."""
-    rows = max(len(scores), 1)
-    step = rows
-    if scores.is_cpu and not torch.compiler.is_compiling():
-        step = max(1, _BLOCK // max(scores.shape[1], 1))
-    for start in range(0, rows, step):
+def blocks(rows: Tensor, columns: int) -> Iterator[slice]:
+    """Parts of the rows whose arrays stay in the cache; on CUDA, and in a compiled program, all at once.
+
+    Args:
+        rows: of one element for each row.
+        columns: that each has elsewhere.
+    """
+    count = max(rows.numel(), 1)
+    step = count
+    if rows.is_cpu and not torch.compiler.is_compiling():
+        step = max(1, _BLOCK // max(columns, 1))
+    for start in range(0, count, step):
         yield slice(start, start + step)
 
 
@@ -236,6 +274,6 @@ def _sums(losses: Tensor, weight: Tensor) -> Tensor:
     held = weight > 0
     infinite = held & (losses == math.inf)
     finite = torch.where(held & ~infinite, losses, 0.0)
-    coarse = (finite * _COARSE).round() / _COARSE
+    coarse = torch.where(finite < _EXACT, (finite * _COARSE).round() / _COARSE, finite)
     fine = ((finite - coarse) * _FINE).round() / _FINE
     return torch.stack(((coarse * weight).sum(), (fine * weight).sum(), weight.sum(), infinite.double().sum()))

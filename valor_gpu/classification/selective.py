@@ -14,11 +14,13 @@ from torch import Tensor
 from valor_gpu.checks import check_dense, check_same_device
 from valor_gpu.classification.forms import seen_types
 from valor_gpu.classification.resampled_ranks import ResampledPoints
+from valor_gpu.classification.row_losses import blocks
 from valor_gpu.classification.score_metric import Ranked, ScoreRecords
 from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
 from valor_gpu.inputs.values import Values, as_values
+from valor_gpu.ops.activation.op import decided, decision
 from valor_gpu.ops.dtypes import FLOAT_TYPES
 from valor_gpu.ops.error_codes import NAN_SCORE, NO_ERROR, PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels.op import count_labels, top_classes
@@ -43,14 +45,22 @@ class _Groups(NamedTuple):
     """Samples of equal confidence, the most confident first.
 
     Attributes:
-        confidence: float64 ``[G]``.
+        confidence: float32 or float64 ``[G]``.
         right: int64 ``[G]``, samples at least as confident that are right.
         wrong: int64 ``[G]``, those that are wrong.
     """
 
-    confidence: NDArray[np.float64]
+    confidence: NDArray[np.floating[Any]]
     right: NDArray[np.int64]
     wrong: NDArray[np.int64]
+
+
+class _Read(NamedTuple):
+    """Confidences, float64 ``[N, 1]``; what is right, int8 ``[N, 1]``; the first error, int64 ``[]``."""
+
+    scores: Tensor
+    right: Tensor
+    error: Tensor
 
 
 class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
@@ -100,20 +110,42 @@ class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
                 raised by ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         batch = score_batch(preds, target, self.task)
-        labels, ignored = batch.target.reshape(-1), self.task.ignore_index
-        if confidence is None:
-            predicted, sure = _predictions(batch, batch.decided()[0])
-        else:
-            predicted, _ = _predictions(batch, None if batch.hard else batch.decided()[0])
-            sure = _given(confidence, batch, tuple(torch.as_tensor(target).shape))
+        given = None if confidence is None else _given(confidence, batch, tuple(torch.as_tensor(target).shape))
+        classes_alone = batch.hard and given is not None
+        scores = batch.preds.reshape(-1, 1) if classes_alone else batch.scores
+        how = "none" if classes_alone else self.task.activation
+        outside = decision(batch.preds, batch.target, self.task.ignore_index, how)
+
+        def read(part: slice) -> _Read:
+            return self._read(batch, scores[part], outside, None if given is None else given[part], part)
+
+        parts = [read(part) for part in blocks(batch.target, self.task.classes)]
+        kept, right, error = parts[0]
+        if len(parts) > 1:
+            if any(part.error != NO_ERROR for part in parts):  # whose row counts from the first of its part
+                self._raise_or_defer(read(slice(None)).error)
+            kept, right = torch.cat([part.scores for part in parts]), torch.cat([part.right for part in parts])
+        deferred = self._raise_or_defer(error)
+        self._add(ScoreRecords(kept, right, kept.new_empty(0), seen_types(torch.float64, kept.device)), deferred)
+
+    def _read(self, batch: ScoreBatch, scores: Tensor, outside: Tensor, given: Tensor | None, part: slice) -> _Read:
+        """A part of a batch: its scores, or classes, and the confidences that were given."""
+        labels, ignored = batch.target.reshape(-1)[part], self.task.ignore_index
+        predicted = sure = scores[:, 0]
+        if not batch.hard:
+            predicted, sure = _predictions(batch.task, decided(scores, batch.target, self.task.activation, outside))
+        sure = sure if given is None else given
         classes = self.task.classes if self.task.kind == "multiclass" else 2
         error = count_labels(predicted, labels, classes, ignore_index=ignored).error
-        counted = torch.ones_like(labels, dtype=torch.bool) if ignored is None else labels != ignored
-        right = torch.where(counted, (predicted == labels).to(torch.int8), _IGNORED)[:, None]
-        scores = torch.where(counted, sure.double(), 0.0)[:, None]
-        nan = histogram_of(scores, right, _NOTHING, ignore_index=_IGNORED).error
-        deferred = self._raise_or_defer(torch.where(error == NO_ERROR, nan, error))
-        self._add(ScoreRecords(scores, right, scores.new_empty(0), seen_types(torch.float64, scores.device)), deferred)
+        right = (predicted == labels).to(torch.int8)[:, None]
+        scores = sure.double()[:, None]
+        if ignored is not None:
+            counted = (labels != ignored)[:, None]
+            right, scores = torch.where(counted, right, _IGNORED), torch.where(counted, scores, 0.0)
+        if given is not None:  # else predictions are bad where a score is NaN
+            nan = histogram_of(scores, right, _NOTHING, ignore_index=_IGNORED).error
+            error = torch.where(error == NO_ERROR, nan, error)
+        return _Read(scores, right, error)
 
     def _ranked(self, state: ScoreRecords, pooled: bool) -> Ranked:
         """What ops of ranks and the bootstrap take."""
@@ -121,8 +153,7 @@ class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
 
     def _groups(self, state: ScoreRecords) -> _Groups:
         found = rank_curves(_narrowed(state.scores), state.target, ignore_index=_IGNORED)
-        confidence, right, wrong = (part.cpu().numpy() for part in (found.thresholds.double(), found.tp, found.fp))
-        return _Groups(confidence, right, wrong)
+        return _Groups(*(part.cpu().numpy() for part in found[:3]))
 
     def _numbers(self, state: ScoreRecords) -> dict[str, float]:
         """The numbers of a result by name, that of the class first."""
@@ -340,19 +371,16 @@ class CoverageAtRisk(_Point):
         return f"no confidence has a risk of at most {self.max_risk:g}" if some else _NO_SAMPLES
 
 
-def _predictions(batch: ScoreBatch, probabilities: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Predicted classes ``[N]``, -1 where scores are bad, and confidences ``[N]``; None: predictions are classes."""
-    if probabilities is None:
-        labels = batch.preds.reshape(-1)
-        return labels, labels
-    low, high = probabilities.amin(1), probabilities.amax(1)  # NaN if one is
-    good = (low >= 0) & (high <= 1)
-    if batch.task.kind == "multiclass":
+def _predictions(task: Task, probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """Predicted classes ``[N]``, -1 where scores are bad, and confidences ``[N]``."""
+    if task.kind == "multiclass":
+        low, high = probabilities.amin(1), probabilities.amax(1)  # NaN if one is
         predicted, sure = top_classes(probabilities).classes[:, 0].long(), high
     else:
-        chance = probabilities[:, 0].double()
+        low = high = chance = probabilities[:, 0]
+        chance = chance.double()
         predicted, sure = (chance > 0.5).long(), torch.maximum(chance, 1 - chance)
-    return torch.where(good, predicted, -1), sure
+    return torch.where((low >= 0) & (high <= 1), predicted, -1), sure
 
 
 def _given(confidence: Values, batch: ScoreBatch, rows: tuple[int, ...]) -> Tensor:
@@ -368,4 +396,5 @@ def _given(confidence: Values, batch: ScoreBatch, rows: tuple[int, ...]) -> Tens
 def _narrowed(scores: Tensor) -> Tensor:
     """The scores in float32 where that changes none, which takes half the time to sort."""
     narrow = scores.float()
-    return narrow if bool((narrow.double() == scores).all()) else scores
+    same = all(bool((narrow[part].double() == scores[part]).all()) for part in blocks(scores, 1))
+    return narrow if same else scores

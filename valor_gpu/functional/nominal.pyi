@@ -1,4 +1,3 @@
-# ruff: noqa: E501, I001
 # fmt: off
 """Agreement about the categories of one batch. See the class of each for its definition.
 

@@ -1,4 +1,3 @@
-# ruff: noqa: E501, I001
 # fmt: off
 """Metrics of categories without an order: how far raters agree.
 

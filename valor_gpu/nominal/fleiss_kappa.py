@@ -150,7 +150,7 @@ class FleissKappa(Metric[Ratings]):
         with self.synced_state() as state:
             counts, raters = _table(state)
         found, samples = _kappa_of(counts, raters), len(counts)
-        values = {**_named(found), "shares": np.array(found.shares)}
+        values: dict[str, Any] = {**_named(found), "shares": np.array(found.shares)}
         reason = _CERTAIN if not math.isnan(found.observed) else _NO_PAIRS
         reasons = {name: reason for name, value in values.items() if np.isnan(value).any()}
         held = {"samples": samples, "unrated": int((counts.sum(1) == 0).sum()), "ratings": int(counts.sum())}

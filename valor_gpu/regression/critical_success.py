@@ -17,6 +17,8 @@ from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
 from valor_gpu.ops._launch import on_host
 from valor_gpu.ops.moments.launches import NUMBER_TYPES
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
+from valor_gpu.regression.plans import events_plan
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
 from valor_gpu.stats.counts import ResampledCounts
@@ -123,6 +125,12 @@ class CriticalSuccessIndex(Metric[EventCounts]):
         rows = preds.numel() // max(hits.numel(), 1)
         neither = rows - missing - events - forecasts + hits
         self._add(self._kind(torch.stack((hits, events - hits, forecasts - hits, neither, missing), -1)))
+
+    def _planner(self) -> Planner | None:
+        def make(form: Form) -> Plan | None:
+            return events_plan(form, self.threshold) if self.keep_sequence_dim is None else None
+
+        return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim"), make)
 
     def _count(self, mask: Tensor) -> Tensor:
         """How often a mask is true, int64 ``[]`` or ``[S]``."""

@@ -207,7 +207,7 @@ class LogCoshError(MeanOfTerms):
     Source: Chen et al., Log hyperbolic cosine loss improves variational auto-encoder, 2019.
 
     Args:
-        num_outputs: D: rows ``[N]`` or ``[N, 1]`` with 1, else ``[N, D]``.
+        num_outputs: D: rows are ``[N]`` or ``[N, 1]`` if it is 1, else ``[N, D]``.
 
     Example:
         >>> metric = LogCoshError()

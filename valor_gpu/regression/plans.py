@@ -12,10 +12,11 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.ops.moments.kinds import Kind
 from valor_gpu.ops.moments.launches import NUMBER_TYPES, task_words
-from valor_gpu.plans import Form, Plan, Step, is_plain
+from valor_gpu.plans import Field, Form, Plan, Step, is_plain, native_plan
 from valor_gpu.regression.sums_state import Rule, width_of
 
 _PACK = struct.Struct("10Q").pack
+_EVENTS = struct.Struct("3q2d").pack
 _address = Tensor.data_ptr
 
 
@@ -37,6 +38,7 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
         return None
     ranged = rule.kind == Kind.VARIANCE and not inferred
     places, own = torch.arange(columns), width_of(form.preds, form.target)
+    ends = _ends(columns, ranged)
     nothing = [torch.zeros(size, dtype=torch.int64) for size in ((columns, rule.kind.sums, limbs), (columns, 4))]
     seen = [own]  # what the last update left, mostly the same again
 
@@ -46,15 +48,12 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
         sums, counts = base["sums"], base["counts"]
         if inferred:  # one block, or none
             sums, counts = (sums[-1], counts[-1]) if sums else nothing
-        if (found := add(sums, counts, preds, target)) is None:
+        if (sides := ends(base)) is None or (new := add(sums, counts, preds, target, sides)) is None:
             return None
-        new_sums, new_counts, ends = found
+        new_sums, new_counts = new
         if not inferred:
             made = {"sums": new_sums, "counts": new_counts, "narrowest": seen[0]}
-            if ranged:
-                made["lowest"] = torch.minimum(base["lowest"], ends[0])
-                made["highest"] = torch.minimum(base["highest"], -ends[1])
-            return Step(made)
+            return Step({**made, "lowest": sides[2], "highest": sides[3].neg_()} if ranged else made)
         if base["sums"]:
             return Step({"sums": [new_sums], "counts": [new_counts], "narrowest": seen[0]})
         return Step({"narrowest": seen[0]}, (("outputs_seen", places), ("sums", new_sums), ("counts", new_counts)))
@@ -62,35 +61,64 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
     return plan
 
 
-def _adding(words: bytes, rule: Rule, columns: int, limbs: int) -> Callable[..., tuple[Tensor, ...] | None] | None:
-    """What adds a batch to sums and counts: gives new ones, and the ends ``[2, D]`` of the batch; None without it."""
+def events_plan(form: Form, threshold: float) -> Plan | None:
+    """The plan of counts of events, numbers that reach a threshold, int64 ``[5]``; None as above.
+
+    Args:
+        form: what comes.
+        threshold: compared in the dtype of each side.
+    """
+    call = native.update_function("valor_cpu", "valor_add_events_cpu")
+    types = (form.preds, form.target)
+    if call is None or form.preds_shape != form.target_shape or not {*types} <= _COMPARED:
+        return None
+    least = (torch.tensor(threshold, dtype=dtype).double().item() for dtype in types)
+    words = _EVENTS(*(NUMBER_TYPES[dtype] for dtype in types), form.preds_shape.numel(), *least)
+    return native_plan(call, words, (Field("events", torch.int64, (5,)),))
+
+
+_COMPARED = {torch.float32, torch.float64}  # of others, torch chooses the dtype in which it compares
+
+
+def _adding(words: bytes, rule: Rule, columns: int, limbs: int) -> Callable[..., tuple[Tensor, Tensor] | None] | None:
+    """What adds a batch to sums and counts, and to ends in memory of its own: gives new ones; None without it."""
     call = native.update_function("valor_cpu", "valor_add_moments_cpu")
     if call is None:
         return None
     of_sums, of_counts = (columns, rule.kind.sums, limbs), (columns, 4)
-    none = torch.full((2, columns), torch.inf, dtype=torch.float64)
-    none[1] = -torch.inf
-    no_ends, step = none.data_ptr(), none.itemsize * columns
 
     def add(
-        sums: Tensor, counts: Tensor, preds: Tensor, target: Tensor, _held: Tensor = none
-    ) -> tuple[Tensor, ...] | None:
+        sums: Tensor, counts: Tensor, preds: Tensor, target: Tensor, ends: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor] | None:
         if not (_fits(sums, of_sums) and _fits(counts, of_counts)):
             return None
-        new, ends = (torch.empty_like(sums), torch.empty_like(counts)), torch.empty_like(none)
+        new = torch.empty_like(sums), torch.empty_like(counts)
+        low, high, *made = ends
         try:
-            addresses = [*map(_address, (preds, target, sums, counts))]
+            addresses = [*map(_address, (preds, target, sums, counts, low, high, *new, *made))]
         except RuntimeError:  # a tensor of torch.func without memory of its own
             return None
-        after = *map(_address, new), (there := ends.data_ptr()), there + step
-        if not all(addresses) or call(words, _PACK(*addresses, no_ends, no_ends + step, *after)):
-            return None
-        return *new, ends
+        return None if not all(addresses) or call(words, _PACK(*addresses)) else new
 
     return add
 
 
-def _fits(tensor: Any, shape: tuple[int, ...]) -> bool:
+def _ends(columns: int, ranged: bool) -> Callable[[Mapping[str, Any]], tuple[Tensor, ...] | None]:
+    """What gives the least and largest targets of a state, and memory for new ones; None if they do not fit."""
+    idle = tuple(torch.zeros(columns, dtype=torch.float64) for _ in range(4))  # written by all, read by nobody
+
+    def ends(base: Mapping[str, Any]) -> tuple[Tensor, ...] | None:
+        if not ranged:
+            return idle
+        low, high = base["lowest"], base["highest"]
+        if not all(_fits(end, (columns,), torch.float64) for end in (low, high)):
+            return None
+        return low, -high, torch.empty_like(low), torch.empty_like(high)  # kept with the other sign: both merge by min
+
+    return ends
+
+
+def _fits(tensor: Any, shape: tuple[int, ...], dtype: torch.dtype = torch.int64) -> bool:
     """Whether native code may read a tensor of a state, which users can replace."""
-    fits = type(tensor) is Tensor and tensor.dtype is torch.int64 and tensor.shape == shape
+    fits = type(tensor) is Tensor and tensor.dtype is dtype and tensor.shape == shape
     return fits and tensor.is_cpu and is_plain(tensor)

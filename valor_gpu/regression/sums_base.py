@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 _BLOCKS = ("outputs_seen", "sums", "counts")
+_NO_ROWS = torch.zeros((0, 1), dtype=torch.float64)
 
 
 class SumsMetric(Metric[Any]):
@@ -187,12 +188,11 @@ class SumsMetric(Metric[Any]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
-        state = self.state()
+        rows = dict.fromkeys(self._kind.row_fields, _NO_ROWS)  # no number needs them
+        state = self._kind(**self._tensors([spec for spec in self._fields if spec.name not in rows]), **rows)
         values = [number.value for number in self._numbers(state)[0]]
-        wide = np.float64 if int(state.narrowest) == WIDE_VALUES else np.float32
-        with np.errstate(over="ignore"):
-            found = torch.from_numpy(np.array(values if len(values) > 1 else values[0], np.float64).astype(wide))
-        return found if self.error.is_cpu else found.to(self.error.device)
+        wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
+        return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the number in float64 with the rows behind it: NaN, with a reason, where it does not exist.

@@ -182,3 +182,8 @@ class RetrievalRecallAtFixedPrecision(RetrievalPrecisionRecallCurve):
     def plot(self, val: Any = None, ax: Any = None) -> Any:  # type: ignore[override]
         """Plots the recall, or ``val``, as torchmetrics does; :meth:`result` has the picture of the curve."""
         return QueryMetric.plot(self, self.compute()[0] if val is None else val, ax)
+
+
+def adapted(k: Tensor, documents: Tensor) -> Tensor:
+    """Returns each k, at most the number of documents of a query."""
+    return k.clamp(max=documents.numel())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,11 +13,12 @@ from torch import Tensor
 from valor_gpu.checks import check_choice, check_int, check_number
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
-from valor_gpu.inputs.documents import DocumentRule, document_batch, need_of, wrong_targets
+from valor_gpu.inputs.documents import DocumentRule, document_batch, need_of
 from valor_gpu.inputs.values import Values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import NAN_SCORE, raise_or_defer, value_kind, value_row
 from valor_gpu.result import Signature
+from valor_gpu.retrieval.documents import Documents
 from valor_gpu.retrieval.query_scores import (
     EMPTY_ACTIONS,
     Aggregation,
@@ -28,39 +29,12 @@ from valor_gpu.retrieval.query_scores import (
 )
 from valor_gpu.retrieval.ranking import Ranking, ranking_of
 from valor_gpu.retrieval.result import RetrievalResult, result_of
-from valor_gpu.state import State, check_elements, check_rows, joined
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from valor_gpu.options import MetricOptions, RetrievalOptions
     from valor_gpu.stats.intervals import Bootstrap
-
-
-@dataclass(frozen=True)
-class Documents(State):
-    """Every scored document.
-
-    Attributes:
-        indexes: int64 ``[N]``, the query of each.
-        preds: float64 ``[N]``, the scores.
-        target: float64 ``[N]``, grades or 0 and 1; NaN of ignored documents, -1 of unjudged ones.
-    """
-
-    indexes: Tensor = joined()
-    preds: Tensor = joined()
-    target: Tensor = joined()
-    hashed: ClassVar[str | None] = "rows"
-    row_fields: ClassVar[tuple[str, ...]] = ("indexes", "preds", "target")
-    truth_fields: ClassVar[tuple[str, ...]] = ("indexes", "target")
-
-    def check(self, rule: DocumentRule) -> None:
-        """Raises :class:`InputError` unless the rows are such as ``update`` leaves."""
-        for name in ("preds", "target"):
-            check_rows(name, getattr(self, name), len(self.indexes), "indexes")
-        check_elements("target", self.target, ~wrong_targets(self.target, rule), f"be {need_of(rule)}")
-        good = ~self.preds.isnan() | self.target.isnan()
-        check_elements("preds", self.preds, good, "not be NaN")
 
 
 class QueryMetric(Metric[Documents]):

@@ -18,7 +18,7 @@ from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS, des
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.documents import DocumentRule
-    from valor_gpu.retrieval.query_metric import Documents
+    from valor_gpu.retrieval.documents import Documents
 
 
 @dataclass(frozen=True)

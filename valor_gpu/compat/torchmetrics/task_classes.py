@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import linecache
 from collections.abc import Iterable
 from inspect import Parameter, Signature
 from types import FunctionType
@@ -93,7 +94,9 @@ def function(module: str, name: str, signature: Signature, body: str, **names: A
     parameters = signature.parameters.values()
     bare = Signature([each.replace(default=Parameter.empty, annotation=Parameter.empty) for each in parameters])
     scope = {**_ANNOTATIONS, **names, "__name__": module}
-    exec(compile(f"def {(short := name.rpartition('.')[2])}{bare}: return {body}", f"<{module}.{name}>", "exec"), scope)
+    source, file = f"def {(short := name.rpartition('.')[2])}{bare}: return {body}\n", f"<{module}.{name}>"
+    linecache.cache[file] = (len(source), None, [source], file)  # for torch.jit.script, which reads constructors
+    exec(compile(source, file, "exec"), scope)
     made: FunctionType = scope.pop(short)
     made.__qualname__ = name
     given = [each for each in parameters if each.default is not each.empty]

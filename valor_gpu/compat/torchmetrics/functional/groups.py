@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from valor_gpu.argument_docs import arguments_of
-from valor_gpu.classification.group_fairness import BinaryFairness, BinaryGroupStatRates
+from valor_gpu.classification.group_fairness import BinaryFairness, BinaryGroupStatRates, groups_in
 from valor_gpu.compat.torchmetrics.functional.names import GROUPS
 from valor_gpu.compat.torchmetrics.functional.once import alone
 from valor_gpu.default_device import device_free
@@ -133,7 +133,7 @@ def _value(kind: Any, num_groups: int | None, batch: tuple[Any, Any, Any], choic
     preds, target, groups = batch
     preds, groups = as_values("preds", preds), as_values("groups", groups)
     if num_groups is None:
-        num_groups = max(2, int(groups.max()) + 1 if groups.numel() else 0)
+        num_groups = groups_in(groups)
     metric = alone(kind(num_groups, *choices)).to(preds.device)
     metric.update(preds, target, groups)
     return metric.compute()

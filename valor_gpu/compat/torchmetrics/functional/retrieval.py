@@ -25,6 +25,7 @@ from valor_gpu.retrieval import (
     RetrievalRecall,
     RetrievalRPrecision,
 )
+from valor_gpu.retrieval.curves import adapted
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -163,11 +164,12 @@ def retrieval_precision_recall_curve(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns ``RetrievalPrecisionRecallCurve`` of one query: precision and recall at k, float32 ``[K]``, and k, int64.
 
-    With ``adaptive_k``, k is at most the number of documents."""
+    With ``adaptive_k``, k is at most the number of documents.
+    """
     given = (preds, target, y_true, y_pred)
     precision, recall, k = _of_query(RetrievalPrecisionRecallCurve, given, max_k=max_k, adaptive_k=adaptive_k)
     if adaptive_k:
-        k = k.clamp(max=as_values("preds", chosen_pair(given)[0]).numel())
+        k = adapted(k, as_values("preds", chosen_pair(given)[0]))
     return tuple(part.reshape(-1) for part in (precision, recall, k))  # type: ignore[return-value]
 
 
