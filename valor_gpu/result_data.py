@@ -369,8 +369,9 @@ class ResultData:
             name = self.signature.get("metric", "this metric")
             raise InputError(
                 f"plot needs a result with a picture but that of {name} has none: ROC, PrecisionRecallCurve,"
-                " ConfusionMatrix, PixelConfusionMatrix, CalibrationError, MeanAveragePrecision, COCOeval and metrics"
-                " of detection by Valor's rules have one; a metric's own plot() draws its value"
+                " CostCurve, RetrievalPrecisionRecallCurve, ConfusionMatrix, PixelConfusionMatrix, CalibrationError,"
+                " MeanAveragePrecision, COCOeval and metrics of detection by Valor's rules have one; a metric's own"
+                " plot() draws its value"
             )
         return self.plotter(self, ax=ax, **options)
 

@@ -136,7 +136,7 @@ def test_values_are_those_of_torchmetrics(name: str) -> None:
 def test_task_chooses_the_class_of_that_name(row: Named) -> None:
     for task in TASKS:
         if (name := f"{task.capitalize()}{row.name}") not in ROWS:
-            with pytest.raises(InputError, match="task must be one that"):
+            with pytest.raises(InputError, match=f"^task must be '.*' for {row.name} but got '{task}'$"):
                 getattr(classification, row.name)(task=task, **SIZES[task])
             continue
         given = needed(ROWS[name])

@@ -254,3 +254,26 @@ def test_means_over_outputs() -> None:
     numbers = [Number(0.1), Number(0.2), Number(0.3)]
     assert reduced.average(numbers) == Number(math.fsum([0.1, 0.2, 0.3]) / 3)
     assert reduced.average([Number(1.0), Number(math.nan, "none")]).reason == "output 1: none"
+
+
+def test_critical_success_counts_each_number_once() -> None:
+    """NaN on either side, a threshold that float32 does not hold, numbers of any dtype and order in memory."""
+    preds = torch.tensor([[0.9, 0.1, math.nan], [0.7, 0.8, 0.2]])
+    target = torch.tensor([[0.8, 0.9, 0.9], [0.1, math.nan, 0.3]])
+    expected = {"hits": 1, "misses": 1, "false_alarms": 1, "neither": 1, "nan": 2}
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
+        for side, other in ((preds, target), (preds.T, target.T)):
+            metric = regression.CriticalSuccessIndex(0.5)
+            metric.update(side.to(dtype), other.double())
+            assert metric.result().counts == expected
+    whole = regression.CriticalSuccessIndex(2)
+    whole.update(torch.tensor([1, 2, 3]), torch.tensor([2, 2, 1]))
+    assert whole.compute() == 1 / torch.tensor(3.0)
+    never = regression.CriticalSuccessIndex(1e300)
+    never.update(torch.tensor([3e38, math.inf]), torch.tensor([3e38, math.inf]))
+    assert never.result().counts["hits"] == 1  # 1e300 is inf in the dtype of the numbers
+    steps = regression.CriticalSuccessIndex(0.5, keep_sequence_dim=1)
+    steps.update(preds[:, :1], target[:, :1])
+    assert steps.compute() == 0.5
+    steps.update(preds[:0], target[:0])
+    assert steps.compute().tolist() == [0.5, 0, 0, 0]

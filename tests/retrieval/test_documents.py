@@ -55,7 +55,7 @@ def test_arrays_lists_views_and_further_dimensions_give_the_same() -> None:
         ((PREDS[0], TARGET[0], INDEXES[0]), "preds must have at least one dimension but got a single number"),
         ((PREDS.to_sparse(), TARGET, INDEXES), "preds must be a dense tensor"),
         ((torch.tensor([0.1, NAN, NAN, 0.2]), TARGET, INDEXES), r"preds\[1\] must not be NaN"),
-        ((PREDS, torch.tensor([0, 1, 2, 3]), INDEXES), r"target\[2\] must be 0 or 1, or relevance_level given, for gr"),
+        ((PREDS, torch.tensor([0, 1, 2, 3]), INDEXES), r"target\[2\] must be 0 or 1; relevance_level=1 takes gr"),
         ((PREDS, torch.tensor([0.0, 0.5, 1.0, 1.0]), INDEXES), r"target\[1\] must be 0 or 1"),
         ((PREDS, torch.tensor([0.0, 1.0, 1.0, NAN]), INDEXES), r"target\[3\] must be 0 or 1"),
         ((PREDS, torch.tensor([0, 1, 1, -1]), INDEXES), r"target\[3\] must be 0 or 1"),

@@ -383,7 +383,7 @@ class TestLocalEncoder:
     def test_nothing_is_downloaded(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"model must be a folder with an encoder but .*nowhere' cannot be loaded"):
             LocalEncoder(str(tmp_path / "nowhere"))
-        with pytest.raises(InputError, match="but 'some-owner/some-model' cannot be loaded"):
+        with pytest.raises(InputError, match="but 'some-owner/some-model' cannot be loaded: it is no"):
             LocalEncoder("some-owner/some-model")
 
     @pytest.mark.parametrize(

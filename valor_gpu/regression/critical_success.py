@@ -15,6 +15,7 @@ from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
+from valor_gpu.ops._launch import on_host
 from valor_gpu.ops.moments.launches import NUMBER_TYPES
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.regression.plans import events_plan
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from valor_gpu.options import MetricOptions
     from valor_gpu.stats.intervals import Bootstrap
 
+_OF_NUMPY = (torch.float32, torch.float64)
+"""Dtypes that NumPy compares with a threshold as torch does."""
 _NO_EVENT = "no prediction or target reaches the threshold"
 _SEQUENCES = (
     "intervals and comparisons need one number of all rows, but keep_sequence_dim gives one of each step: take"
@@ -117,11 +120,11 @@ class CriticalSuccessIndex(Metric[EventCounts]):
             shapes = f"{list(preds.shape)} and {list(target.shape)}"
             raise InputError(f"preds and target must have the same shape but have {shapes}")
         check_same_device(("preds", "target"), (preds, target))
-        said, true = preds >= self.threshold, target >= self.threshold
-        none = preds.isnan() | target.isnan()
-        counted = [said & true, true & ~said, said & ~true, ~(said | true)]
-        masks = torch.stack([*(mask & ~none for mask in counted), none])
-        self._add(self._kind(self._sums(masks)))
+        masks = _masks(preds, target, self.threshold)
+        hits, events, forecasts, missing = map(self._count, masks)
+        rows = preds.numel() // max(hits.numel(), 1)
+        neither = rows - missing - events - forecasts + hits
+        self._add(self._kind(torch.stack((hits, events - hits, forecasts - hits, neither, missing), -1)))
 
     def _planner(self) -> Planner | None:
         def make(form: Form) -> Plan | None:
@@ -129,16 +132,16 @@ class CriticalSuccessIndex(Metric[EventCounts]):
 
         return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim"), make)
 
-    def _sums(self, masks: Tensor) -> Tensor:
-        """Masks ``[5, ...]`` counted, ``[5]`` or ``[S, 5]``."""
+    def _count(self, mask: Tensor) -> Tensor:
+        """How often a mask is true, int64 ``[]`` or ``[S]``."""
         kept = self.keep_sequence_dim
         if kept is None:
-            return masks.reshape(5, -1).sum(1)
-        if kept >= masks.ndim - 1:
-            shape = list(masks.shape[1:])
+            return mask.count_nonzero()
+        if kept >= mask.ndim:
+            shape = list(mask.shape)
             raise InputError(f"keep_sequence_dim must be a dimension of preds but is {kept} and preds are {shape}")
-        moved = masks.movedim(kept + 1, 1)
-        return moved.reshape(*moved.shape[:2], math.prod(moved.shape[2:])).sum(2).T.contiguous()
+        moved = mask.movedim(kept, 0)
+        return moved.reshape(len(moved), math.prod(moved.shape[1:])).count_nonzero(1)
 
     @gives_own_memory
     def compute(self) -> Tensor:
@@ -179,6 +182,23 @@ class CriticalSuccessIndex(Metric[EventCounts]):
             )
         name = type(self).__name__
         return ResampledCounts(events[None], lambda table: {name: float(_index(table[0]))})
+
+
+def _masks(preds: Tensor, target: Tensor, threshold: float) -> tuple[Tensor, ...]:
+    """Where both are events, the target is one, the prediction is one, and where one of them is NaN."""
+    sides = (preds.detach(), target.detach())
+    if on_host("valor_cpu") and all(side.is_cpu and side.dtype in _OF_NUMPY for side in sides):
+        arrays = [side.resolve_neg().numpy() for side in sides]  # NumPy compares ten times as fast as torch here
+        with np.errstate(over="ignore"):  # a threshold that float32 does not hold
+            return tuple(torch.from_numpy(np.asarray(mask)) for mask in _masks_of(*arrays, threshold))
+    return _masks_of(*sides, threshold)
+
+
+def _masks_of(preds: Any, target: Any, threshold: float) -> tuple[Any, ...]:
+    """The masks of tensors or arrays."""
+    said, true, missing = preds >= threshold, target >= threshold, (preds != preds) | (target != target)
+    there = ~missing
+    return said & true, true & there, said & there, missing
 
 
 def _index(events: NDArray[Any]) -> Any:

@@ -112,7 +112,7 @@ class QueryMetric(Metric[Documents]):
         if value_kind(code) == NAN_SCORE:
             return f"preds[{value_row(code)}] must not be NaN"
         need = need_of(self._state_rule)
-        advice = "" if self._state_rule.graded else ", or relevance_level given, for grades"
+        advice = "" if self._state_rule.graded else "; relevance_level=1 takes grades"
         return f"target[{value_row(code)}] must be {need}{advice}"
 
     def _describe_error(self, code: int) -> str:
@@ -153,7 +153,7 @@ class QueryMetric(Metric[Documents]):
             if self.empty_target_action == "error":
                 raise InputError(
                     f"every query must have {self._needed} for empty_target_action='error' but"
-                    f" {queries[lacking.argmax()]} has none"
+                    f" query {queries[lacking.argmax()]} has none"
                 )
             scores = scores.copy()
             scores[lacking] = {"neg": 0.0, "pos": 1.0, "skip": np.nan}[self.empty_target_action]

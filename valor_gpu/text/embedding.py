@@ -250,4 +250,10 @@ def _load(folder: str, tokenizer: Any) -> tuple[Any, Any]:
         tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
         return transformers.AutoModel.from_pretrained(folder, **options), tokenizer
     except (OSError, ValueError) as error:
-        raise InputError(f"model must be a folder with an encoder but {folder!r} cannot be loaded: {error}") from None
+        why = unloaded(folder, error)
+        raise InputError(f"model must be a folder with an encoder but {folder!r} cannot be loaded: {why}") from None
+
+
+def unloaded(folder: str, error: Exception) -> str:
+    """Returns why a model is not there: of a name, ``transformers`` says that it could not reach the internet."""
+    return str(error) if os.path.isdir(folder) else "it is no folder, and no model of that name has been downloaded"

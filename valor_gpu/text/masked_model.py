@@ -11,7 +11,7 @@ from torch import Tensor
 
 from valor_gpu.argument_docs import arguments_of
 from valor_gpu.errors import InputError, MissingExtraError
-from valor_gpu.text.embedding import LocalEncoder
+from valor_gpu.text.embedding import LocalEncoder, unloaded
 from valor_gpu.text.tokens import check_size
 
 
@@ -147,5 +147,6 @@ def _load(folder: str, tokenizer: Any) -> tuple[Any, Any]:
         tokenizer = tokenizer or transformers.AutoTokenizer.from_pretrained(folder, **options)
         return transformers.AutoModelForMaskedLM.from_pretrained(folder, **options), tokenizer
     except (OSError, ValueError) as error:
+        why = unloaded(folder, error)
         need = "model must be a folder with a masked language model, since nothing is downloaded,"
-        raise InputError(f"{need} but {folder!r} cannot be loaded: {error}") from None
+        raise InputError(f"{need} but {folder!r} cannot be loaded: {why}") from None

@@ -92,7 +92,8 @@ def _of_task(cls: type, *args: Any, **kwargs: Any) -> Any:
     given |= kwargs
     check_choice("task", task := given.pop("task"), task_names.TASKS)
     if (name := f"{task.capitalize()}{cls.__name__}") not in task_names.MADE:
-        raise InputError(f"task must be one that {cls.__name__} has but got {task!r}")
+        has = [each for each in task_names.TASKS if f"{each.capitalize()}{cls.__name__}" in task_names.MADE]
+        raise InputError(f"task must be {' or '.join(map(repr, has))} for {cls.__name__} but got {task!r}")
     taken = task_names.MADE[name].arguments
     defaults = {key: value for key, value in wrapper.items() if value not in (None, task_names.REQUIRED)}
     # torchmetrics takes the arguments of every task, and leaves those out that the task at hand has not.

@@ -45,6 +45,8 @@ def _of_query(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> 
     preds, target = chosen_pair(given)
     preds, target = as_values("preds", preds), as_values("target", target)
     metric = alone(kind(**arguments))
+    if preds.shape != target.shape:
+        raise InputError(f"preds and target must have one shape but got {list(preds.shape)} and {list(target.shape)}")
     if preds.numel() == 0:
         raise InputError("preds must hold at least one document but is empty")
     indexes = torch.zeros(preds.shape, dtype=torch.int64, device=preds.device)
