@@ -172,7 +172,8 @@ def test_arguments_out_of_range(given: dict[str, Any], message: str) -> None:
 
 
 def test_bad_models_and_rows(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nothing is downloaded, but 'bert-base-uncased' cannot be loaded: it is no folder"):
+    message = "nothing is downloaded, but 'bert-base-uncased' cannot be loaded: it is no folder"
+    with pytest.raises(InputError, match=message):
         InfoLM()
     model, tokenizer = made()
     with pytest.raises(InputError, match="tokenizer must be given with a model that is already loaded"):
