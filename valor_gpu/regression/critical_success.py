@@ -188,9 +188,11 @@ def _masks(preds: Tensor, target: Tensor, threshold: float) -> tuple[Tensor, ...
     """Where both are events, the target is one, the prediction is one, and where one of them is NaN."""
     sides = (preds.detach(), target.detach())
     if on_host("valor_cpu") and all(side.is_cpu and side.dtype in _OF_NUMPY for side in sides):
-        arrays = [side.resolve_neg().numpy() for side in sides]  # NumPy compares ten times as fast as torch here
+        forecast, observed = (
+            side.resolve_neg().numpy() for side in sides
+        )  # NumPy compares ten times as fast as torch here
         with np.errstate(over="ignore"):  # a threshold that float32 does not hold
-            return tuple(torch.from_numpy(np.asarray(mask)) for mask in _masks_of(*arrays, threshold))
+            return tuple(torch.from_numpy(np.asarray(mask)) for mask in _masks_of(forecast, observed, threshold))
     return _masks_of(*sides, threshold)
 
 
