@@ -191,11 +191,6 @@ def _masks(preds: Tensor, target: Tensor, threshold: float) -> tuple[Tensor, ...
         said, true = (side.resolve_neg().numpy() for side in sides)  # NumPy compares ten times as fast as torch here
         with np.errstate(over="ignore"):  # a threshold that float32 does not hold
             return tuple(torch.from_numpy(np.asarray(mask)) for mask in _masks_of(said, true, threshold))
-        forecast, observed = (
-            side.resolve_neg().numpy() for side in sides
-        )  # NumPy compares ten times as fast as torch here
-        with np.errstate(over="ignore"):  # a threshold that float32 does not hold
-            return tuple(torch.from_numpy(np.asarray(mask)) for mask in _masks_of(forecast, observed, threshold))
     return _masks_of(*sides, threshold)
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 _BLOCKS = ("outputs_seen", "sums", "counts")
-_NO_ROWS = torch.zeros((0, 1), dtype=torch.float64)
 
 
 class SumsMetric(Metric[Any]):
@@ -188,8 +187,7 @@ class SumsMetric(Metric[Any]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
-        rows = dict.fromkeys(self._kind.row_fields, _NO_ROWS)  # no number needs them
-        state = self._kind(**self._tensors([spec for spec in self._fields if spec.name not in rows]), **rows)
+        state = self.state()
         values = [number.value for number in self._numbers(state)[0]]
         wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
         return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
