@@ -90,7 +90,7 @@ def test_the_checkout_is_only_read(tmp_path: Path) -> None:
         ("torchmetrics.functional.text.wer", "word_error_rate", "valor_gpu.functional"),
         ("torchmetrics.functional.classification", "binary_accuracy", "valor_gpu.functional"),
         ("torchmetrics", "Metric", "torchmetrics"),
-        ("torchmetrics", "MeanSquaredError", "torchmetrics"),
+        ("torchmetrics", "SignalNoiseRatio", "torchmetrics"),
         ("torchmetrics.functional.text.wer", "_wer_update", "torchmetrics.functional.text.wer"),
         ("torchmetrics.functional.segmentation.utils", "mask_edges", "torchmetrics.functional.segmentation.utils"),
     ],
@@ -226,7 +226,8 @@ def test_a_share_that_is_none(text: str, capsys: pytest.CaptureFixture[str]) -> 
 
 TESTS = """
 import pytest
-from torchmetrics.functional.text import word_error_rate, extended_edit_distance
+from torchmetrics.functional.nominal import cramers_v
+from torchmetrics.functional.text import word_error_rate
 from torchmetrics.text.wer import WordErrorRate
 
 
@@ -236,7 +237,7 @@ def test_same():
 
 
 def test_absent():
-    extended_edit_distance(["a"], ["a"])
+    cramers_v(["a"], ["a"])
 
 
 @pytest.mark.DDP
@@ -261,13 +262,13 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     monkeypatch.setenv("PYTEST_XDIST_WORKER", "gw0")  # as where this test itself runs in such a process
     outcomes = command.run(Path(checkout), tmp_path / "build", ["text"], 1.0, 1)
     assert sorted(outcomes) == [
-        ("text/test_a.py::test_absent", "failed", "MissingName: valor_gpu has no extended_edit_distance"),
+        ("text/test_a.py::test_absent", "failed", "MissingName: valor_gpu has no cramers_v"),
         ("text/test_a.py::test_same", "passed", ""),
         ("text/test_a.py::test_skipped", "skipped", "Skipped: needs a GPU"),
         ("text/test_b.py", "not collected", "ModuleNotFoundError: No module named 'no_such_package'"),
     ]
     table = tmp_path / "table.txt"
-    table.write_text("## absent: not there\ntext/test_a.py::test_absent | MissingName: *extended_edit_distance\n")
+    table.write_text("## absent: not there\ntext/test_a.py::test_absent | MissingName: *cramers_v\n")
     monkeypatch.setattr(command, "TABLE", table)
     monkeypatch.setattr(command, "checked_checkout", Path)
     monkeypatch.setattr(command, "run", lambda *_: outcomes)
@@ -275,7 +276,7 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "passed: 1\n" in (said := capsys.readouterr().out) and "      1  absent: not there\n" in said
     table.write_text("")
     assert command.main([checkout, "--suites", "text"]) == 1
-    assert capsys.readouterr().out.endswith("test_absent | MissingName: valor_gpu has no extended_edit_distance\n")
+    assert capsys.readouterr().out.endswith("test_absent | MissingName: valor_gpu has no cramers_v\n")
 
 
 @pytest.mark.slow
@@ -294,6 +295,6 @@ def test_a_run_in_two_processes(tmp_path: Path) -> None:
     for line in (
         "passed: 1",
         "  no_such_package: text/test_b.py",
-        "test_absent | MissingName: valor_gpu has no extended_edit_distance",
+        "test_absent | MissingName: valor_gpu has no cramers_v",
     ):
         assert f"{line}\n" in done.stdout

@@ -12,6 +12,9 @@ from typing import Any
 
 TASKS = ("Binary", "Multiclass", "Multilabel")
 OTHER_NAMES = {
+    "binary_groups_stat_rates": "BinaryGroupStatRates",
+    "demographic_parity": "BinaryFairness",
+    "equal_opportunity": "BinaryFairness",
     "retrieval_average_precision": "RetrievalMAP",
     "retrieval_reciprocal_rank": "RetrievalMRR",
     "word_information_lost": "WordInfoLost",

@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = "in_place"
 """The package of the scratch folder whose modules take the places of those of torchmetrics."""
 
-_TASKS = "classification|detection|regression|retrieval|segmentation|text|functional"
+_TASKS = "classification|detection|nominal|regression|retrieval|segmentation|text|functional"
 _FROM = re.compile(rf"^([ \t]*)from torchmetrics((?:\.(?:{_TASKS})(?:\.\w+)*)?)[ \t]+import\b", re.MULTILINE)
 _PLAIN = re.compile(rf"^[ \t]*import torchmetrics(?:\.(?:{_TASKS})\b[.\w]*)?(?![.\w]).*$", re.MULTILINE)
 

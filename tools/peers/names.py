@@ -10,7 +10,7 @@ from typing import Any
 
 import torchmetrics
 
-TASKS = ("classification", "detection", "regression", "retrieval", "segmentation", "text")
+TASKS = ("classification", "detection", "nominal", "regression", "retrieval", "segmentation", "text")
 
 
 class MissingName(NotImplementedError):
