@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from testing.scenes import COCO_AREAS, COCO_THRESHOLDS, random_scene
+from valor_gpu.classification import AveragePrecision
 from valor_gpu.inputs.coco import columns_from_dataset, read_ground_truth
 from valor_gpu.ops import _library
 from valor_gpu.ops.accumulate.op import accumulate, count_ground_truths, label_counts, order_records, precision_recall
 from valor_gpu.ops.accumulate.types import AccumulateChoices, Pick, RecordShape
 from valor_gpu.ops.assign.match_batch import HASHED, WANT_MATCHES, MatchRule
 from valor_gpu.ops.assign.op import assign
+from valor_gpu.plans import checked_only
 
 pytestmark = pytest.mark.smoke
 
@@ -76,3 +78,12 @@ def test_json_is_read_from_a_file(tmp_path: Path) -> None:
     got, expected = read_ground_truth(path, threads=2).annotations, columns_from_dataset(data).annotations
     for name in ("id", "image_id", "category_id", "bbox", "area", "present"):
         assert getattr(got, name).tolist() == getattr(expected, name).tolist()
+
+
+def test_probabilities_are_counted_until_one_lies_outside() -> None:
+    scores, target = torch.linspace(0, 1, 50), torch.arange(50) % 2
+    with checked_only():
+        for given in (scores, torch.cat((scores[:-1], torch.tensor([3.0])))):
+            metric = AveragePrecision(thresholds=5)
+            metric.update(given, target)
+            assert 0 < float(metric.compute()) <= 1
