@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu.compat.torchmetrics.sources import TASKS
 from valor_gpu.distributed import dump_state
 from valor_gpu.errors import InputError, ValorError
 from valor_gpu.exports.files import dtype_named
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 KIND = "metric"
 """Kind of the state files of metrics."""
-_PACKAGES = ("classification", "detection", "segmentation", "text")
+_PACKAGES = TASKS
 """Where a class of a state file is looked for; its name must be public there."""
 _ELSEWHERE = frozenset({
     "compute_on_cpu", "compute_with_cache", "device", "dist_sync_fn", "dist_sync_on_step", "distributed_available_fn",

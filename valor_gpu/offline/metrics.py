@@ -9,12 +9,13 @@ from typing import Any, cast
 import torch
 
 from valor_gpu.checks import near_names
+from valor_gpu.compat.torchmetrics.sources import TASKS
 from valor_gpu.detection.kept_inputs import KeepsInputs
 from valor_gpu.errors import InputError
 from valor_gpu.metric import Metric
 from valor_gpu.metric_type import MetricType
 
-_PACKAGES = ("classification", "detection", "segmentation", "text")
+_PACKAGES = TASKS
 
 
 def make_metrics(specs: Mapping[str, Mapping[str, Any]], device: str = "cpu") -> dict[str, Metric[Any]]:
