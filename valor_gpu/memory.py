@@ -67,6 +67,8 @@ class Measured:
     """Part of every metric that tells what memory it takes, and moves rows out of that of a GPU."""
 
     _merge: Mapping[str, str]
+    _added_up: frozenset[str] = frozenset()
+    """Joined fields whose parts an update adds up, so that they do not grow."""
 
     def _move_list_states_to_cpu(self) -> None:
         """Moves the rows that came last; those before them are there already."""
@@ -122,7 +124,8 @@ class Measured:
         for spec in tried._schema:
             now: Any = getattr(tried, spec.name)
             size = sum(part.nbytes for part in (now if isinstance(now, list) else [now]))
-            fixed, rows = (fixed, rows + size) if spec.joined else (fixed + size, rows)
+            grows = spec.joined and spec.name not in self._added_up
+            fixed, rows = (fixed, rows + size) if grows else (fixed + size, rows)
         sync = _sync_bytes(metric, fixed, rows * updates, ranks)
         return MemoryPlan(fixed, rows + tried._bytes_beside(), updates, update, ranks, sync)
 

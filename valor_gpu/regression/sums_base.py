@@ -25,7 +25,16 @@ from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.regression import Number, average, first_reason
 from valor_gpu.regression.plans import moments_plan
 from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
-from valor_gpu.regression.sums_state import WIDE_VALUES, ExactSums, InferredSums, Output, Rule, width_of
+from valor_gpu.regression.sums_state import (
+    WIDE_VALUES,
+    ExactSums,
+    InferredSums,
+    KeptInferredSums,
+    KeptSums,
+    Output,
+    Rule,
+    width_of,
+)
 from valor_gpu.result import Result, Signature
 
 if TYPE_CHECKING:
@@ -78,9 +87,9 @@ class SumsMetric(Metric[Any]):
         self._choices = dict(choices)
         self._state_rule = Rule(self.kind, parameter, keep_rows)
         empty = (
-            InferredSums.nothing(self.kind.sums)
+            (KeptInferredSums if keep_rows else InferredSums).nothing(self.kind.sums)
             if columns is None
-            else ExactSums.nothing(columns, self.kind.sums, limbs_for(columns))
+            else (KeptSums if keep_rows else ExactSums).nothing(columns, self.kind.sums, limbs_for(columns))
         )
         super().__init__(empty, self._update_choices(), **kwargs)
 
@@ -147,9 +156,9 @@ class SumsMetric(Metric[Any]):
         # A copy, since the state shares no memory with its inputs.
         rows = [side.reshape(-1, columns).clone() for side in kept]
         if self._columns is not None:
-            return ExactSums.of_batch(found, width, *rows)
+            return self._kind.of_batch(found, width, *rows)
         places = torch.arange(columns, device=found.sums.device)
-        return InferredSums(places, found.sums, found.counts, width, *(side.reshape(-1) for side in rows))
+        return self._kind(places, found.sums, found.counts, width, *(side.reshape(-1) for side in rows))
 
     def _describe_error(self, code: int) -> str:
         return describe_moment(code, self.kind, self.parameter)
@@ -242,6 +251,7 @@ class InferredOutputs(SumsMetric):
 
     sums: list[Tensor]
     outputs_seen: list[Tensor]
+    _added_up = frozenset(_BLOCKS)
 
     def _planner(self) -> Planner | None:
         return super()._planner()

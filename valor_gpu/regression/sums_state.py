@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
-from valor_gpu.digests import COUNTS_ALONE, DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.ops.moments.kinds import INFINITE, NANS, NEGATIVE_INFINITE, ROWS, WIDE, Kind
 from valor_gpu.ops.moments.op import Moments, moments
@@ -83,7 +82,6 @@ class ExactSums(State):
     narrowest: Tensor = least()
     preds: Tensor = joined()
     target: Tensor = joined()
-    hashed: ClassVar[str | None] = "rows"
     row_fields: ClassVar[tuple[str, ...]] = ("preds", "target")
     truth_fields: ClassVar[tuple[str, ...]] = ("target",)
 
@@ -107,10 +105,6 @@ class ExactSums(State):
             target: likewise.
         """
         return cls(found.sums, found.counts, found.lowest, -found.highest, width, preds, target)
-
-    def hashes(self) -> DataHashes:
-        """Returns hashes of the rows, where they are kept."""
-        return super().hashes() if self.target.numel() else DataHashes.none(COUNTS_ALONE)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Returns the kept predictions and targets, ``[N, D]``."""
@@ -164,7 +158,6 @@ class InferredSums(State):
     narrowest: Tensor = least()
     preds: Tensor = joined()
     target: Tensor = joined()
-    hashed: ClassVar[str | None] = "rows"
     row_fields: ClassVar[tuple[str, ...]] = ("preds", "target")
     truth_fields: ClassVar[tuple[str, ...]] = ("target",)
 
@@ -180,10 +173,6 @@ class InferredSums(State):
     def columns(self) -> int:
         """D, 1 without data; waits for a device."""
         return int(self.outputs_seen.max()) + 1 if len(self.outputs_seen) else 1
-
-    def hashes(self) -> DataHashes:
-        """Returns hashes of the rows, where they are kept."""
-        return super().hashes() if self.target.numel() else DataHashes.none(COUNTS_ALONE)
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Returns the kept predictions and targets, ``[N, D]``."""
@@ -206,7 +195,7 @@ class InferredSums(State):
             )
         table = self.sums.view(-1, columns, *self.sums.shape[1:]).sum(0)
         counts = self.counts.view(-1, columns, 4).sum(0)
-        return InferredSums(places[:columns], table, counts, self.narrowest, self.preds, self.target)
+        return type(self)(places[:columns], table, counts, self.narrowest, self.preds, self.target)
 
     def outputs(self) -> list[Output]:
         """Returns the sums of each output as whole numbers; those of no rows before a batch came."""
@@ -250,6 +239,20 @@ def _check_table(sums: Tensor, counts: Tensor) -> None:
     check_elements("counts", counts, (counts >= 0) & (counts <= _MOST_ROWS), "be from 0 to 2^53")
     rows = counts[:, ROWS]
     check_elements("counts", rows, rows >= counts[:, NANS:].sum(1), "be at least the rows that are in no sum")
+
+
+@dataclass(frozen=True)
+class KeptSums(ExactSums):
+    """Exact sums with the rows that they are of; see :class:`ExactSums`."""
+
+    hashed: ClassVar[str | None] = "rows"
+
+
+@dataclass(frozen=True)
+class KeptInferredSums(InferredSums):
+    """Sums of inferred outputs with the rows that they are of; see :class:`InferredSums`."""
+
+    hashed: ClassVar[str | None] = "rows"
 
 
 def _check_ends(state: ExactSums, outputs: list[Output], kind: Kind) -> None:
