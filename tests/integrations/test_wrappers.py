@@ -222,6 +222,8 @@ def test_multioutput_rejects_lists_and_values_that_do_not_stack(case: Case) -> N
 
 @every_case
 def test_wrappers_that_pass_everything_on(case: Case) -> None:
+    if len(case.batch(0)) != 2:
+        return  # MultitaskWrapper passes predictions and targets on alone, not groups
     tasks = MultitaskWrapper(
         {"a": case.make(), "b": MetricCollection({"x": case.make(), "y": case.other()}, prefix="in_")}, postfix="_task"
     )
@@ -259,6 +261,8 @@ def test_arithmetic_of_metrics(case: Case) -> None:
     if isinstance(expected, Tensor) and expected.is_floating_point():
         assert content(abs(2 * part - 1).compute()) == content(abs(2 * expected - 1))
         assert content((part + metric[key] if in_parts else part + metric).compute()) == content(expected + expected)
+    if case.name == "BinaryFairness":  # whose names hold the groups of the lowest and the highest rate
+        return
     assert content(part(*given(case, 1))) == content(value(case, 1)[key] if in_parts else value(case, 1))
     part.reset()
     assert metric.update_count == 0
