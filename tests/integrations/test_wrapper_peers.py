@@ -33,6 +33,7 @@ from valor_gpu.classification import BinaryAccuracy, MulticlassAccuracy, Multicl
 from valor_gpu.compat.torchmetrics.wrapped import _rule_of
 from valor_gpu.detection import DetectionF1, IntersectionOverUnion, MeanAveragePrecision, OpenImagesAveragePrecision
 from valor_gpu.errors import InputError
+from valor_gpu.regression import CriticalSuccessIndex, JensenShannonDivergence, R2Score
 
 PAIRS = [
     (name, choices)
@@ -165,6 +166,22 @@ def test_labels_of_another_length_are_an_error() -> None:
         MetricCollection({"a": ClasswiseWrapper(MulticlassRecall(3, average="none"), list("abcd"))})(*batch(0))
 
 
+def test_labels_fit_outputs_that_data_make_known() -> None:
+    preds, target = torch.rand((2, 6, 3), generator=torch.Generator().manual_seed(0))
+    wrapped = ClasswiseWrapper(R2Score(multioutput="raw_values"), labels=["a", "b", "c"])
+    theirs = ClasswiseWrapper(torchmetrics.R2Score(multioutput="raw_values"), labels=["a", "b", "c"])
+    for call in (lambda metric: metric(preds, target), lambda metric: metric.compute()):
+        found, expected = call(wrapped), call(theirs)
+        assert list(found) == list(expected)
+        torch.testing.assert_close(found, expected)
+    few = ClasswiseWrapper(R2Score(multioutput="raw_values"), labels=["a", "b"])
+    with pytest.raises(InputError, match="labels must have 3 names, one per class, but has 2"):
+        few(preds, target)
+    few.update(preds, target)
+    with pytest.raises(InputError, match="labels must have 3 names, one per class, but has 2"):
+        few.compute()
+
+
 def test_labels_that_name_two_classes_alike_are_an_error() -> None:
     wrapped = ClasswiseWrapper(MulticlassRecall(3, average="none"), labels=["a", "b", "a"])
     wrapped.update(*batch(0))
@@ -264,6 +281,16 @@ def test_a_wrapper_cannot_hide_what_another_one_cannot_take() -> None:
         BootStrapper(MeanAveragePrecision()["map"], 3)
     with pytest.raises(InputError, match="MultioutputWrapper cannot wrap WordErrorRate"):
         MultioutputWrapper(LambdaInputTransformer and text.WordErrorRate() + 1, 2)
+
+
+def test_a_value_per_sample_names_the_argument_that_gives_one_number() -> None:
+    for metric, need in (
+        (MulticlassRecall(3, multidim_average="samplewise"), "multidim_average='global'"),
+        (CriticalSuccessIndex(0.5, keep_sequence_dim=0), "keep_sequence_dim=None"),
+        (JensenShannonDivergence(reduction="none"), "reduction='mean'"),
+    ):
+        with pytest.raises(InputError, match=f"compute returns a value per sample: choose {need}"):
+            BootStrapper(metric, 3)
 
 
 def test_other_modules_are_left_alone() -> None:

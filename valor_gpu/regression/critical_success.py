@@ -92,6 +92,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
     higher_is_better = True
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
+    _one_number = "keep_sequence_dim=None"
 
     def __init__(self, threshold: float, keep_sequence_dim: int | None = None, **kwargs: Unpack[MetricOptions]) -> None:
         check_number("threshold", threshold)

@@ -67,6 +67,10 @@ class OutputsTogether(InferredOutputs):
     def _averages(self) -> bool:  # type: ignore[override]
         return self.multioutput != "raw_values"
 
+    @property
+    def _learns_outputs(self) -> bool:  # type: ignore[override]
+        return not self._averages
+
     def _combined(self, scores: Columns, means: Columns) -> Columns:
         """Scores ``[D, L]`` of replicates over outputs."""
         if self.multioutput != "variance_weighted":

@@ -118,6 +118,7 @@ class RowMeans(Metric[Any]):
 
     names: tuple[str, ...]
     plot_lower_bound: float | None = 0.0
+    _one_number = "reduction='mean'"
 
     def __init__(
         self,

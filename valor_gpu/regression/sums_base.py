@@ -253,6 +253,11 @@ class InferredOutputs(SumsMetric):
     outputs_seen: list[Tensor]
     _added_up = frozenset(_BLOCKS)
 
+    @property
+    def _classes(self) -> int | None:  # type: ignore[override]
+        """The number of outputs so far; None before the first batch."""
+        return len(self.sums[0]) if self.sums else None
+
     def _planner(self) -> Planner | None:
         return super()._planner()
 
@@ -280,6 +285,8 @@ class InferredOutputs(SumsMetric):
         self._fold()
 
     def _planned_forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any] | None:
+        if self._wrappers:  # which look at the number of outputs that the checked path finds
+            return None
         found = super()._planned_forward(args, kwargs)
         self._fold()
         return found

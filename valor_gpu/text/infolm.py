@@ -143,6 +143,7 @@ class InfoLM(Metric[TokenRows]):
         tensor(0., dtype=torch.float64)
     """
 
+    _takes_lists = True
     plot_lower_bound = None
     model: MaskedModel
     temperature: float

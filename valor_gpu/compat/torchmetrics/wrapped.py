@@ -45,9 +45,13 @@ class Wrappable:
     """Whether ``update`` takes lists with an entry per image or text, not tensors with a row per sample."""
     _learns_classes: bool = False
     """Whether values per class are those of the classes that occur, so that nobody knows their number beforehand."""
+    _learns_outputs: bool = False
+    """Whether there is a value per output, and only data say how many outputs there are."""
+    _one_number: str = "multidim_average='global'"
+    """The argument that gives a number over all samples in place of one for each."""
     _wrappers: tuple[str, ...] = ()
     """Names of the wrappers around the metric that its ``update`` or ``compute`` has to look at."""
-    _classes: int
+    _classes: int | None
     _merge: Mapping[str, str]
     _defaults: dict[str, Any]
     _fields: tuple[Spec, ...]
@@ -95,7 +99,9 @@ class Wrappable:
         wrapper = _caller(ClasswiseWrapper.compute, ClasswiseWrapper.forward)
         if wrapper is None or (labels := wrapper.labels) is None:
             return
-        if len(labels) != (size := self._classes):
+        if (size := self._classes) is None:
+            return
+        if len(labels) != size:
             raise InputError(f"labels must have {size} names, one per class, but has {len(labels)}")
         if len(set(labels)) != size:
             twice = next(label for label in labels if labels.count(label) > 1)
@@ -196,9 +202,8 @@ def _check_picking(wrapper: Module, name: str, part: Module) -> None:
                 _refusal(kind, first, f"compute returns a {type(value).__name__} instead of a tensor: {_pick(value)}")
             )
         if kind is BootStrapper and value.ndim and not len(value):
-            raise InputError(
-                _refusal(kind, first, "compute returns a value per sample: choose multidim_average='global'")
-            )
+            why = f"compute returns a value per sample: choose {first._one_number}"
+            raise InputError(_refusal(kind, first, why))
 
 
 def _check_per_class(wrapper: Module, name: str, part: Module) -> None:
@@ -213,11 +218,12 @@ def _check_per_class(wrapper: Module, name: str, part: Module) -> None:
     if not isinstance(value, Tensor):
         why = f"compute returns a {type(value).__name__}: {_pick(value, vectors=True)}"
         raise InputError(_refusal(ClasswiseWrapper, part, why))
-    if not value.ndim:
+    if not (value.ndim or part._learns_outputs):
         why = "compute returns a single number: choose average='none', or use result(), which counts each class"
         raise InputError(_refusal(ClasswiseWrapper, part, why))
     part._in_wrapper(_CLASSWISE)
-    part.__dict__["_classes"] = len(value)
+    if not part._learns_outputs:
+        part.__dict__["_classes"] = len(value)
     # A MetricCollection replaces the states of metrics inside of wrappers but resets the cache of the wrappers alone.
     part.__dict__["compute_with_cache"] = False
 
