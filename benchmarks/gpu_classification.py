@@ -217,6 +217,11 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "MultilabelCoverageError": {"num_labels": 20},
     "MultilabelRankingAveragePrecision": {"num_labels": 20},
     "MultilabelRankingLoss": {"num_labels": 20},
+    "RiskAtCoverage": {"num_classes": 20, "coverage": 0.5},
+    "CoverageAtRisk": {"num_classes": 20, "max_risk": 0.5},
+    "ConformalCoverage": {"num_classes": 20, "threshold": 0.2},
+    "BinaryFairness": {"num_groups": 3},
+    "BinaryGroupStatRates": {"num_groups": 3},
 }
 """Arguments of metrics that need others than ``num_classes``."""
 
@@ -225,6 +230,9 @@ def _check_waiting(kind: Any, choices: dict[str, Any], device: torch.device) -> 
     scores, target = make(Load(rows=4 * 512, classes=20), device)
     if "num_labels" in choices:
         target = torch.nn.functional.one_hot(target, 20)
-    batches = list(zip(scores.split(512), target.split(512)))
+    data = [scores, target]
+    if "num_groups" in choices:
+        data = [scores[:, 0], (target == 0).long(), target % choices["num_groups"]]
+    batches = list(zip(*(part.split(512) for part in data)))
     updated_without_wait(lambda: kind(**choices).to(device), batches, device).compute()
     only_rehearsed(device, "a wait of the host")

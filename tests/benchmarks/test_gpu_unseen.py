@@ -24,7 +24,7 @@ from valor_gpu.classification import Accuracy
 from valor_gpu.ops import backends
 
 CPU = torch.device("cpu")
-BY_TORCH = {"order_records", "label_counts", "count_ground_truths"}
+BY_TORCH = {"order_records", "label_counts", "count_ground_truths", "rank_sums"}
 """Ops without a CUDA kernel."""
 
 

@@ -167,9 +167,9 @@ def test_a_query_without_a_relevant_document_raises_where_that_is_asked_for() ->
         wrong = 1 if name == "RetrievalFallOut" else 0
         metric.update(torch.tensor([0.5, 0.2, 0.3]), torch.tensor([0, 1, wrong]), torch.tensor([3, 3, 8]))
         kind = "an irrelevant" if wrong else "a relevant"
-        with pytest.raises(InputError, match=f"every query must have {kind} document .* but 8 has none"):
+        with pytest.raises(InputError, match=f"every query must have {kind} document .* but query 8 has none"):
             metric.compute()
-        with pytest.raises(InputError, match="but 8 has none"):
+        with pytest.raises(InputError, match="but query 8 has none"):
             metric.result()
 
 

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 _TP, _FP, _TN, _FN = range(4)
-_CELLS = np.array([[_TN, _FP], [_FN, _TP]])  # of target and decision
 _NOTHING = torch.zeros(0, dtype=torch.float64)
 _NO_MEMBERS = "groups without samples have none"
 
@@ -126,8 +125,8 @@ class GroupMetric(TaskMetric[GroupCounts]):
         sound = (members >= 0) & (members < self.num_groups)
         deferred = self._raise_or_defer(torch.minimum(error, first_error([(~sound, GROUP)])))
         true = batch.target.reshape(-1).long().clamp(0, 1)
-        table = torch.from_numpy(_CELLS).to(members.device, non_blocking=True)
-        cells = members.long() * 4 + table[true, decisions.long()]
+        positive = decisions.long()
+        cells = members.long() * 4 + torch.where(true == 1, _TP + (_FN - _TP) * (1 - positive), _TN - positive)
         if task.ignore_index is not None:
             cells = torch.where(batch.target.reshape(-1) == task.ignore_index, -1, cells)
         counts = count_labels(cells, cells, 4 * self.num_groups, ignore_index=-1, weight=batch.weight).counts[TRUE]

@@ -13,6 +13,7 @@ from torch import Tensor
 from valor_gpu.checks import check_number, check_type
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
+from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import first_error, value_row
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
@@ -253,7 +254,7 @@ def pinball_losses(preds: Tensor, target: Tensor, quantiles: Sequence[float]) ->
         quantiles: Q levels.
     """
     errors = target[:, None] - preds
-    level = torch.tensor(quantiles, dtype=torch.float64).to(preds.device)
+    level = constant(np.array(quantiles, np.float64), preds.device)
     return torch.maximum(level * errors, (level - 1) * errors)
 
 

@@ -150,7 +150,7 @@ class SumsMetric(Metric[Any]):
         return shape
 
     def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
-        width = width_of(preds.dtype, target.dtype).to(found.sums.device, non_blocking=True)
+        width = width_of(preds.dtype, target.dtype, found.sums.device)
         columns = len(found.sums)
         kept = [(side if self.keep_rows else side[:0]).detach().double() for side in (preds, target)]
         # A copy, since the state shares no memory with its inputs.

@@ -21,12 +21,16 @@ _MOST_ROWS, _MOST_LIMB = 2**53, 2**62
 NARROW_VALUES, WIDE_VALUES = 1, 0
 """What ``narrowest`` holds after numbers of at most 32 bits alone, and once float64 came."""
 _TARGETS = 2  # the place of the sum of targets in Kind.VARIANCE
+_CPU = torch.device("cpu")
 _WIDTHS = {wide: torch.tensor(wide, dtype=torch.int8) for wide in (WIDE_VALUES, NARROW_VALUES)}
 
 
-def width_of(preds: torch.dtype, target: torch.dtype) -> Tensor:
-    """Returns ``narrowest`` of a batch of such numbers, int8 ``[]`` on the CPU, which nobody may change."""
-    return _WIDTHS[WIDE_VALUES if torch.float64 in (preds, target) else NARROW_VALUES]
+def width_of(preds: torch.dtype, target: torch.dtype, device: torch.device = _CPU) -> Tensor:
+    """Returns ``narrowest`` of a batch of such numbers, int8 ``[]``; nobody may change that of the CPU."""
+    wide = WIDE_VALUES if torch.float64 in (preds, target) else NARROW_VALUES
+    if device.type == "cpu":
+        return _WIDTHS[wide]
+    return torch.full((), wide, dtype=torch.int8, device=device)  # filled there, so that the host does not wait
 
 
 class Rule(NamedTuple):
