@@ -15,7 +15,7 @@ _ADVICE = re.compile(r"make the metric with \S+=|take \w+|ask \w+|thresholds=Non
 """What a message must tell: an argument, another metric, or a way to the intervals."""
 _BESIDE = re.compile(r"_stderr$|^(lowest|highest|total|threshold|specificity|sensitivity|precision|recall)$")
 """Numbers that say how a number came about: standard errors, bounds, and what belongs to a threshold."""
-_COUNTS = re.compile(r"^(tp|fp|fn|positives|negatives|support)")
+_COUNTS = re.compile(r"^(tp|fp|fn|positives|negatives|support|group_counts/)")
 
 CASES = [case for case in METRICS if not case.name.startswith("PassRate")]
 

@@ -22,6 +22,7 @@ def test_baselines_agree_and_the_table_shows_both(monkeypatch: pytest.MonkeyPatc
     shown = texts.report([result])
     assert all(f"| {row['path']} | **" in shown for row in result["rows"])
     assert shown.count("rouge_score: ") == 5 and "one thread" in shown
+    assert "to 1e-12, those of torchmetrics to 1e-07" in shown
 
 
 def test_scores_that_differ_have_no_time() -> None:

@@ -129,7 +129,7 @@ def test_kept_rows_give_intervals() -> None:
         plain = HingeLoss(3, multiclass_mode=mode, activation="none", ignore_index=0)
         plain.update(scores, target)
         assert torch.equal(plain.compute(), metric.compute())
-        with pytest.raises(InputError, match="keep_rows=True keeps the loss of each"):
+        with pytest.raises(InputError, match=r"make the metric with HingeLoss\(keep_rows=True\)"):
             plain.result(intervals=10)
     with pytest.raises(InputError, match="sample_weight must be None with keep_rows=True"):
         metric.update(scores, target, torch.ones(300))

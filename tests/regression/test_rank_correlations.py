@@ -207,6 +207,17 @@ def test_rows_with_nan_can_be_left_out(kind: str) -> None:
     assert function(preds, target).isnan().all()
 
 
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_a_p_value_has_a_reason_for_an_interval(outputs: int) -> None:
+    metric = KendallRankCorrCoef(t_test=True, num_outputs=outputs)
+    rows = torch.tensor([[1.0, 2.0], [3.0, 4.0], [2.0, 1.0], [4.0, 3.0]])[:, :outputs]
+    metric.update(rows, rows.flip(0))
+    found = metric.result(intervals=4).intervals
+    names = ["p_value"] if outputs == 1 else ["p_value/0", "p_value/1"]
+    assert {name for name in found if name.startswith("p_value")} == set(names)
+    assert all("take the interval of the coefficient" in found[name].reason for name in names)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_are_those_of_copies_of_rows(kind: str) -> None:
     rng = np.random.default_rng(4)

@@ -201,10 +201,8 @@ class HingeLoss(TaskMetric[HingeSums]):
 
     def _resampled(self, state: HingeSums) -> RowSample:
         if not isinstance(state, HingeRows):
-            raise InputError(
-                f"intervals must be None: {type(self).__name__} keeps sums over the samples, which do not say how"
-                " samples differ: keep_rows=True keeps the loss of each"
-            )
+            made = f"{type(self).__name__}(keep_rows=True)"
+            raise InputError(f"intervals and comparisons need the loss of every sample: make the metric with {made}")
         rows = state.rows.cpu().numpy()
         places = np.flatnonzero(~np.isnan(rows).any(1))
         names = [f"HingeLoss/{c}" for c in range(self._columns)] if self._columns > 1 else ["HingeLoss"]

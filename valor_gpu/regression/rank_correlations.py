@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
 
 Numbers = dict[str, list[float]]
+_NO_TEST = "a p-value already says how far chance alone goes: take the interval of the coefficient"
 
 
 class RankCorrelation(PairMetric):
@@ -101,7 +102,12 @@ class RankCorrelation(PairMetric):
     def _resampled(self, state: PairRows) -> ResampledPairs:
         name = type(self).__name__
         preds, target = (side.double().cpu().numpy() for side in state.pairs)
-        return ResampledPairs(name, preds, target, self._coefficient, (self._counts_pairs, self.nan_policy == "omit"))
+        choices = self._counts_pairs, self.nan_policy == "omit"
+        return ResampledPairs(name, preds, target, self._coefficient, choices, self._refused())
+
+    def _refused(self) -> Mapping[str, str]:
+        """The reasons of numbers beside the coefficient that have no interval."""
+        return {}
 
     @abstractmethod
     def _coefficient(self, sums: RankSums) -> float:
@@ -222,6 +228,9 @@ class KendallRankCorrCoef(RankCorrelation):
 
     def _coefficient(self, sums: RankSums) -> float:
         return kendall(sums, self.variant)
+
+    def _refused(self) -> Mapping[str, str]:
+        return {"p_value": _NO_TEST} if self.t_test else {}
 
     def _choices(self) -> dict[str, Any]:
         tests = {"alternative": self.alternative} if self.t_test else {}

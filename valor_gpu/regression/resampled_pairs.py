@@ -49,6 +49,7 @@ class ResampledPairs(Resampled):
         target: float64 ``[N, D]``.
         coefficient: the number of an output from the sums over its ranks.
         choices: whether it needs pairs of rows, and whether rows with NaN are left out.
+        refused: the reasons of numbers beside it that have no interval, by their names without those of outputs.
     """
 
     def __init__(
@@ -58,13 +59,19 @@ class ResampledPairs(Resampled):
         target: Floats,
         coefficient: Callable[[RankSums], float],
         choices: tuple[bool, bool],
+        refused: Mapping[str, str] | None = None,
     ) -> None:
         self.units, outputs = preds.shape
-        self._names = [name] if outputs == 1 else [f"{name}/{output}" for output in range(outputs)]
+        self._names = _of_outputs(name, outputs)
+        self._refused = {each: why for beside, why in (refused or {}).items() for each in _of_outputs(beside, outputs)}
         table = np.concatenate((preds, target), 1) + 0.0  # -0.0 is 0.0
         self._order = np.lexsort(table.T[::-1])
         self._table, self._coefficient, self._choices = table[self._order], coefficient, choices
         self._ranks = dense_ranks(_whole(self._table))
+
+    def refused(self) -> Mapping[str, str]:
+        """Returns the reasons of numbers that have no interval."""
+        return self._refused
 
     def range_of(self, name: str) -> tuple[float, float]:
         """Returns -1 and 1."""
@@ -105,6 +112,11 @@ class ResampledPairs(Resampled):
         truths = self._table[:, self._table.shape[1] // 2 :]
         truths = np.where(np.isnan(truths), np.inf, truths)  # NaN would differ from itself
         return Units("rows", None, self._order, self.units, self._ranks, truths, "target")
+
+
+def _of_outputs(name: str, outputs: int) -> list[str]:
+    """The leaf names of a number of so many outputs."""
+    return [name] if outputs == 1 else [f"{name}/{output}" for output in range(outputs)]
 
 
 def _whole(table: Floats) -> Ints:
