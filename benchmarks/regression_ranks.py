@@ -119,12 +119,6 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
 def report(results: list[dict[str, Any]]) -> str:
     """The newest result as a Markdown table and how it was measured."""
     result = results[-1]
-    sizes = sorted({row["rows"] for row in result["rows"]})
-    lines = [f"| `update` and `compute` | {' | '.join(f'{size:,} rows' for size in sizes)} |"]
-    lines.append("| --- |" + " --- |" * len(sizes))
-    for name in dict.fromkeys(row["path"] for row in result["rows"]):
-        cells = (_cell([row for row in result["rows"] if (row["path"], row["rows"]) == (name, size)]) for size in sizes)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
     versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if v and k != "valor_gpu")
     about = (
         f"valor_gpu, and torchmetrics in brackets. One process, {result['threads']} threads,"
@@ -132,7 +126,18 @@ def report(results: list[dict[str, Any]]) -> str:
         f" {result['repeats']} runs in turn, numbers agree to {_TOLERANCE:g}. {versions}. Commit"
         f" {result['commit'][:10]}, {result['date'][:10]}."
     )
-    return "\n".join(lines) + "\n\n" + about
+    return by_size(result["rows"], _cell) + "\n\n" + about
+
+
+def by_size(rows: list[dict[str, Any]], cell: Callable[[list[dict[str, Any]]], str]) -> str:
+    """Returns a Markdown table of metrics by numbers of rows; ``cell`` writes the rows of a metric and a size."""
+    sizes = sorted({row["rows"] for row in rows})
+    lines = [f"| `update` and `compute` | {' | '.join(f'{size:,} rows' for size in sizes)} |"]
+    lines.append("| --- |" + " --- |" * len(sizes))
+    for name in dict.fromkeys(row["path"] for row in rows):
+        cells = (cell([row for row in rows if (row["path"], row["rows"]) == (name, size)]) for size in sizes)
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def _cell(rows: list[dict[str, Any]]) -> str:

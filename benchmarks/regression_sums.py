@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks import machine
+from benchmarks.regression_ranks import by_size
 
 CASES = ("sums",)
 NAMES = ("MeanAbsoluteError", "MeanSquaredError", "R2Score", "PearsonCorrCoef")
@@ -82,12 +83,6 @@ def benchmark(arguments: argparse.Namespace) -> dict[str, Any]:
 def report(results: list[dict[str, Any]]) -> str:
     """The newest result as a Markdown table and how it was measured."""
     result = results[-1]
-    sizes = sorted({row["rows"] for row in result["rows"]})
-    lines = [f"| `update` and `compute` | {' | '.join(f'{size:,} rows' for size in sizes)} |"]
-    lines.append("| --- |" + " --- |" * len(sizes))
-    for name in dict.fromkeys(row["path"] for row in result["rows"]):
-        cells = (_cell([row for row in result["rows"] if (row["path"], row["rows"]) == (name, size)]) for size in sizes)
-        lines.append(f"| {name} | {' | '.join(cells)} |")
     versions = ", ".join(f"{k} {v}" for k, v in result["versions"].items() if v and k != "valor_gpu")
     about = (
         "valor_gpu, in brackets torchmetrics and one read of the numbers by `torch.sum`. float32 rows; one process,"
@@ -95,7 +90,7 @@ def report(results: list[dict[str, Any]]) -> str:
         f" {result['repeats']} runs in turn, numbers agree to {_TOLERANCE:g}. {versions}. Commit"
         f" {result['commit'][:10]}, {result['date'][:10]}."
     )
-    return "\n".join(lines) + "\n\n" + about
+    return by_size(result["rows"], _cell) + "\n\n" + about
 
 
 def _cell(rows: list[dict[str, Any]]) -> str:
