@@ -328,7 +328,7 @@ def _members(groups: Values, batch: ScoreBatch, preds: Values) -> Tensor:
 
 
 def _decisions(batch: ScoreBatch, threshold: float) -> tuple[Tensor, Tensor | None, Tensor]:
-    """Whether each element is taken for positive, bool ``[N]``; what ``auto`` decided; the first error."""
+    """Returns the decisions, bool ``[N]``, the answer of ``auto``, and the first error."""
     outside = None
     if batch.hard:
         scores, least = decided(batch, threshold)

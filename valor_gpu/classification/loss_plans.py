@@ -26,7 +26,7 @@ _THREADED = 1 << 16  # elements from which on a batch is worth two threads
 
 
 class LossRule(NamedTuple):
-    """What is summed.
+    """Says which losses are summed, and between which limits.
 
     Attributes:
         n_bins: squared errors, and sums over so many bins of probability; 0: logarithms.

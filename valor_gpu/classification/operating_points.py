@@ -120,7 +120,7 @@ class RateAtLimit(CurveMetric):
         return float(value[best]), float(floor[best]), float(levels[best]), False
 
     def _possible(self, positives: float, negatives: float) -> bool:
-        """Whether a class of so many positives and negatives has the curve."""
+        """Returns whether a class of so many positives and negatives has the curve."""
         raise NotImplementedError
 
     def _rates(
@@ -130,7 +130,7 @@ class RateAtLimit(CurveMetric):
         raise NotImplementedError
 
     def _hollow(self, value: float) -> bool:
-        """Whether the threshold of a value says nothing."""
+        """Returns whether the threshold of a value says nothing."""
         return False
 
     def _best(self, value: _Array, floor: _Array) -> int:
