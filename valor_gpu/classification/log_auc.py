@@ -43,6 +43,7 @@ class LogAUC(RankingMetric):
         fpr_range: the least and the largest false positive rate, two numbers above 0 and at most 1 that ascend.
 
     Example:
+        >>> import torch
         >>> metric = LogAUC(fpr_range=(0.1, 1.0))
         >>> metric.update(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
         >>> metric.compute()

@@ -51,6 +51,7 @@ class PearsonCorrCoef(CorrelationMetric):
     Source: Pearson, Notes on regression and inheritance in the case of two parents, 1895.
 
     Example:
+        >>> import torch
         >>> metric = PearsonCorrCoef()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()
@@ -78,6 +79,7 @@ class ConcordanceCorrCoef(CorrelationMetric):
     Source: Lin, A concordance correlation coefficient to evaluate reproducibility, Biometrics 45, 1989.
 
     Example:
+        >>> import torch
         >>> metric = ConcordanceCorrCoef()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()

@@ -92,6 +92,7 @@ class R2Score(OutputsTogether):
             ``compute`` gives R2 without it, and :meth:`result` NaN.
 
     Example:
+        >>> import torch
         >>> metric = R2Score()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()
@@ -133,6 +134,7 @@ class ExplainedVariance(OutputsTogether):
     Source: scikit-learn, ``explained_variance_score``.
 
     Example:
+        >>> import torch
         >>> metric = ExplainedVariance()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()
@@ -181,6 +183,7 @@ class RelativeSquaredError(ErrorsBySpread):
         squared: False gives the root.
 
     Example:
+        >>> import torch
         >>> metric = RelativeSquaredError()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()
@@ -217,6 +220,7 @@ class NormalizedRootMeanSquaredError(ErrorsBySpread):
             squares.
 
     Example:
+        >>> import torch
         >>> metric = NormalizedRootMeanSquaredError("mean")
         >>> metric.update(torch.tensor([3.0, 5.0, 2.5, 7.0]), torch.tensor([2.5, 5.0, 4.0, 8.0]))
         >>> metric.compute()

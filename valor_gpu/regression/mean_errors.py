@@ -49,6 +49,7 @@ class MeanAbsoluteError(MeanOfTerms):
     assessing average model performance, 2005.
 
     Example:
+        >>> import torch
         >>> metric = MeanAbsoluteError()
         >>> metric.update(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         >>> metric.compute()
@@ -72,6 +73,7 @@ class MeanSquaredError(MeanOfTerms):
         squared: False gives the root of the mean squared error.
 
     Example:
+        >>> import torch
         >>> metric = MeanSquaredError()
         >>> metric.update(torch.tensor([3.0, 5.0, 2.5, 7.0]), torch.tensor([2.5, 5.0, 4.0, 8.0]))
         >>> metric.compute()
@@ -106,6 +108,7 @@ class MeanSquaredLogError(MeanOfTerms):
     Source: scikit-learn, ``mean_squared_log_error``.
 
     Example:
+        >>> import torch
         >>> metric = MeanSquaredLogError()
         >>> metric.update(torch.tensor([0.5, 1.0, 2.0, 8.0]), torch.tensor([0.5, 1.0, 2.0, 7.0]))
         >>> metric.compute()
@@ -125,6 +128,7 @@ class MeanAbsolutePercentageError(MeanOfTerms):
     Source: de Myttenaere et al., Mean absolute percentage error for regression models, 2016.
 
     Example:
+        >>> import torch
         >>> metric = MeanAbsolutePercentageError()
         >>> metric.update(torch.tensor([0.9, 15.0, 1.2e6]), torch.tensor([1.0, 10.0, 1e6]))
         >>> metric.compute()
@@ -144,6 +148,7 @@ class SymmetricMeanAbsolutePercentageError(MeanOfTerms):
     Source: Armstrong, Long-range forecasting, 1985.
 
     Example:
+        >>> import torch
         >>> metric = SymmetricMeanAbsolutePercentageError()
         >>> metric.update(torch.tensor([0.9, 15.0, 1.2e6]), torch.tensor([1.0, 10.0, 1e6]))
         >>> metric.compute()
@@ -167,6 +172,7 @@ class WeightedMeanAbsolutePercentageError(SumsMetric):
     Source: Kolassa and Schuetz, Advantages of the MAD/mean ratio over the MAPE, 2007.
 
     Example:
+        >>> import torch
         >>> metric = WeightedMeanAbsolutePercentageError()
         >>> metric.update(torch.tensor([1.5, 4.0]), torch.tensor([1.0, 4.0]))
         >>> metric.compute()
@@ -210,6 +216,7 @@ class LogCoshError(MeanOfTerms):
         num_outputs: D: rows are ``[N]`` or ``[N, 1]`` if it is 1, else ``[N, D]``.
 
     Example:
+        >>> import torch
         >>> metric = LogCoshError()
         >>> metric.update(torch.tensor([3.0, 5.0, 2.5, 7.0]), torch.tensor([2.5, 5.0, 4.0, 8.0]))
         >>> metric.compute()
@@ -254,6 +261,7 @@ class MinkowskiDistance(OfTargets):
         p: the power, at least 1: 1 gives the Manhattan distance, 2 the Euclidean one.
 
     Example:
+        >>> import torch
         >>> metric = MinkowskiDistance(p=3)
         >>> metric.update(torch.tensor([0.0, 1.0, 2.0, 3.0]), torch.tensor([0.0, 2.0, 3.0, 1.0]))
         >>> metric.compute()
@@ -302,6 +310,7 @@ class TweedieDevianceScore(OfTargets, MeanOfTerms):
             and above 0 from 2 on.
 
     Example:
+        >>> import torch
         >>> metric = TweedieDevianceScore(power=2)
         >>> metric.update(torch.tensor([4.0, 3.0, 2.0, 1.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]))
         >>> metric.compute()

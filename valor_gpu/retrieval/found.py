@@ -29,6 +29,7 @@ class RetrievalPrecision(ScoredAboveMetric):
         adaptive_k: divide by the number of documents where a query has fewer than ``top_k``.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalPrecision(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([0, 0, 1, 0, 1, 1])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -64,6 +65,7 @@ class RetrievalRecall(ScoredAboveMetric):
     Source: Manning, Raghavan and Schuetze, Introduction to Information Retrieval, 8.4 (2008).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalRecall(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([1, 0, 1, 0, 1, 1])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -83,6 +85,7 @@ class RetrievalHitRate(CutoffMetric):
     Source: Deshpande and Karypis, Item-based top-N recommendation algorithms (2004).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalHitRate(top_k=1)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([1, 0, 0, 0, 1, 1])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -106,6 +109,7 @@ class RetrievalFallOut(CutoffMetric):
             leaves them out (0 where no query is left), ``error`` raises.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalFallOut(top_k=2)
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([0, 0, 1, 0, 1, 1])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -138,6 +142,7 @@ class RetrievalRPrecision(QueryMetric):
     Source: Manning, Raghavan and Schuetze, Introduction to Information Retrieval, 8.4 (2008).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalRPrecision()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([0, 1, 1, 1, 0, 1])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))

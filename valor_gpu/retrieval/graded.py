@@ -35,6 +35,7 @@ class RetrievalNormalizedDCG(CutoffMetric):
         gain: ``linear``: a grade g gains g; ``exponential``: it gains ``2^g - 1``, so that high grades weigh more.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalNormalizedDCG()
         >>> preds, target = torch.tensor([0.1, 0.2, 0.3, 4.0, 70.0]), torch.tensor([10, 0, 0, 1, 5])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 0, 0]))
@@ -78,6 +79,7 @@ class RetrievalExpectedReciprocalRank(CutoffMetric):
             data compare only where that is the same.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalExpectedReciprocalRank(max_grade=2)
         >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 2, 0]), torch.tensor([0, 0, 0]))
         >>> metric.compute()

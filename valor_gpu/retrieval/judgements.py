@@ -48,6 +48,7 @@ class RetrievalJudged(_Judgements):
     Source: Thakur et al., BEIR (2021), appendix; measure ``Judged`` of ir-measures.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalJudged(top_k=2)
         >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([2, -1, 0]), torch.tensor([0, 0, 0]))
         >>> metric.compute()
@@ -66,6 +67,7 @@ class RetrievalHoles(_Judgements):
     Source: metric ``holes`` of DocumentRetrievalEvaluator of azure-ai-evaluation.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalHoles(top_k=2)
         >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([2, -1, -1]), torch.tensor([0, 0, 0]))
         >>> metric.compute()

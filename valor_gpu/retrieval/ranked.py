@@ -28,6 +28,7 @@ class RetrievalMAP(ScoredAboveMetric):
     Source: Manning, Raghavan and Schuetze, Introduction to Information Retrieval, 8.4 (2008).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalMAP()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([1, 0, 1, 0, 1, 0])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -48,6 +49,7 @@ class RetrievalMRR(ScoredAboveMetric):
     Source: Voorhees, The TREC-8 question answering track report (1999).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalMRR()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([1, 0, 1, 0, 1, 0])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -72,6 +74,7 @@ class RetrievalAUROC(CutoffMetric):
             whole area.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalAUROC()
         >>> preds, target = torch.tensor([0.2, 0.3, 0.5, 0.1, 0.3, 0.5]), torch.tensor([1, 0, 1, 0, 1, 0])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 1, 1, 1]))
@@ -112,6 +115,7 @@ class RetrievalBPref(QueryMetric):
     Source: Buckley and Voorhees, Retrieval evaluation with incomplete information (2004).
 
     Example:
+        >>> import torch
         >>> metric = RetrievalBPref(unjudged_index=-1)
         >>> preds, target = torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5]), torch.tensor([-1, 1, 0, 1, 0])
         >>> metric.update(preds, target, torch.tensor([0, 0, 0, 0, 0]))
@@ -134,6 +138,7 @@ class RetrievalRBP(CutoffMetric):
         persistence: p, above 0 and below 1: the chance that the reader goes on; 0.5 is impatient, 0.95 patient.
 
     Example:
+        >>> import torch
         >>> metric = RetrievalRBP(persistence=0.5)
         >>> metric.update(torch.tensor([0.9, 0.8, 0.7]), torch.tensor([1, 0, 1]), torch.tensor([0, 0, 0]))
         >>> metric.compute()

@@ -53,12 +53,12 @@ class RetrievalResult(Result):
             >>> from valor_gpu.retrieval import RetrievalMRR
             >>> metric = RetrievalMRR()
             >>> metric.update(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), torch.tensor([7, 7, 9]))
-            >>> print(metric.result().per_query())
+            >>> print(metric.result().per_query())  # doctest: +ELLIPSIS
             query  documents  relevant  RetrievalMRR
                 7          2         1        0.5000
                 9          1         1        1.0000
             2 rows
-            metric:RetrievalMRR|top_k:none|empty_target_action:neg|aggregation:mean|graded:no
+            metric:RetrievalMRR|top_k:none|score_above:0.0|empty_target_action:neg|aggregation:mean|...
         """
         queries = vars(self).get("_queries")
         if queries is None:

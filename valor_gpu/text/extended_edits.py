@@ -59,7 +59,7 @@ def extended_edit_distances(
 
     Example:
         >>> extended_edit_distances(["this is the prediction"], ["this is the reference"]).round(4)
-        array([0.3764])
+        array([0.3835])
     """
     check_prices(language, alpha, rho, deletion, insertion)
     texts, firsts = texts_of(predictions, references)

@@ -56,6 +56,7 @@ def mean_absolute_error(preds: Values, target: Values, num_outputs: int = 1) -> 
         num_outputs: D: with 1, numbers of any shape are rows; else ``[N, D]``, and a number for each output.
 
     Example:
+        >>> import torch
         >>> mean_absolute_error(torch.tensor([2.5, 0.0, 2.0, 8.0]), torch.tensor([3.0, -0.5, 2.0, 7.0]))
         tensor(0.5000)
     """

@@ -173,7 +173,7 @@ def extended_edit_distance(
 
     Example:
         >>> extended_edit_distance(["this is the prediction"], ["this is the reference"])
-        tensor(0.3764, dtype=torch.float64)
+        tensor(0.3835, dtype=torch.float64)
     """
     choices = (language, return_sentence_level_score, alpha, rho, deletion, insertion)
     return _with_rows(_once(text.ExtendedEditDistance(*choices), preds, target))
