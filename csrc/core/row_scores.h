@@ -1,16 +1,24 @@
-// Scores of two rows of numbers: their cosine, and divergences of distributions, in float64.
+// Scores of two rows of numbers: their cosine, divergences of distributions and scores of forecasts, in float64.
 #pragma once
-#include <math.h>
-
-#include "platform.h"
+#include "powers.h"
 
 namespace valor {
 
-// Codes of valor_gpu/regression/row_kernels.py.
-enum RowScore : int64_t { kCosine = 0, kKl = 1, kKlOfLogs = 2, kJs = 3, kJsOfLogs = 4 };
+// Codes of valor_gpu/regression/row_kernels.py. From kEnsemble on the second row is one number, the target.
+enum RowScore : int64_t {
+  kCosine,
+  kKl,
+  kKlOfLogs,
+  kJs,
+  kJsOfLogs,
+  kEnsemble,
+  kFairEnsemble,
+  kQuantileLosses,
+  kQuantileScore,
+  kCoverage,
+};
 
 constexpr int kRowLanes = 8;
-constexpr double kLog2 = 0.693147180559945309417;
 
 // The sum of term(i) over a row, in lanes that do not wait for one another.
 template <class Term>
@@ -38,17 +46,12 @@ VALOR_HD double log_mean(double p, double q) {
 // Rounding leaves sums that are 0 or more below it; NaN stays.
 VALOR_HD double not_negative(double value) { return value < 0 ? 0 : value; }
 
+// A divergence of two distributions, of any numbers.
 template <class Value>
-VALOR_HD double row_score(int64_t kind, const Value* first, const Value* second, int64_t columns) {
+VALOR_HD double divergence(int64_t kind, const Value* first, const Value* second, int64_t columns) {
   const auto a = [&](int64_t i) { return static_cast<double>(first[i]); };
   const auto b = [&](int64_t i) { return static_cast<double>(second[i]); };
   const auto sum = [&](const auto& term) { return sum_of_row(columns, term); };
-  if (kind == kCosine) {
-    const double lengths =
-        sqrt(sum([&](int64_t i) { return a(i) * a(i); })) * sqrt(sum([&](int64_t i) { return b(i) * b(i); }));
-    const double cosine = sum([&](int64_t i) { return a(i) * b(i); }) / lengths;
-    return cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
-  }
   if (kind == kKlOfLogs) return sum([&](int64_t i) { return divergence_of_logs(a(i), b(i)); });
   if (kind == kJsOfLogs) {
     return sum([&](int64_t i) {
@@ -63,6 +66,21 @@ VALOR_HD double row_score(int64_t kind, const Value* first, const Value* second,
     const double p = a(i) / all_a, q = b(i) / all_b, middle = (p + q) / 2;
     return (divergence_term(p, middle) + divergence_term(q, middle)) / 2;
   }));
+}
+
+// The loss of a predicted quantile of a level; NaN stays.
+VALOR_HD double quantile_loss(double predicted, double target, double level) {
+  const double error = target - predicted, over = level * error, under = (level - 1) * error;
+  return over < under ? under : over;
+}
+
+// Whether the target lies in an interval, its width and the interval score.
+VALOR_HD void score_interval(double low, double high, double target, double confidence, double* to) {
+  const double width = high - low, below = not_negative(low - target), above = not_negative(target - high);
+  const double outside = below != below || above != above ? kNan : above > below ? above : below;
+  to[0] = outside != outside ? outside : low <= target && target <= high;
+  to[1] = width;
+  to[2] = width + 2 / (1 - confidence) * outside;
 }
 
 }  // namespace valor

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from valor_gpu.inputs.values import Values
-from valor_gpu.regression.row_kernels import COSINE, native_row_scores
+from valor_gpu.plans import Planner
+from valor_gpu.regression.row_kernels import COSINE, Scoring
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
 
@@ -51,9 +52,14 @@ class CosineSimilarity(RowMeans):
             InputError: naming the argument, for another shape or dtype.
         """
         first, second, wide = tables(("preds", "target"), (preds, target))
-        found = native_row_scores(first, second, COSINE)
-        scores = cosines(first.double(), second.double()) if found is None else found[0]
-        self._keep(scores[:, None], wide)
+        if not self._kept(first, second, wide):
+            self._keep(cosines(first.double(), second.double())[:, None], wide)
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "keep_rows")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(COSINE)
 
     def _describe_error(self, code: int) -> str:
         return f"an update failed with code {code}"

@@ -12,7 +12,8 @@ from torch import Tensor
 from valor_gpu.checks import check_type
 from valor_gpu.inputs.values import Values
 from valor_gpu.ops.error_codes import first_error, value_kind, value_place, value_row
-from valor_gpu.regression.row_kernels import JS, JS_OF_LOGS, KL, KL_OF_LOGS, native_row_scores
+from valor_gpu.plans import Planner
+from valor_gpu.regression.row_kernels import JS, JS_OF_LOGS, KL, KL_OF_LOGS, Scoring
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
 
@@ -59,11 +60,17 @@ class Divergence(RowMeans):
                 since ``update`` does not synchronise with the device.
         """
         first, second, wide = tables(("p", "q"), (p, q))
-        found, error = native_row_scores(first, second, self._kernels[self.log_prob]), None
-        if not self.log_prob and (found is None or found[1]):
-            error = first_error([(side < 0, kind) for kind, side in enumerate((first, second), 1)])
-        scores = self._defined(first.double(), second.double()) if found is None else found[0]
-        self._keep(scores[:, None], wide, error)
+        if self._kept(first, second, wide):
+            return
+        sides = enumerate((first, second), 1)
+        error = None if self.log_prob else first_error([(side < 0, kind) for kind, side in sides])
+        self._keep(self._defined(first.double(), second.double())[:, None], wide, error)
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "log_prob")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(self._kernels[self.log_prob])
 
     def _defined(self, p: Tensor, q: Tensor) -> Tensor:
         """The scores in torch, of float64."""

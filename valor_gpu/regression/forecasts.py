@@ -15,6 +15,8 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.ops._device_tables import constant
 from valor_gpu.ops.error_codes import first_error, value_row
+from valor_gpu.plans import Planner
+from valor_gpu.regression.row_kernels import COVERAGE, ENSEMBLE, FAIR_ENSEMBLE, QUANTILE_LOSSES, QUANTILE_SCORE, Scoring
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
 
@@ -34,7 +36,7 @@ class Forecast(RowMeans):
         first, second, wide = tables(("preds", "target"), (preds, target), second=1)
         if self._numbers_of_row and first.shape[1] != self._numbers_of_row:
             raise InputError(f"preds must have shape [N, {self._numbers_of_row}] but got {list(first.shape)}")
-        return first.double(), second.double(), wide
+        return first, second, wide
 
     def _describe_error(self, code: int) -> str:
         return f"an update failed with code {code}"
@@ -82,7 +84,14 @@ class ContinuousRankedProbabilityScore(Forecast):
         members, happened, wide = self._tables(preds, target)
         if members.shape[1] < 2:
             raise InputError(f"preds must have at least 2 members for each row but has shape {list(members.shape)}")
-        self._keep(ensemble_scores(members, happened, self.fair)[:, None], wide)
+        if not self._kept(members, happened, wide):
+            self._keep(ensemble_scores(members.double(), happened.double(), self.fair)[:, None], wide)
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "fair")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(FAIR_ENSEMBLE if self.fair else ENSEMBLE, least=2)
 
 
 class PinballLoss(Forecast):
@@ -127,7 +136,14 @@ class PinballLoss(Forecast):
         if preds.ndim == 1 and len(self.quantiles) == 1:
             preds = preds[:, None]
         predicted, happened, wide = self._tables(preds, target)
-        self._keep(pinball_losses(predicted, happened, self.quantiles), wide)
+        if not self._kept(predicted, happened, wide):
+            self._keep(pinball_losses(predicted.double(), happened.double(), self.quantiles), wide)
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "quantiles")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(QUANTILE_LOSSES, self.quantiles, columns=len(self.quantiles), flat=len(self.quantiles) == 1)
 
     def _shaped(self, numbers: Tensor) -> Any:
         return numbers[0] if self._single else numbers
@@ -173,8 +189,15 @@ class QuantileCRPS(Forecast):
             InputError: naming the argument, for another shape or dtype.
         """
         predicted, happened, wide = self._tables(preds, target)
-        losses = row_sums(pinball_losses(predicted, happened, self.quantiles))
-        self._keep((2 * losses / len(self.quantiles))[:, None], wide)
+        if not self._kept(predicted, happened, wide):
+            losses = row_sums(pinball_losses(predicted.double(), happened.double(), self.quantiles))
+            self._keep((2 * losses / len(self.quantiles))[:, None], wide)
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "quantiles")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(QUANTILE_SCORE, self.quantiles, columns=len(self.quantiles))
 
 
 class IntervalCoverage(Forecast):
@@ -219,8 +242,17 @@ class IntervalCoverage(Forecast):
                 ``update`` does not synchronise with the device.
         """
         ends, happened, wide = self._tables(preds, target)
-        low, high = ends.unbind(1)
+        if self._kept(ends, happened, wide):
+            return
+        low, high = ends.double().unbind(1)
+        happened = happened.double()
         self._keep(interval_numbers(low, high, happened, self.confidence), wide, first_error([(low > high, 1)]))
+
+    def _planner(self) -> Planner:
+        return self._planner_by("reduction", "confidence")
+
+    def _scoring(self) -> Scoring:
+        return Scoring(COVERAGE, confidence=self.confidence, columns=2)
 
     def _shaped(self, numbers: Tensor) -> Any:
         return dict(zip(self.names, numbers.unbind(-1)))

@@ -18,7 +18,9 @@ from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.ops.moments.kinds import WIDE, Kind
 from valor_gpu.ops.moments.op import moments
+from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.exact_sums import exact, quotient, unit
+from valor_gpu.regression.row_kernels import Scoring, native_row_sums, row_scores_plan
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, check_rows, joined, least, summed
 from valor_gpu.stats.row_samples import RowSample
@@ -32,6 +34,11 @@ if TYPE_CHECKING:
 REDUCTIONS = ("mean", "sum", "none", None)
 _UNSEEN = 127  # largest int8, which merging by the minimum never keeps
 _MOST_ROWS = 2**53
+_MARKS = {
+    torch.float32: torch.tensor(_UNSEEN, dtype=torch.int8),
+    torch.float64: torch.tensor(0, dtype=torch.int8),
+}
+"""``wide`` of a batch of a dtype, which nobody may change."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,7 @@ class RowScores(State):
 
 
 class RowMeans(Metric[Any]):
-    """Base of the metrics of scores of rows; a subclass gives ``_scores`` and calls ``_keep`` in its ``update``.
+    """Base of the metrics of scores of rows; the ``update`` of a subclass calls ``_kept`` and, unless it did, ``_keep``.
 
     Sums are exact and rounded once, so that no order or split of the rows and no rank changes a bit of them. Scores are
     computed in float64.
@@ -148,6 +155,40 @@ class RowMeans(Metric[Any]):
     @abstractmethod
     def _describe_error(self, code: int) -> str:
         """The message of an error code of ``_keep``."""
+
+    @abstractmethod
+    def _scoring(self) -> Scoring:
+        """The native score of a row."""
+
+    def _planner_by(self, *choices: str) -> Planner:
+        """A planner whose plans depend on attributes, at least two."""
+        return pair_planner(self.__dict__, choices, self._plan)
+
+    def _plan(self, form: Form) -> Plan | None:
+        return row_scores_plan(form, self._scoring(), _MARKS, *self._parts())
+
+    def _parts(self) -> tuple[bool, bool]:
+        """Whether the state has scores, and whether it has sums."""
+        return self._kind is not RowSums, self._kind is not RowScores
+
+    def _kept(self, first: Tensor, second: Tensor, wide: bool) -> bool:
+        """Scores a batch by the library and adds it; False, and nothing happened, where it cannot, or a number is bad.
+
+        Args:
+            first: float32 or float64 ``[N, D]``, contiguous.
+            second: ``[N, D]`` or ``[N]``, likewise.
+            wide: whether an input was float64.
+        """
+        found = native_row_sums(first, second, self._scoring(), *self._parts())
+        if found is None:
+            return False
+        mark = _MARKS[torch.float64 if wide else torch.float32]
+        if self._kind is RowScores:
+            self._add(RowScores(found.scores, mark))
+        else:
+            kept = (found.scores,) if self.keep_rows else ()
+            self._add(self._kind(found.sums, found.counts, mark, *kept))
+        return True
 
     def _keep(self, scores: Tensor, wide: bool, error: Tensor | None = None) -> None:
         """Adds the scores of a batch; the end of ``update``.
