@@ -1,4 +1,5 @@
-// Scores of two rows of numbers: their cosine, divergences of distributions and scores of forecasts, in float64.
+// Scores of two rows of numbers: their cosine, divergences of distributions and scores of forecasts, in
+// float64.
 #pragma once
 #include "powers.h"
 

@@ -15,9 +15,7 @@
 namespace valor {
 namespace {
 
-#define VALOR_INLINED __attribute__((always_inline))
-
-constexpr int64_t kRowBlock = 128, kElements = 1 << 16;  // rows scored together; numbers worth a thread
+constexpr int64_t kTogether = 1024, kElements = 1 << 16;  // numbers that are read together; worth a thread
 
 struct RowScoreTask {
   const void *first, *second;  // [rows, columns]; from kEnsemble on the second is [rows]
@@ -44,7 +42,8 @@ VALOR_INLINE double score_of_quantiles(const Value* predicted, double target, in
 
 // Scores of `count` rows from `row` on; whether one of them is bad.
 template <class Value>
-VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t count, double* to, double* room) {
+VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t count, double* to,
+                              ScoreBlock& block) {
   const int64_t columns = task.columns, wide = task.kind < kEnsemble ? columns : 1;
   const Value* first = static_cast<const Value*>(task.first) + row * columns;
   const Value* second = static_cast<const Value*>(task.second) + row * wide;
@@ -54,28 +53,25 @@ VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t cou
   };
   switch (task.kind) {
     case kCosine:
-      over([&](const Value* a, const Value* b) VALOR_INLINED { return cosine_of(a, b, columns); });
+      write_cosines(first, second, count, columns, block, to);
       break;
     case kKl:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return divergence_of<false>(a, b, columns, bad); });
+      bad = write_divergences<false>(first, second, count, columns, block, to);
       break;
     case kJs:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return divergence_of<true>(a, b, columns, bad); });
+      bad = write_divergences<true>(first, second, count, columns, block, to);
       break;
     case kKlOfLogs:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return divergence_of_log_rows<false>(a, b, columns); });
+      write_log_divergences<false>(first, second, count, columns, block, to);
       break;
     case kJsOfLogs:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return divergence_of_log_rows<true>(a, b, columns); });
+      write_log_divergences<true>(first, second, count, columns, block, to);
       break;
     case kEnsemble:
     case kFairEnsemble:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return ensemble_score(a, *b, columns, task.kind == kFairEnsemble, room); });
+      over([&](const Value* a, const Value* b) VALOR_INLINED {
+        return ensemble_score(a, *b, columns, task.kind == kFairEnsemble, block.first.data());
+      });
       break;
     case kQuantileScore:
       over([&](const Value* a, const Value* b)
@@ -95,12 +91,12 @@ VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t cou
 }
 
 VALOR_FUSED_CLONES bool score_floats(const RowScoreTask& task, int64_t row, int64_t count, double* to,
-                                     double* room) {
-  return score_block<float>(task, row, count, to, room);
+                                     ScoreBlock& block) {
+  return score_block<float>(task, row, count, to, block);
 }
 VALOR_FUSED_CLONES bool score_doubles(const RowScoreTask& task, int64_t row, int64_t count, double* to,
-                                      double* room) {
-  return score_block<double>(task, row, count, to, room);
+                                      ScoreBlock& block) {
+  return score_block<double>(task, row, count, to, block);
 }
 
 // Adds scores [count, K] to the sums and counts of a task.
@@ -122,15 +118,15 @@ void add_scores(const RowScoreTask& task, const double* scores, int64_t count, i
 
 // Rows [begin, end), added to sums and counts; whether one of them is bad.
 bool score_rows(const RowScoreTask& task, int64_t begin, int64_t end, int64_t* sums, int64_t* counts) {
-  const int64_t each = task.each(), block = std::max<int64_t>(1, kRowBlock / each);
-  std::vector<double> room(task.kind == kEnsemble || task.kind == kFairEnsemble ? task.columns + kPackLanes
-                                                                                  : 0);
+  const int64_t each = task.each(),
+                block = std::max<int64_t>(1, kTogether / std::max<int64_t>(1, task.columns));
+  ScoreBlock held(task.kind <= kFairEnsemble ? std::min(block, end - begin) : 0, task.columns);
   std::vector<double> own(task.scores ? 0 : block * each);
   bool bad = false;
   for (int64_t row = begin; row < end; row += block) {
     const int64_t count = std::min(block, end - row);
     double* const to = task.scores ? task.scores + row * each : own.data();
-    bad |= (task.is_double ? score_doubles : score_floats)(task, row, count, to, room.data());
+    bad |= (task.is_double ? score_doubles : score_floats)(task, row, count, to, held);
     if (task.limbs) add_scores(task, to, count, sums, counts);
   }
   for (int64_t sum = 0; sum < 2 * each && task.limbs; ++sum) carry_limbs(sums + sum * task.limbs, task.limbs);

@@ -9,44 +9,43 @@
 
 namespace valor {
 
+#define VALOR_INLINED __attribute__((always_inline))
+
 constexpr int64_t kMostPairs = 256;  // members of an ensemble that are compared one with another
+constexpr int64_t kFetched = 1024;   // numbers that are fetched before they are read
 
 typedef uint64_t PackWords __attribute__((vector_size(64)));
 
-// The logarithm of positive normal numbers, with an error of about one unit in the last place (the polynomial
-// of FreeBSD's e_log.c). It has a single division, unlike long_log.
-VALOR_INLINE Pack quick_log(const Pack& x) {
-  constexpr uint64_t kOne = 0x3ff0000000000000ull, kBelowRoot = 0x3fe6a09e667f3bcdull;
-  const PackWords shifted = (PackWords)x + (kOne - kBelowRoot), places = shifted >> 52;
-  const Pack k = (Pack)(places | 0x4330000000000000ull) - (0x1p52 + 1023.0);
-  const Pack f = (Pack)((PackWords)x - (places << 52) + kOne) - 1.0;
-  const Pack s = f / (2.0 + f), z = s * s, w = z * z;
+// The logarithm of p / q for positive normal numbers, to about one unit in the last place (Tang,
+// "Table-driven implementation of the logarithm function", 1990; the polynomial of FreeBSD's e_log.c). It
+// takes one division.
+VALOR_INLINE Pack log_of_ratio(const Pack& p, const Pack& q) {
+  constexpr uint64_t kFraction = 0xfffffffffffffull, kOne = 0x3ff0000000000000ull;
+  Pack m = (Pack)(((PackWords)p & kFraction) | kOne), n = (Pack)(((PackWords)q & kFraction) | kOne);
+  const Pack far_m = kRoot2 * n, far_n = kRoot2 * m, zero = {}, one = zero + 1.0;
+  const PackBits exponent = (PackBits)((PackWords)p >> 52) - (PackBits)((PackWords)q >> 52);
+  Pack k = (Pack)(exponent + 0x4338000000000000ll) - 0x1.8p52;
+  k = k + (m > far_m ? one : zero) - (n > far_n ? one : zero);
+  m = m > far_m ? m * 0.5 : m;
+  n = n > far_n ? n * 0.5 : n;
+  const Pack s = (m - n) / (m + n), z = s * s, w = z * z;  // m - n is not rounded
   const Pack even = w * (0.3999999999940941908 + w * (0.2222219843214978396 + w * 0.1531383769920937332));
   const Pack odd =
       z * (0.6666666666666735130 +
            w * (0.2857142874366239149 + w * (0.1818357216161805012 + w * 0.1479819860511658591)));
-  const Pack half = 0.5 * f * f;
-  return k * 6.93147180369123816490e-01 -
-         ((half - (s * (half + (even + odd)) + k * 1.90821492927058770002e-10)) - f);
+  return k * kLog2High + ((s + s) + (s * (even + odd) + k * kLog2Low));
 }
-
-VALOR_INLINE Pack where(const PackBits& mask, const Pack& yes, const Pack& no) {
-  return (Pack)((mask & (PackBits)yes) | (~mask & (PackBits)no));
-}
+typedef double QuarterPack __attribute__((vector_size(16)));
+typedef double SplitPack __attribute__((vector_size(32)));
 
 VALOR_INLINE double sum_of_lanes(const Pack& lanes) {
-  double sums[kPackLanes];
-  memcpy(sums, &lanes, sizeof sums);
-  for (int half = kPackLanes / 2; half > 0; half /= 2)
-    for (int l = 0; l < half; ++l) sums[l] += sums[l + half];
-  return sums[0];
-}
-
-// Whether all bits of all lanes are set, of masks.
-VALOR_INLINE bool all(const PackBits& mask) {
-  int64_t found = -1;
-  for (int lane = 0; lane < kPackLanes; ++lane) found &= mask[lane];
-  return found == -1;
+  SplitPack halves[2];
+  memcpy(halves, &lanes, sizeof halves);
+  const SplitPack half = halves[0] + halves[1];
+  QuarterPack quarters[2];
+  memcpy(quarters, &half, sizeof quarters);
+  const QuarterPack quarter = quarters[0] + quarters[1];
+  return quarter[0] + quarter[1];
 }
 
 VALOR_INLINE Pack load_pack(const float* from) {
@@ -60,96 +59,163 @@ VALOR_INLINE Pack load_pack(const double* from) {
   return found;
 }
 
-// Calls each(a, b) with all numbers of both rows; behind their ends stand `spare_a` and `spare_b`.
-template <class Value, class Each>
-VALOR_INLINE void over_row(const Value* first, const Value* second, int64_t columns, Value spare_a,
-                           Value spare_b, const Each& each) {
-  int64_t i = 0;
-  for (; i + kPackLanes <= columns; i += kPackLanes) each(load_pack(first + i), load_pack(second + i));
-  if (i == columns) return;
-  Value a[kPackLanes], b[kPackLanes];
-  for (int l = 0; l < kPackLanes; ++l) {
-    a[l] = i + l < columns ? first[i + l] : spare_a;
-    b[l] = i + l < columns ? second[i + l] : spare_b;
-  }
-  each(load_pack(a), load_pack(b));
-}
-
-template <class Value>
-VALOR_INLINE double cosine_of(const Value* first, const Value* second, int64_t columns) {
-  Pack both = {}, of_a = {}, of_b = {};
-  over_row<Value>(first, second, columns, 0, 0, [&](const Pack& a, const Pack& b) {
-    both += a * b;
-    of_a += a * a;
-    of_b += b * b;
-  });
-  const double cosine = sum_of_lanes(both) / (std::sqrt(sum_of_lanes(of_a)) * std::sqrt(sum_of_lanes(of_b)));
+VALOR_INLINE double cosine_of(double both, double of_a, double of_b) {
+  const double cosine = both / (std::sqrt(of_a) * std::sqrt(of_b));
   return cosine > 1 ? 1 : cosine < -1 ? -1 : cosine;
 }
 
-// p log(p / q), 0 for p of 0; `regular` loses lanes whose quotient is no positive normal number.
-VALOR_INLINE Pack divergence_terms(const Pack& p, const Pack& q, PackBits& regular) {
-  const PackBits none = p == 0.0;
-  const Pack ratio = where(none, p - p + 1.0, p / q);
-  regular &= (ratio >= 0x1p-1022) & (ratio < kInfinity);
-  return p * quick_log(ratio);
+// Which lanes hold no normal number above 0. By whole numbers: GCC makes some comparisons lane by lane.
+VALOR_INLINE PackBits not_normal(const Pack& x) {
+  const PackBits bits = (PackBits)x;
+  return ((bits - 0x0010000000000000ll) | (0x7fefffffffffffffll - bits)) >> 63;
+}
+VALOR_INLINE PackBits not_zero(const Pack& x) { return -((PackBits)x & 0x7fffffffffffffffll) >> 63; }
+
+// p log(p / q), 0 for p of 0; NaN where a number is no normal one above 0.
+VALOR_INLINE Pack divergence_terms(const Pack& p, const Pack& q) {
+  const PackBits found = (PackBits)(p * log_of_ratio(p, q)) | not_normal(p) | not_normal(q);
+  return (Pack)(found & not_zero(p));
 }
 
-// A divergence of probabilities; `negative` tells whether a number is below 0.
-template <bool kJensen, class Value>
-VALOR_INLINE double divergence_of(const Value* first, const Value* second, int64_t columns, bool& negative) {
-  Pack all_a = {}, all_b = {}, sum = {};
-  PackBits below = {}, regular = ~PackBits{};
-  over_row<Value>(first, second, columns, 0, 0, [&](const Pack& a, const Pack& b) {
-    all_a += a;
-    all_b += b;
-    below |= (a < 0.0) | (b < 0.0);
-  });
-  negative |= any(below);
-  const double whole_a = sum_of_lanes(all_a), whole_b = sum_of_lanes(all_b);
-  const double to_a = 1 / whole_a, to_b = 1 / whole_b;
-  over_row<Value>(first, second, columns, 0, kJensen ? 0 : 1, [&](const Pack& a, const Pack& b) {
-    const Pack p = a * to_a, q = b * to_b;
-    if (!kJensen) {
-      sum += divergence_terms(p, q, regular);
-      return;
-    }
-    const Pack middle = (p + q) * 0.5;
-    sum += (divergence_terms(p, middle, regular) + divergence_terms(q, middle, regular)) * 0.5;
-  });
-  const bool usual = whole_a > 1e-300 && whole_b > 1e-300 && whole_a < 1e300 && whole_b < 1e300;
-  if (usual && all(regular)) return not_negative(sum_of_lanes(sum));
-  return divergence(kJensen ? kJs : kKl, first, second, columns);
+// Rows as float64, one after another, with room for a pack behind the last.
+struct ScoreBlock {
+  std::vector<double> first, second, terms;
+  PackBits last;  // which lanes of the last pack of a row belong to it
+
+  ScoreBlock(int64_t rows, int64_t columns)
+      : first(rows * columns + kPackLanes), second(first.size()), terms(first.size()) {
+    const int64_t left = (columns - 1) % kPackLanes + 1;
+    for (int l = 0; l < kPackLanes; ++l) last[l] = l < left ? -1 : 0;
+  }
+};
+
+// Calls each(place, mask) for the packs of a row.
+template <class Each>
+VALOR_INLINE void over_packs(int64_t columns, const PackBits& last, const Each& each) {
+  int64_t i = 0;
+  for (; i + kPackLanes < columns; i += kPackLanes) each(i, ~PackBits{});
+  each(i, last);
 }
 
-// exp(p) (p - q), 0 for p of minus infinity; `regular` loses lanes whose power is out of reach.
-VALOR_INLINE Pack terms_of_logs(const Pack& p, const Pack& q, PackBits& regular) {
-  const PackBits none = p == -kInfinity;
-  const Pack zero = {}, power = where(none, zero, p);
-  regular &= (power > -746.0) & (power < 710.0);
-  const Pack found = long_exp<Pack>(power, zero) * (p - q);
-  return where(none, zero, found);
-}
-
-template <bool kJensen, class Value>
-VALOR_INLINE double divergence_of_log_rows(const Value* first, const Value* second, int64_t columns) {
-  const Value gone = static_cast<Value>(-kInfinity);
+VALOR_INLINE double sum_of(const double* row, int64_t columns, const PackBits& last) {
   Pack sum = {};
-  PackBits regular = ~PackBits{};
-  over_row<Value>(first, second, columns, gone, gone, [&](const Pack& p, const Pack& q) {
-    if (!kJensen) {
-      sum += terms_of_logs(p, q, regular);
-      return;
-    }
-    const Pack zero = {}, high = p > q ? p : q, low = p > q ? q : p;
-    const PackBits none = high == -kInfinity;
-    const Pack gap = where(none, zero, low - high), reach = gap < -745.0 ? zero - 745.0 : gap;
-    regular &= gap <= 0.0;  // not NaN
-    const Pack middle = high + (quick_log(1.0 + long_exp<Pack>(reach, zero)) - kLog2);
-    sum += (terms_of_logs(p, middle, regular) + terms_of_logs(q, middle, regular)) * 0.5;
+  over_packs(columns, last, [&](int64_t i, const PackBits& mask) VALOR_INLINED {
+    sum += (Pack)((PackBits)load_pack(row + i) & mask);
   });
-  if (all(regular)) return sum_of_lanes(sum);
-  return divergence(kJensen ? kJsOfLogs : kKlOfLogs, first, second, columns);
+  return sum_of_lanes(sum);
+}
+
+VALOR_INLINE void store_pack(const Pack& from, double* to) { memcpy(to, &from, sizeof from); }
+
+// Divides each row by its sum. What a pack writes behind its row is written again with the next row.
+VALOR_INLINE void normalise(const double* from, int64_t rows, int64_t columns, const PackBits& last,
+                            double* to) {
+  for (int64_t row = 0; row < rows; ++row, from += columns, to += columns) {
+    const double sum = sum_of(from, columns, last);
+    const double scale = sum > 1e-300 && sum < 1e300 ? 1 / sum : kNan;
+    for (int64_t i = 0; i < columns; i += kPackLanes) store_pack(load_pack(from + i) * scale, to + i);
+  }
+}
+
+// Copies numbers; whether one is below 0.
+template <class Value>
+VALOR_INLINE bool copy_numbers(const Value* from, int64_t count, double* to) {
+  PackBits below = {};
+  int64_t i = 0;
+  for (; i + kPackLanes <= count; i += kPackLanes) {
+    __builtin_prefetch(from + kFetched + i);
+    const Pack found = load_pack(from + i);
+    below |= found < 0.0;
+    store_pack(found, to + i);
+  }
+  bool negative = any(below);
+  for (; i < count; ++i) to[i] = from[i], negative |= from[i] < 0;
+  return negative;
+}
+
+// Cosines of rows.
+template <class Value>
+VALOR_INLINE void write_cosines(const Value* first, const Value* second, int64_t rows, int64_t columns,
+                                ScoreBlock& block, double* to) {
+  copy_numbers(first, rows * columns, block.first.data());
+  copy_numbers(second, rows * columns, block.second.data());
+  const double *a_of = block.first.data(), *b_of = block.second.data();
+  for (int64_t row = 0; row < rows; ++row, a_of += columns, b_of += columns) {
+    Pack both = {}, of_a = {}, of_b = {};
+    over_packs(columns, block.last, [&](int64_t i, const PackBits& mask) VALOR_INLINED {
+      const Pack a = (Pack)((PackBits)load_pack(a_of + i) & mask);
+      const Pack b = (Pack)((PackBits)load_pack(b_of + i) & mask);
+      both += a * b, of_a += a * a, of_b += b * b;
+    });
+    to[row] = cosine_of(sum_of_lanes(both), sum_of_lanes(of_a), sum_of_lanes(of_b));
+  }
+}
+
+// Divergences of rows of probabilities; whether a number is below 0.
+template <bool kJensen, class Value>
+VALOR_INLINE bool write_divergences(const Value* first, const Value* second, int64_t rows, int64_t columns,
+                                    ScoreBlock& block, double* to) {
+  double *p_of = block.first.data(), *q_of = block.second.data(), *terms = block.terms.data();
+  bool negative = copy_numbers(first, rows * columns, terms);
+  normalise(terms, rows, columns, block.last, p_of);
+  negative |= copy_numbers(second, rows * columns, terms);
+  normalise(terms, rows, columns, block.last, q_of);
+  for (int64_t i = 0; i < rows * columns; i += kPackLanes) {
+    const Pack p = load_pack(p_of + i), q = load_pack(q_of + i);
+    if (kJensen) {
+      const Pack middle = (p + q) * 0.5;
+      store_pack((divergence_terms(p, middle) + divergence_terms(q, middle)) * 0.5, terms + i);
+    } else {
+      store_pack(divergence_terms(p, q), terms + i);
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t at = row * columns;
+    const double sum = sum_of(terms + at, columns, block.last);
+    to[row] =
+        sum == sum ? not_negative(sum) : divergence(kJensen ? kJs : kKl, first + at, second + at, columns);
+  }
+  return negative;
+}
+
+// exp(p) (p - q), 0 for p of minus infinity; NaN where the power is out of reach.
+VALOR_INLINE Pack terms_of_logs(const Pack& p, const Pack& q) {
+  const Pack zero = {};
+  const PackBits fits = ((PackBits)size_of(p) - bits_of(700.0)) >> 63;
+  const PackBits there = (PackBits)p ^ bits_of(-kInfinity);
+  const Pack power = long_exp<Pack>((Pack)((PackBits)p & fits), zero);
+  return (Pack)(((PackBits)(power * (p - q)) | ~fits) & ((there | -there) >> 63));
+}
+
+// The logarithm of the mean of two numbers of which p and q are the logarithms, one of them finite.
+VALOR_INLINE Pack log_means(const Pack& p, const Pack& q) {
+  const Pack zero = {}, high = p > q ? p : q, low = p > q ? q : p, gap = low - high;
+  const Pack reach = gap < zero - 700.0 ? zero - 700.0 : gap;  // exp of it is lost beside 1
+  return high + (log_of_ratio(1.0 + long_exp<Pack>(reach, zero), zero + 1.0) - kLog2);
+}
+
+// Divergences of rows of logarithms of probabilities.
+template <bool kJensen, class Value>
+VALOR_INLINE void write_log_divergences(const Value* first, const Value* second, int64_t rows,
+                                        int64_t columns, ScoreBlock& block, double* to) {
+  double *p_of = block.first.data(), *q_of = block.second.data(), *terms = block.terms.data();
+  copy_numbers(first, rows * columns, p_of);
+  copy_numbers(second, rows * columns, q_of);
+  for (int64_t i = 0; i < rows * columns; i += kPackLanes) {
+    const Pack p = load_pack(p_of + i), q = load_pack(q_of + i);
+    if (kJensen) {
+      const Pack middle = log_means(p, q);
+      store_pack((terms_of_logs(p, middle) + terms_of_logs(q, middle)) * 0.5, terms + i);
+    } else {
+      store_pack(terms_of_logs(p, q), terms + i);
+    }
+  }
+  for (int64_t row = 0; row < rows; ++row) {
+    const int64_t at = row * columns;
+    const double sum = sum_of(terms + at, columns, block.last);
+    to[row] =
+        sum == sum ? sum : divergence(kJensen ? kJsOfLogs : kKlOfLogs, first + at, second + at, columns);
+  }
 }
 
 // The sum of |x - y| over all pairs of members, each pair counted twice; `errors` has room for whole packs.

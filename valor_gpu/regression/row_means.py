@@ -108,7 +108,7 @@ class RowScores(State):
 
 
 class RowMeans(Metric[Any]):
-    """Base of the metrics of scores of rows; the ``update`` of a subclass calls ``_kept`` and, unless it did, ``_keep``.
+    """Base of the metrics of scores of rows; ``update`` of a subclass calls ``_kept`` or else ``_keep``.
 
     Sums are exact and rounded once, so that no order or split of the rows and no rank changes a bit of them. Scores are
     computed in float64.
