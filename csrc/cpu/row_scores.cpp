@@ -40,6 +40,28 @@ VALOR_INLINE double score_of_quantiles(const Value* predicted, double target, in
   return 2 * sum / static_cast<double>(columns);
 }
 
+// Scores of forecasts of `count` numbers of `second`; whether one of them is bad.
+template <class Value>
+VALOR_INLINE bool score_forecasts(const RowScoreTask& task, const Value* first, const Value* second,
+                                  int64_t count, double* to, double* room) {
+  const int64_t columns = task.columns;
+  bool bad = false;
+  for (int64_t i = 0; i < count; ++i, first += columns) {
+    const double target = second[i];
+    if (task.kind == kQuantileScore) {
+      to[i] = score_of_quantiles(first, target, columns, task.levels);
+    } else if (task.kind == kQuantileLosses) {
+      for (int64_t q = 0; q < columns; ++q) *to++ = quantile_loss(first[q], target, task.levels[q]);
+    } else if (task.kind == kCoverage) {
+      bad |= first[0] > first[1];
+      score_interval(first[0], first[1], target, task.confidence, to + 3 * i);
+    } else {
+      to[i] = ensemble_score(first, target, columns, task.kind == kFairEnsemble, room);
+    }
+  }
+  return bad;
+}
+
 // Scores of `count` rows from `row` on; whether one of them is bad.
 template <class Value>
 VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t count, double* to,
@@ -47,47 +69,13 @@ VALOR_INLINE bool score_block(const RowScoreTask& task, int64_t row, int64_t cou
   const int64_t columns = task.columns, wide = task.kind < kEnsemble ? columns : 1;
   const Value* first = static_cast<const Value*>(task.first) + row * columns;
   const Value* second = static_cast<const Value*>(task.second) + row * wide;
-  bool bad = false;
-  const auto over = [&](const auto& score) VALOR_INLINED {
-    for (int64_t i = 0; i < count; ++i) to[i] = score(first + i * columns, second + i * wide);
-  };
-  switch (task.kind) {
-    case kCosine:
-      write_cosines(first, second, count, columns, block, to);
-      break;
-    case kKl:
-      bad = write_divergences<false>(first, second, count, columns, block, to);
-      break;
-    case kJs:
-      bad = write_divergences<true>(first, second, count, columns, block, to);
-      break;
-    case kKlOfLogs:
-      write_log_divergences<false>(first, second, count, columns, block, to);
-      break;
-    case kJsOfLogs:
-      write_log_divergences<true>(first, second, count, columns, block, to);
-      break;
-    case kEnsemble:
-    case kFairEnsemble:
-      over([&](const Value* a, const Value* b) VALOR_INLINED {
-        return ensemble_score(a, *b, columns, task.kind == kFairEnsemble, block.first.data());
-      });
-      break;
-    case kQuantileScore:
-      over([&](const Value* a, const Value* b)
-               VALOR_INLINED { return score_of_quantiles(a, *b, columns, task.levels); });
-      break;
-    case kQuantileLosses:
-      for (int64_t i = 0; i < count * columns; ++i)
-        to[i] = quantile_loss(first[i], second[i / columns], task.levels[i % columns]);
-      break;
-    default:
-      for (int64_t i = 0; i < count; ++i) {
-        bad |= first[2 * i] > first[2 * i + 1];
-        score_interval(first[2 * i], first[2 * i + 1], second[i], task.confidence, to + 3 * i);
-      }
-  }
-  return bad;
+  if (task.kind >= kEnsemble) return score_forecasts(task, first, second, count, to, block.first.data());
+  if (task.kind == kKl) return write_divergences<false>(first, second, count, columns, block, to);
+  if (task.kind == kJs) return write_divergences<true>(first, second, count, columns, block, to);
+  if (task.kind == kCosine) write_cosines(first, second, count, columns, block, to);
+  if (task.kind == kKlOfLogs) write_log_divergences<false>(first, second, count, columns, block, to);
+  if (task.kind == kJsOfLogs) write_log_divergences<true>(first, second, count, columns, block, to);
+  return false;
 }
 
 VALOR_FUSED_CLONES bool score_floats(const RowScoreTask& task, int64_t row, int64_t count, double* to,

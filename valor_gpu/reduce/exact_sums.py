@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
-_MASK, _HALF = 2**32 - 1, 2**31
+_SIGN = np.int64(-(2**63))
 
 
 def unit(sums: Tensor) -> int:
@@ -34,21 +35,19 @@ def exact(sums: Tensor) -> list[int]:
         [1.75]
     """
     limbs = sums.shape[-1]
-    table = sums.detach().cpu().numpy().reshape(-1, limbs)
-    low = (table & _MASK).astype("<u4").tobytes()
-    high = ((table >> 32) + _HALF).astype("<u4").tobytes()  # without a sign
+    table = (sums if sums.is_cpu else sums.cpu()).numpy().reshape(-1, limbs) ^ _SIGN  # without a sign
+    even, odd = table[:, ::2].tobytes(), table[:, 1::2].tobytes()  # limbs that stand 64 bits apart
     size, offset = 4 * limbs, _offset(limbs)
     return [
-        int.from_bytes(low[at : at + size], "little")
-        + ((int.from_bytes(high[at : at + size], "little") - offset) << 32)
-        for at in range(0, len(low), size)
+        int.from_bytes(even[at : at + size], "little") + (int.from_bytes(odd[at : at + size], "little") << 32) - offset
+        for at in range(0, len(even), size)
     ]
 
 
 @functools.cache
 def _offset(limbs: int) -> int:
-    """The number all of whose limbs are ``_HALF``."""
-    return sum(_HALF << 32 * limb for limb in range(limbs))
+    """The number all of whose limbs are 2^63."""
+    return sum(1 << 63 + 32 * limb for limb in range(limbs))
 
 
 def rounded(sums: Tensor) -> Tensor:

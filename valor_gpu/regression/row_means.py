@@ -221,7 +221,7 @@ class RowMeans(Metric[Any]):
         dtype = torch.float64 if int(state.wide) == 0 else torch.float32
         if isinstance(state, RowScores):
             return state.scores.to(dtype, copy=True)
-        return torch.tensor(self._numbers(state), dtype=torch.float64).to(state.sums.device, dtype)
+        return torch.tensor(self._numbers(state), dtype=dtype, device=state.sums.device)
 
     def _shaped(self, numbers: Tensor) -> Any:
         """The value of ``compute`` from ``[K]`` or ``[N, K]``; by default the only one of K."""

@@ -33,6 +33,7 @@ from valor_gpu.regression.sums_state import (
     KeptSums,
     Output,
     Rule,
+    outputs_of,
     width_of,
 )
 from valor_gpu.result import Result, Signature
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
     from valor_gpu.stats.resample import Resampled
 
+_OF_NUMBERS = ("sums", "counts", "lowest", "highest")
 _BLOCKS = ("outputs_seen", "sums", "counts")
 
 
@@ -175,15 +177,14 @@ class SumsMetric(Metric[Any]):
         """The number where a row is infinite."""
         return math.nan
 
-    def _numbers(self, state: Any) -> tuple[list[Number], list[Output]]:
-        """The numbers of a state, one over all outputs or one for each, and the sums of each."""
-        outputs = state.outputs()
+    def _numbers(self, outputs: Sequence[Output]) -> list[Number]:
+        """The numbers, one over all outputs or one for each."""
         bad = [self._not_finite(output) for output in outputs]
         together = self._number_of_all(outputs) if not any(bad) else None
         if together is not None:
-            return [together], outputs
+            return [together]
         each = [number or self._number(output) for number, output in zip(bad, outputs)]
-        return ([average(each)] if self._averages else each), outputs
+        return [average(each)] if self._averages else each
 
     def _not_finite(self, output: Output) -> Number | None:
         """The number where a row is NaN or infinite; None: all rows are finite."""
@@ -196,10 +197,15 @@ class SumsMetric(Metric[Any]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
-        state = self.state()
-        values = [number.value for number in self._numbers(state)[0]]
-        wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
-        return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
+        state = self.__dict__  # a whole state, with fields that no number needs, takes as long as all of this
+        known = type(state["sums"]) is Tensor
+        outputs = outputs_of(*(state[name] for name in _OF_NUMBERS)) if known else self.state().outputs()
+        numbers = self._numbers(outputs)
+        wide = torch.float64 if state["narrowest"].item() == WIDE_VALUES else torch.float32
+        device = state["error"].device
+        if len(numbers) == 1:
+            return torch.scalar_tensor(numbers[0].value, dtype=wide, device=device)
+        return torch.tensor([number.value for number in numbers], dtype=wide, device=device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the number in float64 with the rows behind it: NaN, with a reason, where it does not exist.
@@ -218,7 +224,8 @@ class SumsMetric(Metric[Any]):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _result_of(self, state: Any) -> Result:
-        numbers, outputs = self._numbers(state)
+        outputs = state.outputs()
+        numbers = self._numbers(outputs)
         name = type(self).__name__
         values: Any = numbers[0].shown if len(numbers) == 1 else np.array([number.shown for number in numbers])
         reason = first_reason(numbers)

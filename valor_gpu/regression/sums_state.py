@@ -116,12 +116,7 @@ class ExactSums(State):
 
     def outputs(self) -> list[Output]:
         """Returns the sums of each output as whole numbers."""
-        numbers, scale, each = exact(self.sums), unit(self.sums), self.sums.shape[1]
-        ends = zip(self.lowest.tolist(), self.highest.tolist())
-        return [
-            _output(numbers[place * each : (place + 1) * each], counts, scale, low, -high)
-            for place, (counts, (low, high)) in enumerate(zip(self.counts.tolist(), ends))
-        ]
+        return outputs_of(self.sums, self.counts, self.lowest, self.highest)
 
     def check(self, rule: Rule) -> None:
         """Raises :class:`InputError` unless the sums are possible for so many rows, and those of the rows if kept."""
@@ -229,6 +224,23 @@ class InferredSums(State):
             found = moments(*self.rows(), rule.kind, rule.parameter)
             if exact(found.sums) != exact(whole.sums) or not torch.equal(found.counts, whole.counts):
                 raise InputError("state field sums must be the sums of its rows but has others")
+
+
+def outputs_of(sums: Tensor, counts: Tensor, lowest: Tensor, highest: Tensor) -> list[Output]:
+    """Returns the sums of each output as whole numbers.
+
+    Args:
+        sums: of :class:`ExactSums`.
+        counts: likewise.
+        lowest: likewise.
+        highest: likewise, with the other sign.
+    """
+    numbers, scale, each = exact(sums), unit(sums), sums.shape[1]
+    rows = enumerate(zip(counts.tolist(), lowest.tolist(), highest.tolist()))
+    return [
+        _output(numbers[place * each : (place + 1) * each], counted, scale, low, -high)
+        for place, (counted, low, high) in rows
+    ]
 
 
 def _output(numbers: list[int], counts: list[int], scale: int, low: float = math.nan, high: float = math.nan) -> Output:
