@@ -29,6 +29,9 @@ class MeanOfTerms(SumsMetric):
 
     update_family: ClassVar[str | None] = "means of terms"
 
+    def _takes_mean(self) -> bool:
+        return True
+
     def _number(self, output: Output) -> Number:
         return mean(output.sums)
 
@@ -87,6 +90,9 @@ class MeanSquaredError(MeanOfTerms):
         check_type("squared", squared, bool)
         self.squared, self.num_outputs = squared, num_outputs
         super().__init__({"squared": squared, "num_outputs": num_outputs}, num_outputs, **kwargs)
+
+    def _takes_mean(self) -> bool:
+        return self.squared
 
     def _number(self, output: Output) -> Number:
         return mean(output.sums) if self.squared else root_mean(output.sums)

@@ -12,10 +12,11 @@ from torch import Tensor
 from valor_gpu import native
 from valor_gpu.ops.moments.kinds import Kind
 from valor_gpu.ops.moments.launches import NUMBER_TYPES, task_words
-from valor_gpu.plans import Field, Form, Plan, Step, is_plain, native_plan
+from valor_gpu.plans import Field, Form, Plan, Step, applicable, is_plain, native_plan
 from valor_gpu.regression.sums_state import Rule, width_of
 
 _PACK = struct.Struct("10Q").pack
+_MEAN, _MEAN_CALL = struct.Struct("3q").pack, struct.Struct("3Q").pack
 _EVENTS = struct.Struct("3q2d").pack
 _address = Tensor.data_ptr
 
@@ -75,6 +76,27 @@ def events_plan(form: Form, threshold: float) -> Plan | None:
     least = (torch.tensor(threshold, dtype=dtype).double().item() for dtype in types)
     words = _EVENTS(*(NUMBER_TYPES[dtype] for dtype in types), form.preds_shape.numel(), *least)
     return native_plan(call, words, (Field("events", torch.int64, (5,)),))
+
+
+def mean_of_sum(state: dict[str, Any], mark: str, differences: bool = False) -> Tensor | None:
+    """The mean of the rows of the only sum of a state, rounded once, ``[]``; None where Python has to look at it.
+
+    Args:
+        state: ``__dict__`` of the metric, with ``sums`` and ``counts``.
+        mark: the field that is 0 where float64 came.
+        differences: whether the sum is the difference of two.
+    """
+    call = native.update_function("valor_cpu", "valor_mean_of_sum_cpu")
+    sums, counts = state["sums"], state["counts"]
+    if call is None or type(sums) is not Tensor or not applicable(state):
+        return None
+    shape = sums.shape
+    if shape[:-1] != ((2,) if differences else (1, 1)) or not (_fits(sums, shape) and _fits(counts, (1, 4))):
+        return None
+    wide = state[mark].item() == 0
+    mean = torch.empty((), dtype=torch.float64 if wide else torch.float32)
+    addresses = _MEAN_CALL(_address(sums), _address(counts), _address(mean))
+    return None if call(_MEAN(shape[-1], differences, wide), addresses) else mean
 
 
 _COMPARED = {torch.float32, torch.float64}  # of others, torch chooses the dtype in which it compares

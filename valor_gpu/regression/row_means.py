@@ -20,6 +20,7 @@ from valor_gpu.ops.moments.kinds import WIDE, Kind
 from valor_gpu.ops.moments.op import moments
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.exact_sums import exact, quotient, unit
+from valor_gpu.regression.plans import mean_of_sum
 from valor_gpu.regression.row_kernels import Scoring, native_row_sums, row_scores_plan
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, check_rows, joined, least, summed
@@ -214,6 +215,10 @@ class RowMeans(Metric[Any]):
 
         It is float64 where float64 came, else float32; NaN where a row has no score, and for the mean of no row.
         """
+        if self.reduction == "mean" and len(self.names) == 1 and self._kind is not RowScores:
+            mean = mean_of_sum(self.__dict__, "wide", differences=True)
+            if mean is not None:
+                return self._shaped(mean[None])
         return self._shaped(self._computed_of(self.state()))
 
     def _computed_of(self, state: Any) -> Tensor:

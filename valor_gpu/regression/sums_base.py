@@ -23,7 +23,7 @@ from valor_gpu.ops.moments.kinds import WIDE, Kind, limbs_for
 from valor_gpu.ops.moments.op import Moments, describe_moment, moments
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.reduce.regression import Number, average, first_reason
-from valor_gpu.regression.plans import moments_plan
+from valor_gpu.regression.plans import mean_of_sum, moments_plan
 from valor_gpu.regression.resampled_rows import Recipe, resampled_rows
 from valor_gpu.regression.sums_state import (
     WIDE_VALUES,
@@ -173,6 +173,10 @@ class SumsMetric(Metric[Any]):
         """The number over outputs; None: each has its own."""
         return None
 
+    def _takes_mean(self) -> bool:
+        """Whether the number of one output is the mean of the terms of rows."""
+        return False
+
     def _of_infinite(self, output: Output) -> float:
         """The number where a row is infinite."""
         return math.nan
@@ -197,6 +201,8 @@ class SumsMetric(Metric[Any]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
+        if self._takes_mean() and (mean := mean_of_sum(self.__dict__, "narrowest")) is not None:
+            return mean
         state = self.__dict__  # a whole state, with fields that no number needs, takes as long as all of this
         known = type(state["sums"]) is Tensor
         outputs = outputs_of(*(state[name] for name in _OF_NUMBERS)) if known else self.state().outputs()
