@@ -28,7 +28,11 @@ from valor_gpu.regression import (
     row_means,
 )
 
-FUNCTIONS = {"cosine": cosine_similarity, "kl": kl_divergence, "js": jensen_shannon_divergence}
+FUNCTIONS: dict[str, Callable[..., torch.Tensor]] = {
+    "cosine": cosine_similarity,
+    "kl": kl_divergence,
+    "js": jensen_shannon_divergence,
+}
 METRICS: dict[str, tuple[Callable[..., Any], int]] = {
     "cosine": (CosineSimilarity, 0),
     "kl": (KLDivergence, 0),

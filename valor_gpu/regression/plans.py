@@ -88,7 +88,8 @@ def mean_of_sum(state: dict[str, Any], mark: str, differences: bool = False) -> 
     """
     call = native.update_function("valor_cpu", "valor_mean_of_sum_cpu")
     sums, counts = state["sums"], state["counts"]
-    if call is None or type(sums) is not Tensor or not applicable(state):
+    # A metric may be given another method ``state``, which says what compute reads.
+    if call is None or type(sums) is not Tensor or "state" in state or not applicable(state):
         return None
     shape = sums.shape
     if shape[:-1] != ((2,) if differences else (1, 1)) or not (_fits(sums, shape) and _fits(counts, (1, 4))):

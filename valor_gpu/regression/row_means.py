@@ -185,7 +185,7 @@ class RowMeans(Metric[Any]):
             return False
         mark = _MARKS[torch.float64 if wide else torch.float32]
         if self._kind is RowScores:
-            self._add(RowScores(found.scores, mark))
+            self._add(self._kind(found.scores, mark))
         else:
             kept = (found.scores,) if self.keep_rows else ()
             self._add(self._kind(found.sums, found.counts, mark, *kept))

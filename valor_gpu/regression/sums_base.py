@@ -204,7 +204,7 @@ class SumsMetric(Metric[Any]):
         if self._takes_mean() and (mean := mean_of_sum(self.__dict__, "narrowest")) is not None:
             return mean
         state = self.__dict__  # a whole state, with fields that no number needs, takes as long as all of this
-        known = type(state["sums"]) is Tensor
+        known = type(state["sums"]) is Tensor and "state" not in state
         outputs = outputs_of(*(state[name] for name in _OF_NUMBERS)) if known else self.state().outputs()
         numbers = self._numbers(outputs)
         wide = torch.float64 if state["narrowest"].item() == WIDE_VALUES else torch.float32
