@@ -166,7 +166,7 @@ _TITLES = {
     "classification": f"{small_cases.ROWS} rows, {small_cases.CLASSES} classes or labels",
     "detection": "Boxes as lists of dicts",
     "segmentation": f"One image of {small_cases.SIDE} x {small_cases.SIDE} pixels",
-    "regression": f"{small_cases.ROWS} pairs of numbers",
+    "regression": f"{small_cases.ROWS} pairs of numbers, or rows of 20",
     "text": "One row of ten words",
 }
 

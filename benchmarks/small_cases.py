@@ -240,10 +240,33 @@ _PAIRS: dict[str, dict[str, float]] = {
 }
 
 
+def tables(of_target: bool = False) -> Batch:
+    """Eight rows of 20 numbers above 0, and as many beside them, or one target each."""
+    first, second = torch.rand((2, ROWS, 20), generator=torch.Generator().manual_seed(0)) + 0.01
+    return first, second[:, 0].clone() if of_target else second
+
+
+_ROWS: dict[str, tuple[dict[str, Any], Callable[[], Batch]]] = {
+    "SpearmanCorrCoef": ({}, pairs),
+    "KendallRankCorrCoef": ({}, pairs),
+    "CosineSimilarity": ({"reduction": "mean"}, tables),
+    "KLDivergence": ({}, tables),
+    "JensenShannonDivergence": ({}, tables),
+    "ContinuousRankedProbabilityScore": ({}, partial(tables, True)),
+}
+"""Metrics whose arguments or batches are not those of ``_PAIRS``; torchmetrics computes these in float32."""
+
+
 def regression() -> Iterator[Small]:
-    """Eight pairs of numbers."""
+    """Eight pairs of numbers, or eight rows of 20."""
     for name, arguments in _PAIRS.items():
         yield Small(name, *(partial(_made, f"{side}.regression", name, arguments) for side in _SIDES), pairs)
+    for name, (given, batch) in _ROWS.items():
+        both = (partial(_made, f"{side}.regression", name, given) for side in _SIDES)
+        yield Small(name, *both, batch, tolerance=1e-5)
+    given = {"threshold": 0.5, "keep_sequence_dim": 1}
+    both = (partial(_made, f"{side}.regression", "CriticalSuccessIndex", given) for side in _SIDES)
+    yield Small("CriticalSuccessIndex, sequences", *both, tables)
 
 
 def _one(name: str) -> Callable[[Any], Any]:

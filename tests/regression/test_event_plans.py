@@ -63,3 +63,26 @@ def test_a_new_threshold_makes_a_new_plan() -> None:
     metric.threshold = 0.75
     metric.update(half, half)
     assert metric.state().events.tolist() == [1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("seed", seeds(3))
+def test_plans_of_sequences_count_as_the_checked_path_does(seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shape = tuple(torch.randint(1, 5, (3,), generator=generator).tolist())
+    preds, target = torch.rand((2, *shape), generator=generator)
+    preds[0, 0, 0] = math.nan
+    for dimension in range(3):
+        metric, checked = (CriticalSuccessIndex(0.5, keep_sequence_dim=dimension) for _ in range(2))
+        for dtype in (torch.float32, torch.float64):
+            metric(preds.to(dtype), target.to(dtype))
+            with plans.checked_only():
+                checked.update(preds.to(dtype), target.to(dtype))
+        assert torch.equal(metric.state().events, checked.state().events)
+
+
+@pytest.mark.skipif(not native.available("valor_cpu"), reason="the C++ library is not built")
+def test_sequences_take_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    metric = CriticalSuccessIndex(0.5, keep_sequence_dim=1)
+    monkeypatch.setattr(metric, "_add", None)  # the checked path would call it
+    metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
+    assert metric.state().events.tolist() == [[1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]

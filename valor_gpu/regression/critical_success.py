@@ -129,7 +129,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
 
     def _planner(self) -> Planner | None:
         def make(form: Form) -> Plan | None:
-            return events_plan(form, self.threshold) if self.keep_sequence_dim is None else None
+            return events_plan(form, self.threshold, self.keep_sequence_dim)
 
         return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim"), make)
 

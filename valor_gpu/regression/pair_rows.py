@@ -110,8 +110,11 @@ class PairMetric(Metric[PairRows]):
         if names is None or form.target != form.preds or form.target_shape != form.preds_shape or not tabular:
             return None
 
+        of_preds, of_target = names
+        flat = len(form.preds_shape) == 1
+
         def plan(base: Mapping[str, Any], preds: Tensor, target: Tensor) -> Step:
-            return Step({}, [(name, _copied(side, outputs)) for name, side in zip(names, (preds, target))])
+            return Step({}, ((of_preds, _copied(preds, flat)), (of_target, _copied(target, flat))))
 
         return plan
 
@@ -138,9 +141,10 @@ class PairMetric(Metric[PairRows]):
         return _describe(code)
 
 
-def _copied(side: Tensor, outputs: int) -> Tensor:
-    """Numbers ``[N]`` or ``[N, D]`` as ``[N, D]`` in new memory."""
-    return side.detach().clone().view(len(side), outputs)
+def _copied(side: Tensor, flat: bool) -> Tensor:
+    """Numbers ``[N, D]``, or ``[N]`` if they are flat, as ``[N, D]`` in new memory."""
+    copied = (side.detach() if side.requires_grad else side).clone()
+    return copied.unsqueeze_(1) if flat else copied
 
 
 def pair_of_tables(preds: Values, target: Values, outputs: int) -> tuple[Tensor, Tensor]:

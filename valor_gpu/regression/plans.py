@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from valor_gpu.regression.sums_state import Rule, width_of
 
 _PACK = struct.Struct("10Q").pack
 _MEAN, _MEAN_CALL = struct.Struct("3q").pack, struct.Struct("3Q").pack
-_EVENTS = struct.Struct("3q2d").pack
+_EVENTS = struct.Struct("3q2d2q").pack
 _address = Tensor.data_ptr
 
 
@@ -62,20 +63,27 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
     return plan
 
 
-def events_plan(form: Form, threshold: float) -> Plan | None:
+def events_plan(form: Form, threshold: float, dimension: int | None = None) -> Plan | None:
     """The plan of counts of events, numbers that reach a threshold, int64 ``[5]``; None as above.
 
     Args:
         form: what comes.
         threshold: compared in the dtype of each side.
+        dimension: whose positions have counts of their own, int64 ``[S, 5]``, which are appended.
     """
     call = native.update_function("valor_cpu", "valor_add_events_cpu")
     types = (form.preds, form.target)
     if call is None or form.preds_shape != form.target_shape or not {*types} <= _COMPARED:
         return None
     least = (torch.tensor(threshold, dtype=dtype).double().item() for dtype in types)
-    words = _EVENTS(*(NUMBER_TYPES[dtype] for dtype in types), form.preds_shape.numel(), *least)
-    return native_plan(call, words, (Field("events", torch.int64, (5,)),))
+    shape = form.preds_shape
+    words = (*(NUMBER_TYPES[dtype] for dtype in types), shape.numel(), *least)
+    if dimension is None:
+        return native_plan(call, _EVENTS(*words, 0, 0), (Field("events", torch.int64, (5,)),))
+    if dimension >= len(shape):
+        return None
+    steps, inner = shape[dimension], math.prod(shape[dimension + 1 :])
+    return native_plan(call, _EVENTS(*words, steps, inner), (), {"events": torch.empty((steps, 5), dtype=torch.int64)})
 
 
 def mean_of_sum(state: dict[str, Any], mark: str, differences: bool = False) -> Tensor | None:
