@@ -1,5 +1,6 @@
 // Logarithms and powers of float64 numbers, written out: every device has the same bits. Definition:
-// valor_gpu/ops/moments/powers.py. The error is below one unit in the last place, of powers near 1e300 two.
+// valor_gpu/ops/moments/powers.py. In units of the last place the error is below 1, of powers x^y below
+// 1 + |y log x| / 16, of those of products and roots below 2, of log(cosh(x)) and of log_ratio below 3.
 // Templates take double, or vectors of it whose comparisons give masks, such as those of GCC.
 #pragma once
 #include <math.h>
@@ -93,11 +94,11 @@ VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, co
                                           -0x1.85719c2a69690p-44, -0x1.77bfa12ca2ef8p-45,
                                           0x1.83963c8b4ab26p-44,  -0x1.42b847691edaap-46};
   const Real zero = x - x;
-  const auto bits = bits_in(x), steps = bits - 0x3fe6800000000000ll, power = steps & ~0xfffffffffffffll;
-  const auto place = steps >> 48;
+  using Bits = typename BitsOf<Real>::Type;
+  const Bits bits = bits_in(x), steps = bits - 0x3fe6800000000000ll, power = steps & ~0xfffffffffffffll;
+  const Bits place = steps >> 48, fraction = bits - power;
   const Real k = with_bits<Real>((steps >> 52) + 0x4338000000000000ll) - 0x1.8p52;
-  const auto fraction = bits - power;
-  const Real m = with_bits<Real>(fraction), m_high = with_bits<Real>(fraction & ~0x7ffffffll);
+  const Real m = with_bits<Real>(fraction), m_high = with_bits<Real>((fraction + 0x4000000ll) & ~0x7ffffffll);
   Real m_low = m - m_high;
   if (kRest) m_low = m_low + rest * with_bits<Real>(0x3ff0000000000000ll - power);
   const Real c = ByLane<Real>::at(kReciprocals, place);
@@ -174,7 +175,7 @@ VALOR_REAL Exponential<Real> exponential(const Real& high, const Real& low) {
 // exp(high + low) for high from -746 to 710.
 VALOR_REAL Real long_exp(const Real& high, const Real& low) {
   const Exponential<Real> found = exponential<Real>(high, low);
-  const auto steps = (found.steps - 0x4338000000000000ll) >> 4, half = steps >> 1;
+  const typename BitsOf<Real>::Type steps = (found.steps - 0x4338000000000000ll) >> 4, half = steps >> 1;
   const Real first = with_bits<Real>((half + 1023) << 52),
              second = with_bits<Real>((steps - half + 1023) << 52);
   return found.value * first * second;
