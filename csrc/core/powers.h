@@ -70,7 +70,7 @@ VALOR_HD double power_of_2(int64_t k) { return with_bits<double>((k + 1023) << 5
 // without it; with it x is below 2^1000. x is 2^k m, m from 0.703 to 1.406, and c about 1 / m: the logarithm
 // is k log 2 - log c + log(1 + f), f = c m - 1, which is at most 1 / 32. The sum of the first parts is exact:
 // they are multiples of 2^-42.
-template <bool kRest, class Real>
+template <bool kRest, class Real, bool kNearOne = false>
 VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, const Real& rest) {
   static constexpr double kReciprocals[16] = {
       0x1.642d000000000p0,  0x1.5555000000000p0,  0x1.47ae000000000p0,  0x1.3b14000000000p0,
@@ -95,26 +95,24 @@ VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, co
                                           0x1.83963c8b4ab26p-44,  -0x1.42b847691edaap-46};
   const Real zero = x - x;
   using Bits = typename BitsOf<Real>::Type;
-  const Bits bits = bits_in(x), steps = bits - 0x3fe6800000000000ll, power = steps & ~0xfffffffffffffll;
-  const Bits place = steps >> 48, fraction = bits - power;
-  const Real k = with_bits<Real>((steps >> 52) + 0x4338000000000000ll) - 0x1.8p52;
+  const Bits bits = bits_in(x), steps = bits - 0x3fe6800000000000ll, place = steps >> 48;
+  const Bits power = kNearOne ? steps - steps : steps & ~0xfffffffffffffll, fraction = bits - power;
+  const Real k = kNearOne ? zero : with_bits<Real>((steps >> 52) + 0x4338000000000000ll) - 0x1.8p52;
   const Real m = with_bits<Real>(fraction), m_high = with_bits<Real>((fraction + 0x4000000ll) & ~0x7ffffffll);
   Real m_low = m - m_high;
-  if (kRest) m_low = m_low + rest * with_bits<Real>(0x3ff0000000000000ll - power);
+  if (kRest) m_low = m_low + (kNearOne ? rest : rest * with_bits<Real>(0x3ff0000000000000ll - power));
   const Real c = ByLane<Real>::at(kReciprocals, place);
   const Real f_high = m_high * c - 1.0, f_low = m_low * c, f = f_high + f_low;
-  Real series = zero + -0x1.9a59d76189686p-4;
-  series = series * f + 0x1.c7ee28ac92f04p-4;
-  series = series * f - 0x1.ffffdbf0c4765p-4;
-  series = series * f + 0x1.2492357975d4dp-3;
-  series = series * f - 0x1.5555555695eabp-3;
-  series = series * f + 0x1.9999999af751bp-3;
-  series = series * f - 0x1.fffffffffffa0p-3;
-  series = series * f + 0x1.5555555555521p-2;
-  series = series * f - 0x1.0000000000000p-1;
-  const Real low = f * f * series + (k * kLog2Low + ByLane<Real>::at(kLogsLow, place));
-  const Parts<Real> sum =
-      fast_parts<Real>(k * kLog2High + (ByLane<Real>::at(kLogsHigh, place) + f_high), f_low);
+  const Real a0 = 0x1.5555555555521p-2 * f - 0x1.0000000000000p-1,
+             a1 = 0x1.9999999af751bp-3 * f - 0x1.fffffffffffa0p-3,
+             a2 = 0x1.2492357975d4dp-3 * f - 0x1.5555555695eabp-3,
+             a3 = 0x1.c7ee28ac92f04p-4 * f - 0x1.ffffdbf0c4765p-4, f2 = f * f, b0 = a0 + a1 * f2,
+             b1 = a2 + a3 * f2, f4 = f2 * f2, c0 = b0 + b1 * f4, f8 = f4 * f4;
+  const Real series = c0 + (zero - 0x1.9a59d76189686p-4) * f8;
+  const Real log_high = ByLane<Real>::at(kLogsHigh, place), log_low = ByLane<Real>::at(kLogsLow, place);
+  const Real low = f2 * series + (kNearOne ? log_low : k * kLog2Low + log_low);
+  const Real high = kNearOne ? log_high + f_high : k * kLog2High + (log_high + f_high);
+  const Parts<Real> sum = fast_parts<Real>(high, f_low);
   return fast_parts<Real>(sum.high, sum.low + low);
 }
 
@@ -158,18 +156,16 @@ VALOR_REAL Exponential<Real> exponential(const Real& high, const Real& low) {
                                             0x1.11065895048ddp-55,
                                             0x1.2ed02d75b3707p-55,
                                             -0x1.e9c23179c2893p-54};
-  const Real zero = high - high;
   const Real shifted = high * 0x1.71547652b82fep4 + 0x1.8p52, k = shifted - 0x1.8p52;  // a whole number
   const Real r = (high - k * (kLog2High / 16)) - (k * (kLog2Low / 16) - low);
-  Real series = zero + 0x1.a01b0c30381a9p-13;
-  series = series * r + 0x1.6c17ed4e4d929p-10;
-  series = series * r + 0x1.11111110e10a0p-7;
-  series = series * r + 0x1.55555554e9456p-5;
-  series = series * r + 0x1.5555555555556p-3;
-  series = series * r + 0x1.0000000000000p-1;
+  const Real a0 = 0x1.0000000000000p-1 + 0x1.5555555555556p-3 * r,
+             a1 = 0x1.55555554e9456p-5 + 0x1.11111110e10a0p-7 * r,
+             a2 = 0x1.6c17ed4e4d929p-10 + 0x1.a01b0c30381a9p-13 * r, r2 = r * r, b0 = a0 + a1 * r2,
+             r4 = r2 * r2;
+  const Real series = b0 + a2 * r4;
   const auto steps = bits_in(shifted);
   const Real first = ByLane<Real>::at(kPowersHigh, steps), second = ByLane<Real>::at(kPowersLow, steps);
-  return {first + (first * (r + r * r * series) + second), steps};
+  return {first + (first * (r + r2 * series) + second), steps};
 }
 
 // exp(high + low) for high from -746 to 710.
@@ -189,24 +185,23 @@ VALOR_HD bool has_exp(double high) { return high > -746.0 && high < 710.0; }
 
 // log(1 + x) for x above -1 and below 2^1000.
 VALOR_REAL Real long_log_of_next(const Real& x) {
-  const Parts<Real> u = sum_parts<Real>((x - x) + 1.0, x), found = log_of_sum<true, Real>(u.high, u.low);
-  return found.high + found.low;
+  const Parts<Real> u = sum_parts<Real>((x - x) + 1.0, x);
+  return log_of_sum<true, Real>(u.high, u.low).high;
 }
 
-// log(cosh(a)) for a from 0 on: below 1 by the series of cosh(a) - 1, else a + log(1 + exp(-2 a)) - log 2.
+// log(cosh(a)) for a from 0 on: below 0.8 by the series of cosh(a) - 1, else a + log(1 + exp(-2 a)) - log 2.
 VALOR_REAL Real log_cosh_of_size(const Real& a) {
   const Real zero = {};
-  const auto near = a < 1.0;
+  const auto near = a < 0.8;
   const Real z = near ? a * a : zero;
-  Real series = zero + 0x1.99848a67700e4p-37;
-  series = series * z + 0x1.1ee5640e638a2p-29;
-  series = series * z + 0x1.27e5069de9344p-22;
-  series = series * z + 0x1.a01a01907b7eep-16;
-  series = series * z + 0x1.6c16c16c212c0p-10;
-  series = series * z + 0x1.5555555555502p-5;
-  series = series * z + 0x1.0000000000000p-1;
+  const Real a0 = 0x1.0000000000000p-1 + 0x1.5555555555502p-5 * z,
+             a1 = 0x1.6c16c16c212c0p-10 + 0x1.a01a01907b7eep-16 * z,
+             a2 = 0x1.27e5069de9344p-22 + 0x1.1ee5640e638a2p-29 * z, z2 = z * z, b0 = a0 + a1 * z2,
+             b1 = a2 + 0x1.99848a67700e4p-37 * z2, z4 = z2 * z2;
+  const Real series = b0 + b1 * z4;
   const Real faded = normal_exp<Real>(a < 300.0 ? -2.0 * a : zero - 600.0, zero);
-  const Real value = long_log_of_next<Real>(near ? series * z : faded);
+  const Parts<Real> u = fast_parts<Real>(zero + 1.0, near ? series * z : faded);
+  const Real value = log_of_sum<true, Real, true>(u.high, u.low).high;
   return near ? value : a + (value - kLog2);
 }
 

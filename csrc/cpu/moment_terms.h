@@ -46,10 +46,7 @@ VALOR_INLINE Pack powers_of(const Pack& x, double exponent) {
   return exponent > 0.0 ? (x == 0.0 ? zero : power) : power;
 }
 
-VALOR_INLINE Pack logs_of(const Pack& x) {
-  const Parts<Pack> found = normal_log<Pack>(x >= 0x1p-1022 ? x : Pack{} + kNan);
-  return found.high + found.low;
-}
+VALOR_INLINE Pack logs_of(const Pack& x) { return normal_log<Pack>(x >= 0x1p-1022 ? x : Pack{} + kNan).high; }
 
 VALOR_INLINE Pack tweedie_terms(const Pack& any_p, const Pack& any_t, double power) {
   const Pack zero = {}, none = zero + kNan;

@@ -70,9 +70,9 @@ PLAIN_POWERS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 def log1p(x: Tensor) -> Tensor:
     """``log(1 + x)``; -inf for -1, NaN below."""
     inside = (x > -1) & (x < 2.0**1000)
-    high, low = _log(*_sum(torch.ones_like(x), torch.where(inside, x, 0.0)))
+    value, _ = _log(*_sum(torch.ones_like(x), torch.where(inside, x, 0.0)))
     outside = torch.where(x == -1, -torch.inf, torch.where(x > 0, log(x), torch.nan))
-    return torch.where(inside, high + low, outside)
+    return torch.where(inside, value, outside)
 
 
 def log(x: Tensor) -> Tensor:
@@ -116,9 +116,9 @@ def _plain_power(x: Tensor, exponent: float) -> Tensor:
 
 
 def log_cosh(x: Tensor) -> Tensor:
-    """``log(cosh(x))``: below 1 by the series of ``cosh(x) - 1``, else ``|x| + log(1 + exp(-2 |x|)) - log 2``."""
+    """``log(cosh(x))``: below 0.8 by the series of ``cosh(x) - 1``, else ``|x| + log(1 + exp(-2 |x|)) - log 2``."""
     a = x.abs()
-    small = a < 1
+    small = a < 0.8
     z = torch.where(small, a * a, 0.0)
     faded = _exp(torch.where(a < 300, -2.0 * a, -600.0), torch.zeros_like(a))
     value = log1p(torch.where(small, _series(_COSH_TERMS, z) * z, faded))
@@ -198,11 +198,12 @@ def _look_up(table: list[float], places: Tensor) -> Tensor:
 
 
 def _series(terms: list[float], x: Tensor) -> Tensor:
-    """The sum of ``terms[n] x^n``."""
-    total = torch.full_like(x, terms[-1])
-    for term in reversed(terms[:-1]):
-        total = total * x + term
-    return total
+    """The sum of ``terms[n] x^n``: neighbours are joined, then pairs, pairs of pairs and so on (Estrin)."""
+    parts = [torch.full_like(x, term) for term in terms]
+    while len(parts) > 1:
+        joined = [low + high * x for low, high in zip(parts[::2], parts[1::2])]
+        parts, x = joined + parts[2 * len(joined) :], x * x
+    return parts[0]
 
 
 def _power_of_2(k: Tensor) -> Tensor:
