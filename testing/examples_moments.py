@@ -15,6 +15,8 @@ from valor_gpu.ops.moments.kinds import NARROW, WIDE, Kind
 Arguments = tuple[Any, ...]
 PARAMETERS = {Kind.PINBALL: 0.3, Kind.MINKOWSKI: 2.5, Kind.TWEEDIE: 1.5}
 """A parameter of the kinds that have one."""
+_POWERS = {Kind.MINKOWSKI: (1.0, 1.5, 2.0, 2.7, 3.0, 4.0, 7.0), Kind.TWEEDIE: (-1.5, 0.0, 1.0, 1.3, 2.0, 2.6, 3.0)}
+"""Those with formulas of their own, and others."""
 
 
 def wild(rng: np.random.Generator, shape: tuple[int, ...], low: int = -1074, high: int = 1023) -> Tensor:
@@ -41,8 +43,12 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
             dtype = (torch.float32, torch.float64)[len(shape) - 1]
             yield f"{kind.name}, {shape}", (*pair(rng, kind, shape, dtype), int(kind), parameter, WIDE)
         yield f"{kind.name}, narrow", (*pair(rng, kind, (1030,), torch.float64), int(kind), parameter, NARROW)
-        for power in (-1.5, 0.0, 1.0, 2.0, 3.0) if kind == Kind.TWEEDIE else ():
-            yield f"power {power}", (*pair(rng, kind, (200,), torch.float32), int(kind), power, WIDE)
+        for power in _POWERS.get(kind, ()):
+            for dtype in (torch.float32, torch.float64):
+                p, t = pair(rng, kind, (1030,), dtype)
+                t[::9] = p[::9]
+                t[::17] = 0.0 if kind == Kind.MINKOWSKI or power < 2 else 1.0
+                yield f"{kind.name}, power {power}, {dtype}", (p, t, int(kind), power, WIDE)
         yield from _rough(rng, kind, parameter)
     dtypes = (torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
     for dtype, other in zip(dtypes, (*dtypes[1:], torch.bool)):

@@ -15,8 +15,9 @@ from pathlib import Path
 from tools.native_build import BuildFailedError, Command, Plan, output_of
 
 ARCHITECTURES = ("75", "80", "86", "89", "90", "100", "120")
-# No contraction: no bit may depend on the processor. No trapping math: loops with a division vectorise, same results.
-EXACT = ["-ffp-contract=off", "-fno-trapping-math"]
+# No contraction: no bit may depend on the processor. No trapping math and no errno: loops with a division or a root
+# vectorise, same results.
+EXACT = ["-ffp-contract=off", "-fno-trapping-math", "-fno-math-errno"]
 CXX_FLAGS = ["-O3", "-std=c++17", "-fPIC", "-fvisibility=hidden", *EXACT, "-pthread", "-Wall", "-Wextra"]
 NVCC_FLAGS = ["-O3", "-std=c++17", "-fmad=false", "--threads", "0", "-cudart", "static"]
 NO_NVCC = "no nvcc was found in CUDACXX, CUDA_HOME/bin or PATH"

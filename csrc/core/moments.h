@@ -88,7 +88,7 @@ VALOR_HD double rounded_term(int64_t kind, double p, double t, double parameter)
     case kPinball:
       return e < 0.0 ? parameter * -e : (1.0 - parameter) * e;
     case kSquaredLog: {
-      const double d = log_of_next(p) - log_of_next(t);
+      const double d = log_ratio(p, t);
       return d * d;
     }
     case kLogCosh:

@@ -27,8 +27,9 @@ struct FoldRule {
   int slices;
 
   static int bits(int64_t kind) { return has_products(kind) ? kProductBits : kLinearBits; }
-  static int least_slices(int64_t kind) { return has_products(kind) ? 2 : 1; }
-  static int most_slices(int64_t kind) { return has_products(kind) ? 4 : 2; }
+  // Terms that are rounded have 53 bits, wherever they are.
+  static int least_slices(int64_t kind) { return has_products(kind) || !is_exact_kind(kind) ? 2 : 1; }
+  static int most_slices(int64_t kind) { return has_products(kind) ? 4 : 3; }
 };
 
 struct FoldResult {

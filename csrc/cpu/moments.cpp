@@ -33,17 +33,17 @@ VALOR_FUSED_CLONES bool fold_floats(int64_t kind, const float* p, const float* t
   return fold<kProducts, 2>(FloatPairs<kProducts>{p, t}, count, rule, out);
 }
 
+// Of any kind but the exact ones, numbers are terms, whatever their sign: summed as those of kSigned.
+constexpr int64_t kSigned = -1;
+
 template <int64_t kKind>
 VALOR_INLINE bool fold_slices(const Numbers& from, int64_t count, const FoldRule& rule, FoldResult& out) {
   constexpr bool kSquares = kKind == kSquared || kKind == kVariance || kKind == kProducts;
-  constexpr int kLeast = kSquares ? 2 : 1;
+  constexpr int kLeast = kSquares || kKind == kSigned ? 2 : 1;
   if (rule.slices == kLeast) return fold<kKind, kLeast>(from, count, rule, out);
   if (rule.slices == kLeast + 1) return fold<kKind, kLeast + 1>(from, count, rule, out);
-  return kSquares && fold<kKind, kSquares ? 4 : 1>(from, count, rule, out);
+  return kLeast + 2 <= (kSquares ? 4 : 3) && fold<kKind, kSquares ? 4 : 3>(from, count, rule, out);
 }
-
-// Of any kind but the exact ones, numbers are terms, whatever their sign: summed as those of kSigned.
-constexpr int64_t kSigned = -1;
 
 VALOR_FUSED_CLONES bool fold_numbers(int64_t kind, const double* a, const double* b, int64_t count,
                                      const FoldRule& rule, FoldResult& out) {
@@ -64,13 +64,13 @@ VALOR_FUSED_CLONES void subtract(double* first, const double* second, int64_t co
 // Terms of the kinds that are not exact.
 VALOR_FUSED_CLONES void round_terms(int64_t kind, const double* p, const double* t, int64_t count,
                                     double parameter, double* to) {
-  if (kind == kPercentage) return write_terms<kPercentage>(p, t, count, parameter, to);
-  if (kind == kSymmetric) return write_terms<kSymmetric>(p, t, count, parameter, to);
-  if (kind == kPinball) return write_terms<kPinball>(p, t, count, parameter, to);
-  if (kind == kSquaredLog) return write_terms<kSquaredLog>(p, t, count, parameter, to);
-  if (kind == kLogCosh) return write_terms<kLogCosh>(p, t, count, parameter, to);
-  if (kind == kMinkowski) return write_terms<kMinkowski>(p, t, count, parameter, to);
-  write_terms<kTweedie>(p, t, count, parameter, to);
+  write_any_terms(kind, Numbers{p, t}, count, parameter, to);
+}
+VALOR_FUSED_CLONES void round_floats(int64_t kind, const float* p, const float* t, int64_t count,
+                                     double parameter, double* to) {
+  for (int64_t i = 0; i < count; i += 16)
+    __builtin_prefetch(p + kAhead + i), __builtin_prefetch(t + kAhead + i);
+  write_any_terms(kind, FloatPairs<kProducts>{p, t}, count, parameter, to);
 }
 
 // The largest size of numbers; NaN if one is NaN.
@@ -100,6 +100,11 @@ class Column {
 
   // kBlock rows of float32 where they lie; false if the block has to be copied.
   bool add_floats(const float* preds, const float* target) {
+    if (!is_exact_kind(task_.kind)) {
+      double terms[kBlock];
+      round_floats(task_.kind, preds, target, kBlock, task_.parameter, terms);
+      return add_usual(terms, terms, kBlock, kBlock);
+    }
     if (rule_.slices != FoldRule::least_slices(task_.kind)) return false;
     FoldResult found;
     if (!fold_floats(task_.kind, preds, target, kBlock, rule_, found)) return false;
@@ -148,7 +153,8 @@ class Column {
       lowest_ = std::min(lowest_, found.lowest_second);
       highest_ = std::max(highest_, found.highest_second);
     }
-    if (found.spare && rule_.slices > FoldRule::least_slices(task_.kind)) --rule_.slices;
+    if (found.spare && is_exact_kind(task_.kind) && rule_.slices > FoldRule::least_slices(task_.kind))
+      --rule_.slices;
     started_ = true;
   }
 
@@ -162,7 +168,11 @@ class Column {
     }
     const double size = largest(first, padded),
                  other = has_second(task_.kind) ? largest(second, padded) : 0.0;
-    if (!(size < bound_ && other < bound_) || !add_slices(first, second, padded, size, other)) return false;
+    if (!(size < bound_ && other < bound_)) return false;
+    if (!add_slices(first, second, padded, size, other)) {
+      if (is_exact_kind(task_.kind)) return false;
+      add_rows(first, first, count);
+    }
     counts_[kRows] += count;
     add_extremes(second, count);
     return true;
@@ -187,11 +197,14 @@ class Column {
     }
     for (int64_t i = count; i < padded; ++i) first[i] = second[i] = 0.0;
     counts_[kRows] += count;
-    if (!add_slices(first, second, padded, size_of_first, size_of_second))
-      for (int64_t i = 0; i < count; ++i)
-        add_row(task_.kind, {first[i], second[i], 0.0, 0}, task_.limbs,
-                [&](int sum, int64_t limb, int64_t piece) { limbs_[sum * task_.limbs + limb] += piece; });
+    if (!add_slices(first, second, padded, size_of_first, size_of_second)) add_rows(first, second, count);
     return error;
+  }
+
+  void add_rows(const double* first, const double* second, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+      add_row(task_.kind, {first[i], second[i], 0.0, 0}, task_.limbs,
+              [&](int sum, int64_t limb, int64_t piece) { limbs_[sum * task_.limbs + limb] += piece; });
   }
 
   bool add_slices(const double* first, const double* second, int64_t padded, double size, double other) {
@@ -261,8 +274,7 @@ class Task {
   }
 
   int64_t add(int64_t begin, int64_t end) {
-    const bool floats = task_.columns == 1 && task_.preds_type == kFloat32 && task_.target_type == kFloat32 &&
-                        is_exact_kind(task_.kind);
+    const bool floats = task_.columns == 1 && task_.preds_type == kFloat32 && task_.target_type == kFloat32;
     const int64_t room = count_ == 1 ? kBlock : kGroupBlock;
     if (buffers_.empty()) buffers_.resize(2 * count_ * room);
     int64_t error = kNoError;

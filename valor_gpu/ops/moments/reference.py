@@ -88,7 +88,7 @@ def _rounded_term(p: Tensor, t: Tensor, e: Tensor, kind: Kind, parameter: float)
     if kind == Kind.PINBALL:
         return torch.where(e < 0, parameter * -e, (1.0 - parameter) * e)
     if kind == Kind.SQUARED_LOG:
-        d = powers.log1p(p) - powers.log1p(t)
+        d = powers.log_ratio(p, t)
         return d * d
     if kind == Kind.LOG_COSH:
         return powers.log_cosh(e)
