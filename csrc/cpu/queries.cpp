@@ -94,14 +94,18 @@ class BestGrades {
   std::vector<double> best_;
 };
 
-// A query's documents in arrays.
+// A query's documents in arrays, scores for as many as most measures read; others are few.
 struct GatheredDocs {
   const double *grades, *scores, *best_grades;
-  int64_t count;
+  int64_t count, scored;
+  const int64_t* rows;
+  const QueryTask& task;
 
   int64_t size() const { return count; }
   double grade(int64_t i) const { return grades[i]; }
-  double score(int64_t i) const { return scores[i]; }
+  double score(int64_t i) const {
+    return i < scored ? scores[i] : load_float64(task.preds, rows[i], static_cast<FloatType>(task.type));
+  }
   double best(int64_t i) const { return best_grades[i]; }
 };
 
@@ -122,7 +126,7 @@ void over_queries(const int64_t* offsets, int64_t queries, int64_t threads, Run&
 
 void score_all(const QueryTask& task) {
   check_offsets(task.offsets, task.queries, task.rows);
-  const bool with_scores = ties_count(task.measure) || task.above == task.above;
+  const bool tied = ties_count(task.measure);
   auto body = [&](int64_t begin, int64_t end) {
     std::vector<double> grades, scores;
     BestGrades best;
@@ -131,10 +135,11 @@ void score_all(const QueryTask& task) {
       const int64_t count = task.offsets[q + 1] - task.offsets[q];
       if (static_cast<int64_t>(grades.size()) < count) grades.resize(count), scores.resize(count);
       gather_grades(task.target_type, task.target, rows, count, task.rows, grades.data());
-      if (with_scores)
-        gather_floats(static_cast<FloatType>(task.type), task.preds, rows, count, task.rows, scores.data());
+      const int64_t scored = !tied ? 0 : task.top_k > 0 ? std::min(count, task.top_k + 1) : count;
+      gather_floats(static_cast<FloatType>(task.type), task.preds, rows, scored, task.rows, scores.data());
       const double* sorted = normalised(task.measure) ? best.of(grades.data(), count) : nullptr;
-      write_query_score(OneLane(), GatheredDocs{grades.data(), scores.data(), sorted, count}, task, q);
+      const GatheredDocs docs{grades.data(), scores.data(), sorted, count, scored, rows, task};
+      write_query_score(OneLane(), docs, task, q);
     }
   };
   over_queries(task.offsets, task.queries, task.threads, body);

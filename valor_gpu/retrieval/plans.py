@@ -1,0 +1,120 @@
+"""Batches of scored documents, and states of them in narrow types, in one native call. See :mod:`valor_gpu.plans`."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from valor_gpu import native
+from valor_gpu.inputs.documents import DocumentRule
+from valor_gpu.ops.dtypes import FLOAT_TYPES, INT_TYPES
+from valor_gpu.ops.queries.cpu import FLOAT_TARGET
+from valor_gpu.plans import Planner, Step, is_plain
+
+_ARGUMENTS = ("preds", "target", "indexes")
+_TARGET_TYPES = INT_TYPES | {dtype: FLOAT_TARGET + code for dtype, code in FLOAT_TYPES.items()}
+_INDEX_TYPES = {dtype: code for dtype, code in INT_TYPES.items() if dtype != torch.bool}
+_MOST_MARK = 128  # every integer up to it is a number of every type of targets but bool, uint8 and int8
+
+_PLAN = struct.Struct("6q2dq").pack
+_CALL = struct.Struct("7Q").pack
+_NARROW = struct.Struct("7Q").pack
+_address, _new = Tensor.data_ptr, torch.empty
+
+
+def documents_planner(state: dict[str, Any]) -> Planner:
+    """The planner of ``update(preds, target, indexes)`` for batches of any size on the CPU.
+
+    Args:
+        state: ``__dict__`` of the metric.
+    """
+    call = native.update_function("valor_cpu", "valor_add_documents_cpu")
+    rule: DocumentRule = state["_state_rule"]
+    plans: dict[tuple[torch.dtype, ...], bytes | None] = {}
+
+    def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
+        if kwargs or len(args) != 3:
+            args = _named(args, kwargs)
+        preds, target, indexes = args
+        if not (type(preds) is type(target) is type(indexes) is Tensor) or call is None:
+            return None
+        form = (preds.dtype, target.dtype, indexes.dtype)
+        try:
+            words = plans[form]
+        except KeyError:
+            words = plans[form] = _words(form, rule)
+        shape = preds.shape
+        if words is None or not (shape == target.shape == indexes.shape and shape) or state["_state_rule"] is not rule:
+            return None
+        if not (preds.is_cpu and target.is_cpu and indexes.is_cpu and base["error"].is_cpu):
+            return None
+        rows = preds.numel()
+        if not (rows and is_plain(preds) and is_plain(target) and is_plain(indexes)):
+            return None
+        new = _new(rows, dtype=torch.int64), _new(rows, dtype=torch.float64), _new(rows, dtype=torch.float64)
+        try:
+            addresses = _address(preds), _address(target), _address(indexes)
+        except RuntimeError:  # a tensor of torch.func without memory of its own
+            return None
+        where, scores, grades = new
+        packed = _CALL(rows, *addresses, _address(scores), _address(grades), _address(where))
+        if not all(addresses) or call(words, packed):
+            return None
+        return Step({}, (("indexes", where), ("preds", scores), ("target", grades)))
+
+    return step
+
+
+def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The arguments however they were given; None three times where there is anything else."""
+    given = {**dict(zip(_ARGUMENTS, args)), **kwargs}
+    if len(given) != len(args) + len(kwargs) or given.keys() != {*_ARGUMENTS}:
+        return None, None, None
+    return given["preds"], given["target"], given["indexes"]
+
+
+def _words(form: tuple[torch.dtype, ...], rule: DocumentRule) -> bytes | None:
+    """A DocumentsPlan of csrc/cpu/documents.cpp; None if the checked path has to look at these dtypes."""
+    preds, target, indexes = form
+    if preds not in FLOAT_TYPES or target not in _TARGET_TYPES or indexes not in _INDEX_TYPES:
+        return None
+    marks = [rule.ignore_index, rule.unjudged_index]
+    least, most = (0, 1) if target == torch.bool else _ends(target)
+    if any(mark is not None and not least <= mark <= most for mark in marks):
+        return None
+    types = FLOAT_TYPES[preds], _TARGET_TYPES[target], _INDEX_TYPES[indexes]
+    held = [mark is not None for mark in marks]
+    return _PLAN(*types, rule.graded, *held, *(float(mark or 0) for mark in marks), torch.get_num_threads())
+
+
+def _ends(dtype: torch.dtype) -> tuple[int, int]:
+    """The least and largest index that a plan takes: comparisons of torch round or wrap others."""
+    if dtype.is_floating_point:
+        return -_MOST_MARK, _MOST_MARK
+    info = torch.iinfo(dtype)
+    return max(info.min, -_MOST_MARK), min(info.max, _MOST_MARK)
+
+
+def narrowed(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns scores as float32 and targets as int8 where no number changes, which halves what a ranking reads.
+
+    Args:
+        preds: float64 ``[N]``, without NaN.
+        target: float64 ``[N]``, likewise.
+    """
+    call = native.update_function("valor_cpu", "valor_narrow_documents_cpu")
+    dense = is_plain(preds) and is_plain(target)
+    if call is None or not (preds.is_cpu and target.is_cpu and dense and len(preds)):
+        narrow = preds.float()
+        return (narrow if torch.equal(narrow.double(), preds) else preds), target
+    scores, grades = _new(len(preds), dtype=torch.float32), _new(len(preds), dtype=torch.int8)
+    lossless = _new(2, dtype=torch.int64)
+    addresses = (_address(tensor) for tensor in (preds, target, scores, grades, lossless))
+    if call(b"", _NARROW(len(preds), torch.get_num_threads(), *addresses)):
+        return preds, target
+    same_scores, same_grades = lossless.tolist()
+    return scores if same_scores else preds, grades if same_grades else target
