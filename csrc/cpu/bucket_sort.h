@@ -24,7 +24,8 @@ class BucketSort {
     }
     const int64_t buckets = 2 * count;
     const double last = static_cast<double>(buckets - 1), scale = last / (high - low);
-    if (!(scale > 0.0 && scale <= kLargest)) return std::sort(items, items + count);  // one number, or too far apart
+    if (!(scale > 0.0 && scale <= kLargest))
+      return std::sort(items, items + count);  // one number, or too far apart
     if (static_cast<int64_t>(ends_.size()) < buckets) ends_.resize(buckets);
     if (static_cast<int64_t>(bucket_.size()) < count) bucket_.resize(count), spare_.resize(count);
     std::fill_n(ends_.begin(), buckets, 0);

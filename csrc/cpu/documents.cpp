@@ -8,7 +8,6 @@
 #include "../core/load.h"
 #include "../core/queries.h"
 #include "guard.h"
-#include "huge_pages.h"
 #include "pool.h"
 
 namespace valor {
@@ -33,7 +32,8 @@ template <class Use>
 bool with_floats(FloatType type, const void* base, const Use& use) {
   switch (type) {
     case kFloat16:
-      return use(static_cast<const uint16_t*>(base), [](uint16_t half) { return double{half_to_float(half)}; });
+      return use(static_cast<const uint16_t*>(base),
+                 [](uint16_t half) { return double{half_to_float(half)}; });
     case kBFloat16:
       return use(static_cast<const uint16_t*>(base),
                  [](uint16_t half) { return double{bfloat16_to_float(half)}; });
@@ -127,23 +127,26 @@ class Documents {
   }
 
   bool copy_scores(int64_t begin, int64_t end) const {
-    return with_floats(static_cast<FloatType>(plan_.type), call_.preds, [&](const auto* from, const auto& convert) {
-      bool numbers = true;
-      for (int64_t i = begin; i < end; ++i) {
-        const double score = call_.new_preds[i] = convert(from[i]);
-        numbers &= score == score;
-      }
-      for (int64_t i = begin; i < end && !numbers; ++i)  // that of an ignored document may be NaN
-        if (call_.new_preds[i] != call_.new_preds[i] && call_.new_target[i] == call_.new_target[i]) return false;
-      return true;
-    });
+    return with_floats(
+        static_cast<FloatType>(plan_.type), call_.preds, [&](const auto* from, const auto& convert) {
+          bool numbers = true;
+          for (int64_t i = begin; i < end; ++i) {
+            const double score = call_.new_preds[i] = convert(from[i]);
+            numbers &= score == score;
+          }
+          for (int64_t i = begin; i < end && !numbers; ++i)  // that of an ignored document may be NaN
+            if (call_.new_preds[i] != call_.new_preds[i] && call_.new_target[i] == call_.new_target[i])
+              return false;
+          return true;
+        });
   }
 
   bool copy_indexes(int64_t begin, int64_t end) const {
-    return with_ints(static_cast<IntType>(plan_.index_type), call_.indexes, [&](const auto* from, const auto&) {
-      std::copy(from + begin, from + end, call_.new_indexes + begin);
-      return true;
-    });
+    return with_ints(static_cast<IntType>(plan_.index_type), call_.indexes,
+                     [&](const auto* from, const auto&) {
+                       std::copy(from + begin, from + end, call_.new_indexes + begin);
+                       return true;
+                     });
   }
 
   static constexpr double kInfinity = __builtin_inf();
@@ -153,9 +156,6 @@ class Documents {
 };
 
 void add_documents(const DocumentsPlan& plan, const DocumentsCall& call) {
-  for (void* fresh : {static_cast<void*>(call.new_preds), static_cast<void*>(call.new_target),
-                      static_cast<void*>(call.new_indexes)})
-    ask_for_huge_pages(fresh, 8 * call.rows);
   const Documents documents(plan, call);
   const auto copy = [&](int64_t begin, int64_t end) { return documents.copy(begin, end); };
   if (!over_documents(call.rows, plan.threads, copy)) throw Refused();
@@ -172,7 +172,6 @@ struct NarrowCall {  // number of documents and of threads; addresses
 // Whether every number is the same in another type, to which it is written.
 template <class Narrow, class Convert>
 bool narrow_all(const NarrowCall& call, const double* from, Narrow* to, const Convert& convert) {
-  ask_for_huge_pages(to, call.rows * static_cast<int64_t>(sizeof(Narrow)));
   return over_documents(call.rows, call.threads, [&](int64_t begin, int64_t end) {
     bool all = true;
     for (int64_t i = begin; i < end; ++i) {
@@ -184,8 +183,8 @@ bool narrow_all(const NarrowCall& call, const double* from, Narrow* to, const Co
 }
 
 void narrow_documents(const NarrowCall& call) {
-  call.lossless[0] = narrow_all(call, call.preds, call.new_preds,
-                                [](double value) { return static_cast<float>(value); });
+  call.lossless[0] =
+      narrow_all(call, call.preds, call.new_preds, [](double value) { return static_cast<float>(value); });
   call.lossless[1] = narrow_all(call, call.target, call.new_target, [](double value) {
     return static_cast<int8_t>(value >= -1.0 && value <= 127.0 ? static_cast<int32_t>(value) : 127);
   });

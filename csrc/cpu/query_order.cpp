@@ -8,7 +8,6 @@
 
 #include "bucket_sort.h"
 #include "guard.h"
-#include "huge_pages.h"
 #include "pool.h"
 #include "radix.h"
 
@@ -74,7 +73,6 @@ class Ordering {
 
   void run() {
     task_.offsets[0] = *task_.count = 0;
-    ask_for_huge_pages(words_, 8 * rows_);
     if (rows_ > 0) group();
     const int64_t count = *task_.count;
     auto body = [&](int64_t begin, int64_t end) {
@@ -198,7 +196,8 @@ class Ordering {
       }
       if (count >= kRadixDocuments) {
         std::unique_ptr<uint64_t[]> spare(new uint64_t[count]);
-        radix_sort(words, spare.get(), count, [](uint64_t word) { return static_cast<uint32_t>(word >> 32); });
+        radix_sort(words, spare.get(), count,
+                   [](uint64_t word) { return static_cast<uint32_t>(word >> 32); });
       } else {
         words_(words, count, [](uint64_t word) { return number_of(static_cast<Key>(word >> 32)); });
       }
@@ -216,7 +215,8 @@ class Ordering {
       if (end - begin >= kRadixDocuments)
         std::sort(items_.begin(), items_.end());
       else
-        wide_(items_.data(), end - begin, [](const Item& item) { return number_of(static_cast<Key>(item.key)); });
+        wide_(items_.data(), end - begin,
+              [](const Item& item) { return number_of(static_cast<Key>(item.key)); });
       for (int64_t i = begin; i < end; ++i) owner_.words_[i] = items_[i - begin].row;
     }
 
