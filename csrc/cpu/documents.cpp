@@ -67,11 +67,10 @@ struct DocumentsPlan {
   int64_t graded;                         // targets are grades, or else 0 and 1
   int64_t has_ignore, has_unjudged;
   double ignore, unjudged;  // targets of documents that are left out, or not judged
-  int64_t threads;
 };
 
-struct DocumentsCall {  // number of documents; addresses
-  int64_t rows;
+struct DocumentsCall {  // number of documents and of threads; addresses
+  int64_t rows, threads;
   const void *preds, *target, *indexes;
   double *new_preds, *new_target;
   int64_t* new_indexes;
@@ -158,7 +157,7 @@ class Documents {
 void add_documents(const DocumentsPlan& plan, const DocumentsCall& call) {
   const Documents documents(plan, call);
   const auto copy = [&](int64_t begin, int64_t end) { return documents.copy(begin, end); };
-  if (!over_documents(call.rows, plan.threads, copy)) throw Refused();
+  if (!over_documents(call.rows, call.threads, copy)) throw Refused();
 }
 
 struct NarrowCall {  // number of documents and of threads; addresses

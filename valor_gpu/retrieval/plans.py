@@ -20,8 +20,9 @@ _TARGET_TYPES = INT_TYPES | {dtype: FLOAT_TARGET + code for dtype, code in FLOAT
 _INDEX_TYPES = {dtype: code for dtype, code in INT_TYPES.items() if dtype != torch.bool}
 _MOST_MARK = 128  # every integer up to it is a number of every type of targets but bool, uint8 and int8
 
-_PLAN = struct.Struct("6q2dq").pack
-_CALL = struct.Struct("7Q").pack
+_ONE_THREAD = 1 << 15  # rows below which native code takes no second thread, kLeastSlice there
+_PLAN = struct.Struct("6q2d").pack
+_CALL = struct.Struct("8Q").pack
 _NARROW = struct.Struct("7Q").pack
 _address, _new = Tensor.data_ptr, torch.empty
 
@@ -35,7 +36,7 @@ def documents_planner(state: dict[str, Any]) -> Planner:
     call = native.update_function("valor_cpu", "valor_add_documents_cpu")
     rule: DocumentRule = state["_state_rule"]
     plans: dict[tuple[torch.dtype, ...], bytes | None] = {}
-    # Methods of a tensor, which take two thirds of the time of torch.empty with a dtype.
+    # Methods of a tensor take two thirds of the time of torch.empty with a dtype.
     new_scores, new_indexes = (torch.empty(0, dtype=dtype).new_empty for dtype in (torch.float64, torch.int64))
 
     def step(base: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Step | None:
@@ -44,31 +45,40 @@ def documents_planner(state: dict[str, Any]) -> Planner:
         preds, target, indexes = args
         if not (type(preds) is type(target) is type(indexes) is Tensor) or call is None:
             return None
-        form = (preds.dtype, target.dtype, indexes.dtype)
+        form = preds.dtype, target.dtype, indexes.dtype
         try:
             words = plans[form]
         except KeyError:
             words = plans[form] = _words(form, rule)
-        shape = preds.shape
-        if words is None or not (shape == target.shape == indexes.shape and shape) or state["_state_rule"] is not rule:
+        if words is None or state["_state_rule"] is not rule or not base["error"].is_cpu:
             return None
-        if not (preds.is_cpu and target.is_cpu and indexes.is_cpu and base["error"].is_cpu):
-            return None
-        if not (is_plain(preds) and is_plain(target) and is_plain(indexes)):
-            return None
-        try:
-            read = _address(preds), _address(target), _address(indexes)
-        except RuntimeError:  # a tensor of torch.func without memory of its own
-            return None
-        if not all(read):  # of no element, or without memory
+        read = _addresses(preds, target, indexes)
+        if read is None:
             return None
         rows = preds.numel()
         scores, grades, where = new_scores(rows), new_scores(rows), new_indexes(rows)
-        if call(words, _CALL(rows, *read, _address(scores), _address(grades), _address(where))):
+        threads = 1 if rows < _ONE_THREAD else torch.get_num_threads()
+        if call(words, _CALL(rows, threads, *read, _address(scores), _address(grades), _address(where))):
             return None
         return Step({}, (("indexes", where), ("preds", scores), ("target", grades)))
 
     return step
+
+
+def _addresses(preds: Tensor, target: Tensor, indexes: Tensor) -> tuple[int, int, int] | None:
+    """Where the values lie; None where native code cannot read them as they are, or there are none."""
+    shape = preds.shape
+    if not shape or shape != target.shape or shape != indexes.shape:
+        return None
+    if not (preds.is_cpu and target.is_cpu and indexes.is_cpu):
+        return None
+    if not (is_plain(preds) and is_plain(target) and is_plain(indexes)):
+        return None
+    try:
+        found = _address(preds), _address(target), _address(indexes)
+    except RuntimeError:  # a tensor of torch.func without memory of its own
+        return None
+    return found if all(found) else None
 
 
 def _named(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -90,7 +100,7 @@ def _words(form: tuple[torch.dtype, ...], rule: DocumentRule) -> bytes | None:
         return None
     types = FLOAT_TYPES[preds], _TARGET_TYPES[target], _INDEX_TYPES[indexes]
     held = [mark is not None for mark in marks]
-    return _PLAN(*types, rule.graded, *held, *(float(mark or 0) for mark in marks), torch.get_num_threads())
+    return _PLAN(*types, rule.graded, *held, *(float(mark or 0) for mark in marks))
 
 
 def _ends(dtype: torch.dtype) -> tuple[int, int]:
