@@ -121,8 +121,10 @@ def narrowed(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     call = native.update_function("valor_cpu", "valor_narrow_documents_cpu")
     dense = is_plain(preds) and is_plain(target)
     if call is None or not (preds.is_cpu and target.is_cpu and dense and len(preds)):
-        narrow = preds.float()
-        return (narrow if torch.equal(narrow.double(), preds) else preds), target
+        scores, grades = preds.float(), target.to(torch.int8)
+        # In one tensor, so that the host waits once for a GPU.
+        same_scores, same_grades = torch.stack(((scores == preds).all(), (grades == target).all())).tolist()
+        return scores if same_scores else preds, grades if same_grades else target
     scores, grades = _new(len(preds), dtype=torch.float32), _new(len(preds), dtype=torch.int8)
     lossless = _new(2, dtype=torch.int64)
     addresses = (_address(tensor) for tensor in (preds, target, scores, grades, lossless))
