@@ -73,7 +73,7 @@ def test_states_and_errors_are_those_of_the_checked_path(kind: Any, choices: dic
 
 
 def test_plans_serve_dense_batches_however_they_are_named() -> None:
-    metric = RetrievalMAP(ignore_index=-1)
+    metric: Any = RetrievalMAP(ignore_index=-1)
     preds, target, indexes = drawn(3, 8, (torch.float32, torch.int64, torch.int64), (-1,))
     step = metric.update.step
     for args, named in (

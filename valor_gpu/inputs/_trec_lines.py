@@ -43,7 +43,8 @@ def trec_lines(file: InputFile, kind: str) -> Iterator[tuple[str, str, float, in
     width, (first, second, third) = TREC_COLUMNS[kind], _PLACES[kind]
     with text_lines(file, "\n") as lines:
         for number, line in lines:
-            cells = _WORDS.findall(line)
+            plain = line.isascii() and line[:-1].isprintable()  # where str.split, three times as fast, splits alike
+            cells = line.split() if plain else _WORDS.findall(line)
             if len(cells) != width or not line.isascii():
                 if not cells:
                     continue
