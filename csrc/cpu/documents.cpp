@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 
 #include "../core/load.h"
 #include "../core/queries.h"

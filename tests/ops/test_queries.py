@@ -209,6 +209,7 @@ SPREADS: dict[str, Callable[[np.random.Generator, int], Any]] = {
 }
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_scores_of_any_spread_are_sorted(dtype: str, spread: str) -> None:

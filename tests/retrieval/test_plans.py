@@ -59,6 +59,7 @@ def both(kind: Any, choices: dict[str, Any], *batch: Any) -> tuple[Any, Any]:
         return one, outcome(kind(**choices), *batch)
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("kind", [RetrievalMAP, RetrievalNormalizedDCG])
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_states_and_errors_are_those_of_the_checked_path(kind: Any, choices: dict[str, Any]) -> None:
@@ -107,6 +108,7 @@ def test_a_bad_value_anywhere_is_named_and_changes_nothing(place: int, side: int
     assert len(metric.state().preds) == LARGE
 
 
+@pytest.mark.smoke
 def test_threads_change_no_bit() -> None:
     batch = drawn(2, LARGE, (torch.float16, torch.int32, torch.int32), (-1,))
     before, found = torch.get_num_threads(), []
@@ -119,6 +121,7 @@ def test_threads_change_no_bit() -> None:
     assert differences(*found) == ""
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("rows", [1, 5, LARGE])
 def test_numbers_stay_the_same_in_narrow_types(rows: int) -> None:
     generator = torch.Generator().manual_seed(rows)

@@ -15,12 +15,22 @@ from torch import Tensor
 from valor_gpu.errors import InputError
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
-from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS, describe_order
+from valor_gpu.ops.queries.types import (
+    BAD_GRADE,
+    EXPONENTIAL,
+    MEASURES,
+    NO_IRRELEVANT,
+    ONE_CLASS,
+    describe_order,
+)
 from valor_gpu.retrieval.plans import narrowed
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.documents import DocumentRule
     from valor_gpu.retrieval.documents import Documents
+
+_OF_TWO_KINDS = ("auroc", "fall_out")
+"""Measures that need relevant and irrelevant documents."""
 
 
 @dataclass(frozen=True)
@@ -90,10 +100,13 @@ class Ranking:
         """
         ranked = (self.order, self.offsets, self.preds, self.target)
         found = query_scores(measure, *ranked, top_k or 0, parameter, above=above, adaptive_k=adaptive_k)
-        if bool((found.status == BAD_GRADE).any()):
+        # Only measures that can have a status look at it: on CUDA the host would wait.
+        if MEASURES[measure] in EXPONENTIAL and bool((found.status == BAD_GRADE).any()):
             raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
-        one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
-        scores: Tensor = torch.where(one_kind, 0.0, found.scores)
+        scores: Tensor = found.scores
+        if measure in _OF_TWO_KINDS:
+            one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
+            scores = torch.where(one_kind, 0.0, scores)
         return scores
 
 
