@@ -15,7 +15,7 @@ from valor_gpu.errors import InputError
 from valor_gpu.inputs.documents import DocumentRule
 from valor_gpu.retrieval import RetrievalMAP, RetrievalNormalizedDCG, ranking
 from valor_gpu.retrieval.documents import Documents
-from valor_gpu.retrieval.plans import narrowed
+from valor_gpu.retrieval.plans import LEAST_NARROWED, narrowed
 
 pytestmark = pytest.mark.skipif(not native.available("valor_cpu"), reason="plans are native")
 
@@ -122,7 +122,7 @@ def test_threads_change_no_bit() -> None:
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("rows", [1, 5, LARGE])
+@pytest.mark.parametrize("rows", [LEAST_NARROWED, 5_000, LARGE])
 def test_numbers_stay_the_same_in_narrow_types(rows: int) -> None:
     generator = torch.Generator().manual_seed(rows)
     preds = torch.randn(rows, generator=generator).double()
@@ -141,10 +141,21 @@ def test_numbers_stay_the_same_in_narrow_types(rows: int) -> None:
         assert narrowed(preds, changed)[1] is changed
 
 
+def test_torch_narrows_where_there_is_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "update_function", lambda *_: None)
+    preds, target = torch.arange(1000.0, dtype=torch.float64), torch.arange(1000.0, dtype=torch.float64) % 128
+    scores, grades = narrowed(preds, target)
+    assert scores.dtype == torch.float32 and grades.dtype == torch.int8
+    assert torch.equal(scores.double(), preds) and torch.equal(grades.double(), target)
+    for wide, large in ((preds + 0.1, target + 1), (preds / 3, target / 2)):
+        scores, grades = narrowed(wide, large)
+        assert scores is wide and grades is large
+
+
 @pytest.mark.parametrize("level", [1.0, 1 + 1e-9, 2.5, 3.0])
 def test_relevance_levels_of_narrow_and_wide_targets(level: float) -> None:
-    target = torch.tensor([3.0, 1.0, 2.0, 0.0, -1.0], dtype=torch.float64)
-    rows = torch.zeros(5, dtype=torch.int64), torch.arange(5, dtype=torch.float64)
+    target = torch.tensor([3.0, 1.0, 2.0, 0.0, -1.0], dtype=torch.float64).repeat(LEAST_NARROWED)
+    rows = torch.zeros(len(target), dtype=torch.int64), torch.arange(len(target), dtype=torch.float64)
     found = ranking._ranked(Documents(*rows, target), DocumentRule(True, None, -1))
     wide = torch.where(target < 0, target, (target >= level).double())
     assert found.target.dtype == torch.int8 and torch.equal(found.with_relevance(level).target.double(), wide)

@@ -21,6 +21,9 @@ _INDEX_TYPES = {dtype: code for dtype, code in INT_TYPES.items() if dtype != tor
 _MOST_MARK = 128  # every integer up to it is a number of every type of targets but bool, uint8 and int8
 
 _ONE_THREAD = 1 << 15  # rows below which native code takes no second thread, kLeastSlice there
+LEAST_NARROWED = 512
+"""Documents from which narrow types save more than it takes to make them."""
+
 _PLAN = struct.Struct("6q2d").pack
 _CALL = struct.Struct("8Q").pack
 _NARROW = struct.Struct("7Q").pack
@@ -118,9 +121,11 @@ def narrowed(preds: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         preds: float64 ``[N]``, without NaN.
         target: float64 ``[N]``, likewise.
     """
+    if len(preds) < LEAST_NARROWED:
+        return preds, target
     call = native.update_function("valor_cpu", "valor_narrow_documents_cpu")
     dense = is_plain(preds) and is_plain(target)
-    if call is None or not (preds.is_cpu and target.is_cpu and dense and len(preds)):
+    if call is None or not (preds.is_cpu and target.is_cpu and dense):
         scores, grades = preds.float(), target.to(torch.int8)
         # In one tensor, so that the host waits once for a GPU.
         same_scores, same_grades = torch.stack(((scores == preds).all(), (grades == target).all())).tolist()
