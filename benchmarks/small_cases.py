@@ -269,6 +269,32 @@ def regression() -> Iterator[Small]:
     yield Small("CriticalSuccessIndex, sequences", *both, tables)
 
 
+def documents() -> Batch:
+    """Two queries of four documents, each with a relevant document."""
+    return torch.linspace(0.1, 0.8, ROWS), torch.arange(ROWS) % 2, torch.arange(ROWS) // 4
+
+
+_RANKED: dict[str, dict[str, Any]] = {
+    "RetrievalAUROC": {},
+    "RetrievalFallOut": {},
+    "RetrievalHitRate": {},
+    "RetrievalMAP": {},
+    "RetrievalMRR": {},
+    "RetrievalNormalizedDCG": {},
+    "RetrievalPrecision": {},
+    "RetrievalPrecisionRecallCurve": {},
+    "RetrievalRPrecision": {},
+    "RetrievalRecall": {},
+    "RetrievalRecallAtFixedPrecision": {"min_precision": 0.5},
+}
+
+
+def retrieval() -> Iterator[Small]:
+    """Eight scored documents of two queries."""
+    for name, arguments in _RANKED.items():
+        yield Small(name, *(partial(_made, f"{side}.retrieval", name, arguments) for side in _SIDES), documents)
+
+
 def _one(name: str) -> Callable[[Any], Any]:
     return lambda value: value[name] if name else value
 
@@ -327,6 +353,7 @@ CASES: dict[str, Callable[[], Iterator[Small]]] = {
     "detection": detection,
     "segmentation": segmentation,
     "regression": regression,
+    "retrieval": retrieval,
     "text": text,
 }
 """Of each kind of task its metrics."""

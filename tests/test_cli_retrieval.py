@@ -241,6 +241,8 @@ def test_runs_without_a_judged_query(files: Files, tmp_path: Path, capsys: pytes
     empty.write_text("\n")
     assert main(["retrieval", "--qrels", str(empty), "--run", str(run)]) == BAD_INPUT
     assert "--qrels must have judgements but" in capsys.readouterr().err
+    assert main(["retrieval", "--qrels", files.qrels, "--run", str(run), str(empty)]) == BAD_INPUT
+    assert f"--run must have ranked documents but {empty} has none" in capsys.readouterr().err
 
 
 def test_standard_input(files: Files, monkeypatch: pytest.MonkeyPatch, retrieval: Retrieval) -> None:

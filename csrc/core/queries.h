@@ -257,7 +257,8 @@ class QueryScore {
   }
 
   VALOR_HD double ndcg() const {
-    const int64_t end = task_.top_k > 0 && task_.top_k < size_ ? task_.top_k : size_;
+    // Grades from `relevant_` on are 0.
+    const int64_t end = task_.top_k > 0 && task_.top_k < relevant_ ? task_.top_k : relevant_;
     const double ideal = add_by_rank(
         end, [&](int64_t i, bool inside) { return inside ? gain(docs_.best(i)) * task_.weights[i] : 0.0; });
     const double found = dcg() / ideal;

@@ -14,6 +14,7 @@ namespace {
 constexpr int64_t kDocumentsPerHelper = 1 << 14;  // waking a thread for fewer takes longer than it saves
 constexpr int64_t kGrades = 64;                   // whole grades below it are counted, not sorted
 constexpr int64_t kAhead = 16;                    // rows of a gather that are fetched ahead
+constexpr int64_t kNext = 256;                    // documents of the next query that are
 
 // Reads row by row, of whatever type: calls take(position, value) for rows from[0] to from[count - 1].
 template <class Value, class Convert>
@@ -67,6 +68,16 @@ void gather_grades(int64_t type, const void* base, const int64_t* from, int64_t 
   }
 }
 
+// Fetches the documents of the next query while one is scored: `bytes` of a value.
+void fetch_ahead(const void* base, int64_t bytes, const int64_t* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) __builtin_prefetch(static_cast<const char*>(base) + from[i] * bytes);
+}
+
+int64_t grade_bytes(int64_t type) {
+  if (type >= kFloatTarget) return float_bytes(static_cast<FloatType>(type - kFloatTarget));
+  return type == kInt64 ? 8 : type == kInt32 ? 4 : type == kInt16 ? 2 : 1;
+}
+
 // Grades in descending order; what is not relevant is 0.
 class BestGrades {
  public:
@@ -94,14 +105,18 @@ class BestGrades {
   std::vector<double> best_;
 };
 
-// A query's documents in arrays.
+// A query's documents in arrays, scores for as many as most measures read; others are few.
 struct GatheredDocs {
   const double *grades, *scores, *best_grades;
-  int64_t count;
+  int64_t count, scored;
+  const int64_t* rows;
+  const QueryTask& task;
 
   int64_t size() const { return count; }
   double grade(int64_t i) const { return grades[i]; }
-  double score(int64_t i) const { return scores[i]; }
+  double score(int64_t i) const {
+    return i < scored ? scores[i] : load_float64(task.preds, rows[i], static_cast<FloatType>(task.type));
+  }
   double best(int64_t i) const { return best_grades[i]; }
 };
 
@@ -122,7 +137,10 @@ void over_queries(const int64_t* offsets, int64_t queries, int64_t threads, Run&
 
 void score_all(const QueryTask& task) {
   check_offsets(task.offsets, task.queries, task.rows);
-  const bool with_scores = ties_count(task.measure) || task.above == task.above;
+  const auto read_scores = [&](int64_t count) {
+    if (!ties_count(task.measure)) return int64_t{0};
+    return task.top_k > 0 && task.top_k < count ? task.top_k + 1 : count;
+  };
   auto body = [&](int64_t begin, int64_t end) {
     std::vector<double> grades, scores;
     BestGrades best;
@@ -131,10 +149,17 @@ void score_all(const QueryTask& task) {
       const int64_t count = task.offsets[q + 1] - task.offsets[q];
       if (static_cast<int64_t>(grades.size()) < count) grades.resize(count), scores.resize(count);
       gather_grades(task.target_type, task.target, rows, count, task.rows, grades.data());
-      if (with_scores)
-        gather_floats(static_cast<FloatType>(task.type), task.preds, rows, count, task.rows, scores.data());
+      const int64_t scored = read_scores(count);
+      gather_floats(static_cast<FloatType>(task.type), task.preds, rows, scored, task.rows, scores.data());
+      if (q + 1 < end) {
+        const int64_t next = std::min(kNext, task.offsets[q + 2] - task.offsets[q + 1]);
+        fetch_ahead(task.target, grade_bytes(task.target_type), rows + count, next);
+        fetch_ahead(task.preds, float_bytes(static_cast<FloatType>(task.type)), rows + count,
+                    read_scores(next));
+      }
       const double* sorted = normalised(task.measure) ? best.of(grades.data(), count) : nullptr;
-      write_query_score(OneLane(), GatheredDocs{grades.data(), scores.data(), sorted, count}, task, q);
+      const GatheredDocs docs{grades.data(), scores.data(), sorted, count, scored, rows, task};
+      write_query_score(OneLane(), docs, task, q);
     }
   };
   over_queries(task.offsets, task.queries, task.threads, body);

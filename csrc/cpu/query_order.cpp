@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "bucket_sort.h"
 #include "guard.h"
 #include "pool.h"
 #include "radix.h"
@@ -26,17 +27,32 @@ struct IndexRange {
   uint64_t width() const { return static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1; }
 };
 
+// Of rows from `begin` on, compared with the row before.
 template <class Index>
-IndexRange range_of(const Index* indexes, int64_t rows) {
-  IndexRange range{indexes[0], indexes[0], true};
-  Index low = indexes[0], high = indexes[0], before = indexes[0];
-  bool ascending = true;
-  for (int64_t row = 0; row < rows; ++row) {
+IndexRange range_of_part(const Index* indexes, int64_t begin, int64_t end) {
+  Index low = indexes[begin], high = low;
+  bool ascending = begin == 0 || indexes[begin] >= indexes[begin - 1];
+  for (int64_t row = begin + 1; row < end; ++row) {
     const Index index = indexes[row];
-    ascending &= index >= before;
-    low = std::min(low, index), high = std::max(high, index), before = index;
+    ascending &= index >= indexes[row - 1];
+    low = std::min(low, index), high = std::max(high, index);
   }
-  range.low = low, range.high = high, range.ascending = ascending;
+  return {low, high, ascending};
+}
+
+template <class Index>
+IndexRange range_of(const Index* indexes, int64_t rows, int64_t threads) {
+  std::vector<IndexRange> parts(threads);
+  auto body = [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; ++part)
+      parts[part] = range_of_part(indexes, rows * part / threads, rows * (part + 1) / threads);
+  };
+  parallel_for(threads, 1, static_cast<int>(threads), body);
+  IndexRange range = parts[0];
+  for (const IndexRange& part : parts) {
+    range.low = std::min(range.low, part.low), range.high = std::max(range.high, part.high);
+    range.ascending &= part.ascending;
+  }
   return range;
 }
 
@@ -44,6 +60,7 @@ template <class Order, class Index>
 class Ordering {
  public:
   using Raw = typename Order::Raw;
+  using Key = typename Order::Key;
   static constexpr bool kWide = sizeof(Raw) == 8;
 
   explicit Ordering(const QueryOrderTask& task)
@@ -59,8 +76,8 @@ class Ordering {
     if (rows_ > 0) group();
     const int64_t count = *task_.count;
     auto body = [&](int64_t begin, int64_t end) {
-      std::vector<Item> items;
-      for (int64_t q = begin; q < end; ++q) rank(task_.offsets[q], task_.offsets[q + 1], items);
+      Ranker ranker(*this);
+      for (int64_t q = begin; q < end; ++q) ranker.rank(task_.offsets[q], task_.offsets[q + 1]);
     };
     parallel_for(count, std::max<int64_t>(1, count / (16 * threads_)), static_cast<int>(threads_), body);
     *task_.error = error_.code();
@@ -76,7 +93,7 @@ class Ordering {
   };
 
   void group() {
-    const IndexRange range = range_of(indexes_, rows_);
+    const IndexRange range = range_of(indexes_, rows_, threads_);
     const uint64_t width = range.width();
     if (range.ascending) {
       held_ = kNothing;
@@ -157,37 +174,67 @@ class Ordering {
     }
   }
 
-  // Sorts the documents at positions begin to end by score.
-  void rank(int64_t begin, int64_t end, std::vector<Item>& items) {
+  // Sorts queries by score, on one thread.
+  class Ranker {
+   public:
+    explicit Ranker(Ordering& owner) : owner_(owner) {}
+
+    // Documents at positions begin to end.
+    void rank(int64_t begin, int64_t end) {
+      if constexpr (kWide)
+        rank_items(begin, end);
+      else
+        rank_words(owner_.words_ + begin, begin, end - begin);
+    }
+
+   private:
+    void rank_words(uint64_t* words, int64_t begin, int64_t count) {
+      const Held held = owner_.held_;
+      for (int64_t i = 0; i < count && held != kWords; ++i) {
+        if (held == kRows && i + kAhead < count) __builtin_prefetch(owner_.preds_ + words[i + kAhead]);
+        words[i] = owner_.word(held == kRows ? static_cast<int64_t>(words[i]) : begin + i);
+      }
+      if (count >= kRadixDocuments) {
+        std::unique_ptr<uint64_t[]> spare(new uint64_t[count]);
+        radix_sort(words, spare.get(), count,
+                   [](uint64_t word) { return static_cast<uint32_t>(word >> 32); });
+      } else {
+        words_(words, count, [](uint64_t word) { return number_of(static_cast<Key>(word >> 32)); });
+      }
+      for (int64_t i = 0; i < count; ++i) words[i] &= kRow;
+    }
+
+    void rank_items(int64_t begin, int64_t end) {
+      items_.clear();
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = owner_.held_ == kRows ? static_cast<int64_t>(owner_.words_[i]) : i;
+        const Raw raw = owner_.preds_[row];
+        if (Order::is_nan(raw)) owner_.error_.note(value_error(row, 0, kNanScore));
+        items_.push_back({descending<Order>(raw), static_cast<uint32_t>(row)});
+      }
+      if (end - begin >= kRadixDocuments)
+        std::sort(items_.begin(), items_.end());
+      else
+        wide_(items_.data(), end - begin,
+              [](const Item& item) { return number_of(static_cast<Key>(item.key)); });
+      for (int64_t i = begin; i < end; ++i) owner_.words_[i] = items_[i - begin].row;
+    }
+
+    Ordering& owner_;
+    BucketSort<uint64_t> words_;
+    BucketSort<Item> wide_;
+    std::vector<Item> items_;
+  };
+
+  // The score of a descending key; for 16 bits the key, as good for buckets.
+  static double number_of(Key key) {
+    const Raw raw = Order::raw(~key);
     if constexpr (kWide)
-      rank_items(begin, end, items);
+      return double_of(raw);
+    else if constexpr (sizeof(Raw) == 4)
+      return static_cast<double>(float_from_bits(raw));
     else
-      rank_words(words_ + begin, begin, end - begin);
-  }
-
-  void rank_words(uint64_t* words, int64_t begin, int64_t count) {
-    for (int64_t i = 0; i < count && held_ != kWords; ++i) {
-      if (held_ == kRows && i + kAhead < count) __builtin_prefetch(preds_ + words[i + kAhead]);
-      words[i] = word(held_ == kRows ? static_cast<int64_t>(words[i]) : begin + i);
-    }
-    if (count < kRadixDocuments) {
-      std::sort(words, words + count);
-    } else {
-      std::unique_ptr<uint64_t[]> spare(new uint64_t[count]);
-      radix_sort(words, spare.get(), count, [](uint64_t word) { return static_cast<uint32_t>(word >> 32); });
-    }
-    for (int64_t i = 0; i < count; ++i) words[i] &= kRow;
-  }
-
-  void rank_items(int64_t begin, int64_t end, std::vector<Item>& items) {
-    items.clear();
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = held_ == kRows ? static_cast<int64_t>(words_[i]) : i;
-      if (Order::is_nan(preds_[row])) error_.note(value_error(row, 0, kNanScore));
-      items.push_back({descending<Order>(preds_[row]), static_cast<uint32_t>(row)});
-    }
-    std::sort(items.begin(), items.end());
-    for (int64_t i = begin; i < end; ++i) words_[i] = items[i - begin].row;
+      return -static_cast<double>(key);
   }
 
   static constexpr uint64_t kRow = 0xffffffffu;

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import report, run, small, small_cases
 from benchmarks.summary import summary
 from tools.metric_names import metrics_of
-from valor_gpu import classification, regression, segmentation, text
+from valor_gpu import classification, regression, retrieval, segmentation, text
 
 _OWN = {
     "classification": ["AURC", "BalancedAccuracy", "BrierScore", "BrierSkillScore", "ConformalCoverage", "CostCurve",
@@ -21,6 +21,8 @@ _OWN = {
     "regression": ["ContinuousRankedProbabilityScore", "CosineSimilarity", "IntervalCoverage",
                    "JensenShannonDivergence", "KLDivergence", "KendallRankCorrCoef", "PinballLoss",
                    "QuantileCRPS", "SpearmanCorrCoef"],
+    "retrieval": ["RetrievalBPref", "RetrievalExpectedReciprocalRank", "RetrievalHoles", "RetrievalJudged",
+                  "RetrievalRBP"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
     "text": ["BERTScore", "BLEU", "CHRF", "ExactMatch", "GLEU", "InfoLM", "ROUGE", "TokenF1"],
@@ -35,7 +37,7 @@ def accuracy() -> small_cases.Small:
 
 
 def test_every_metric_with_a_peer_is_measured() -> None:
-    for package in (classification, regression, segmentation, text):
+    for package in (classification, regression, retrieval, segmentation, text):
         group = package.__name__.rpartition(".")[2]
         metrics = {kind.__name__ for kind in metrics_of(package)}
         measured = {case.name.split(",")[0].split(" (")[0] for case in small_cases.CASES[group]()}

@@ -109,18 +109,11 @@ def test_bad_scores_are_named(tmp_path: Path) -> None:
         read_run(str(tmp_path / "b.run"))
 
 
-BAD = (
-    "1 Q0 d 1 x t",
-    "1 Q0 d 1",
-    "1\tQ0\td\t1\t2\tt",
-    "1 Q0 a\tb 1 2 t",
-    "1 Q0 doc0 1 2 t",
-    "1 Q0 z 1 nan t",
-    " 1 Q0 y 7 2 t ",
-)
+BAD = ("1 Q0 d 1 x t", "1 Q0 d 1", "1 Q0 a\tb 1 2 t", "1 Q0 doc0 1 2 t", "1 Q0 z 1 nan t", "1 Q0 a\vb 1 2 t", "\u00a0")
+UNUSUAL = ("1\tQ0\td\t1\t2\tt", " 1 Q0 y 7 2 t ", "1 Q0 a\u00a0b\u2003 1 2 t", "1 Q0 \x1ca\x1f 1 2 t", "1\vQ0\fd 1 2 t")
 
 
-@pytest.mark.parametrize("last", ["", *BAD])
+@pytest.mark.parametrize("last", ["", *BAD, *UNUSUAL])
 def test_pyarrow_reads_what_lines_one_by_one_are(last: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     monkeypatch.setattr(_trec_lines, "_QUICK", 10)
@@ -135,7 +128,12 @@ def test_pyarrow_reads_what_lines_one_by_one_are(last: str, tmp_path: Path, monk
 
     quick = read()
     monkeypatch.setattr(rankings, "by_arrow", lambda *_: None)
-    assert quick == read() and (type(quick) is list) == (last in ("", BAD[2], BAD[6]))
+    assert quick == read() and (type(quick) is list) == (last not in BAD)
+
+
+def test_columns_lie_between_white_space_of_ascii(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.qrels", "\u00a01 0 a\u00a0b 2\n\u00a01\v0\fc\x1c\t1\r\n")
+    assert triples(read_judgements(path)) == [("\u00a01", "a\u00a0b", 2.0), ("\u00a01", "c\x1c", 1.0)]
 
 
 def plain_lists(judged: list[Any], ranked: list[Any], ties: str) -> list[tuple[str, float, bool]]:

@@ -197,6 +197,30 @@ def test_order_equals_a_plain_sort(kind: str, seed: int) -> None:
 # --------------------------------------------------------------------------------------------------- made by hand
 
 
+SPREADS: dict[str, Callable[[np.random.Generator, int], Any]] = {
+    "even": lambda rng, n: rng.random(n),
+    "two clusters": lambda rng, n: rng.integers(0, 2, n) + 1e-5 * rng.random(n),
+    "few values": lambda rng, n: rng.integers(-2, 3, n) * 0.5,
+    "one value": lambda rng, n: np.full(n, 0.25),
+    "powers": lambda rng, n: np.ldexp(rng.choice([-1.0, 1.0], n), rng.integers(-14, 15, n)),
+    "infinite": lambda rng, n: rng.choice([-np.inf, np.inf, -0.0, 0.0, 1.0, 2.0], n),
+    "largest": lambda rng, n: rng.choice([-1.0, 1.0], n) * rng.random(n) * 1.7e308,
+    "tiny": lambda rng, n: rng.integers(0, 900, n) * 5e-324,
+}
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("spread", SPREADS)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_scores_of_any_spread_are_sorted(dtype: str, spread: str) -> None:
+    rng = np.random.default_rng(len(spread))
+    sizes = [*range(1, 40), 100, 999, 1023, 1024, 1500]
+    indexes = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes))
+    preds = torch.from_numpy(np.asarray(SPREADS[spread](rng, len(indexes)))).to(getattr(torch, dtype))
+    for given in (indexes, indexes[torch.from_numpy(rng.permutation(len(indexes)))], indexes.int() * 1_000_003):
+        assert differences(query_order(given, preds), reference.query_order(given, preds)) == ""
+
+
 def score_of(measure: str, scores: Any, grades: Any, *given: Any, **more: Any) -> tuple[float, str]:
     preds, target = torch.tensor(scores, dtype=torch.float64), torch.tensor(grades)
     order = query_order(torch.zeros(len(scores), dtype=torch.int64), preds)

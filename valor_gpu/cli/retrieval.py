@@ -149,8 +149,10 @@ def _scored(options: argparse.Namespace, titles: Sequence[str], step: Any) -> li
     found = []
     for title, path in zip(titles, options.runs):
         step(f"scoring {title}")
-        marked = options.save_state is not None
-        scores = score_run(title, judgements, read_run(path), measures, options.queries, options.ties, marked)
+        marked, ranked = options.save_state is not None, read_run(path)
+        if not len(ranked):
+            raise InputError(f"--run must have ranked documents but {path} has none")
+        scores = score_run(title, judgements, ranked, measures, options.queries, options.ties, marked)
         if not scores.queries:
             raise InputError(f"--run must have documents of a query of {options.qrels} but {path} has none")
         found.append(scores)

@@ -1,8 +1,12 @@
-"""Lines of TREC: judgements of four columns and runs of six, between blanks or tabs. Imports no torch."""
+"""Lines of TREC: judgements of four columns and runs of six, between white space of ASCII. Imports no torch.
+
+Other white space, such as a no-break space, is part of an id, as in trec_eval.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +24,8 @@ _NAMES = {
     "judgements": "query, 0, document and relevance",
     "run": "query, Q0, document, rank, score and name of the run",
 }
+_BLANKS = r" \t\n\v\f\r"  # what C's isspace takes; str.split also takes no-break spaces and \x1c to \x1f
+_WORDS = re.compile(f"[^{_BLANKS}]+")
 _SHOWN = 60  # characters of a line in a message
 _QUICK = 1 << 20  # bytes from which loading pyarrow pays
 
@@ -37,7 +43,8 @@ def trec_lines(file: InputFile, kind: str) -> Iterator[tuple[str, str, float, in
     width, (first, second, third) = TREC_COLUMNS[kind], _PLACES[kind]
     with text_lines(file, "\n") as lines:
         for number, line in lines:
-            cells = line.split()
+            plain = line.isascii() and line[:-1].isprintable()  # where str.split, three times as fast, splits alike
+            cells = line.split() if plain else _WORDS.findall(line)
             if len(cells) != width or not line.isascii():
                 if not cells:
                     continue
@@ -100,7 +107,7 @@ def by_arrow(file: InputFile, kind: str) -> tuple[list[str], list[str], Any, Any
     coded = [table.column(name).combine_chunks().dictionary_encode() for name in wanted[:2]]
     for column in coded:
         # A blank in an id, or an id without a character, is a line that is not as the first one.
-        if compute.any(compute.match_substring_regex(column.dictionary, r"^$|\s")).as_py():
+        if compute.any(compute.match_substring_regex(column.dictionary, f"^$|[{_BLANKS}]")).as_py():
             return None
     places = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in coded]
     texts = [column.dictionary.to_pylist() for column in coded]

@@ -1,6 +1,6 @@
 """Files of judged documents and of ranked documents: TREC lines, JSON lines and tables. Imports no torch.
 
-Ids are texts: ``007`` stays ``007``.
+Ids are texts: ``007`` stays ``007``. Columns of TREC lines lie between white space of ASCII.
 """
 
 from __future__ import annotations

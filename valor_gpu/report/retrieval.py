@@ -18,7 +18,7 @@ from valor_gpu.exports.intervals import interval_note
 from valor_gpu.exports.texts import spreadsheet_cell
 from valor_gpu.inputs.ranked_lists import Judgements
 from valor_gpu.provenance import host_provenance, provenance_of
-from valor_gpu.report.query_sample import QuerySample
+from valor_gpu.report.run_query_sample import RunQuerySample
 from valor_gpu.report.text import bounded, number_lines, plural, shown_number, table
 from valor_gpu.result import Result, Signature
 from valor_gpu.retrieval.measures import Measure, parse_measure
@@ -107,7 +107,7 @@ def result_of_run(scores: QueryScores, queries: str, ties: str) -> Result:
     """
     values, reasons = _means(scores.columns)
     ranges = {name: _range(name) for name in scores.columns}
-    sample = partial(QuerySample, scores.columns, scores.queries, scores.truths, ranges)
+    sample = partial(RunQuerySample, scores.columns, scores.queries, scores.truths, ranges)
     return _result(values, reasons, scores.counts, _signature(list(scores.columns), queries, ties), sample)
 
 
@@ -129,7 +129,7 @@ def result_of_runs(runs: Sequence[QueryScores], queries: str, ties: str) -> Resu
         columns |= {f"{run.name}/{name}": column for name, column in run.columns.items()}
         counts |= {f"{run.name}/{name}": count for name, count in run.counts.items() if name != "queries"}
     ranges = {f"{run.name}/{name}": _range(name) for run in runs for name in run.columns}
-    sample = partial(QuerySample, columns, runs[0].queries, runs[0].truths, ranges)
+    sample = partial(RunQuerySample, columns, runs[0].queries, runs[0].truths, ranges)
     return _result(values, reasons, counts, _signature(list(runs[0].columns), queries, ties), sample)
 
 

@@ -18,8 +18,10 @@ from valor_gpu.inputs.documents import DocumentRule, document_batch, need_of
 from valor_gpu.inputs.values import Values
 from valor_gpu.metric import Metric
 from valor_gpu.ops.error_codes import NAN_SCORE, raise_or_defer, value_kind, value_row
+from valor_gpu.plans import Planner
 from valor_gpu.result import Signature
 from valor_gpu.retrieval.documents import Documents
+from valor_gpu.retrieval.plans import documents_planner
 from valor_gpu.retrieval.query_scores import (
     EMPTY_ACTIONS,
     Aggregation,
@@ -91,6 +93,9 @@ class QueryMetric(Metric[Documents]):
         nothing = torch.zeros(0, dtype=torch.float64)
         empty = Documents(torch.zeros(0, dtype=torch.int64), nothing, nothing)
         super().__init__(empty, asdict(rule), **kwargs)
+
+    def _planner(self) -> Planner:
+        return documents_planner(self.__dict__)
 
     def update(self, preds: Values, target: Values, indexes: Values) -> None:
         """Adds documents.

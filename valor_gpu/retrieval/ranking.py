@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,11 +15,22 @@ from torch import Tensor
 from valor_gpu.errors import InputError
 from valor_gpu.ops.error_codes import raise_error
 from valor_gpu.ops.queries.op import query_hits, query_order, query_scores
-from valor_gpu.ops.queries.types import BAD_GRADE, NO_IRRELEVANT, ONE_CLASS, describe_order
+from valor_gpu.ops.queries.types import (
+    BAD_GRADE,
+    EXPONENTIAL,
+    MEASURES,
+    NO_IRRELEVANT,
+    ONE_CLASS,
+    describe_order,
+)
+from valor_gpu.retrieval.plans import narrowed
 
 if TYPE_CHECKING:
     from valor_gpu.inputs.documents import DocumentRule
     from valor_gpu.retrieval.documents import Documents
+
+_OF_TWO_KINDS = ("auroc", "fall_out")
+"""Measures that need relevant and irrelevant documents."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +42,7 @@ class Ranking:
         queries: int64 ``[Q]``, ascending.
         offsets: int64 ``[Q + 1]``: where the documents of each query begin and end in ``order``.
         preds: ``[N]``, the scores.
-        target: float64 ``[N]``, -1 of unjudged documents.
+        target: float64 or int8 ``[N]``, -1 of unjudged documents.
         ignored: documents that were left out.
         unjudged: documents that have no judgement.
     """
@@ -63,8 +75,8 @@ class Ranking:
         """The ranking with targets 0 and 1, from grades of which those of at least ``level`` are relevant."""
         if level is None:
             return self
-        judged = (self.target >= level).double()
-        return replace(self, target=torch.where(self.target < 0, self.target, judged))
+        judged = self.target >= math.ceil(level) if self.target.dtype == torch.int8 else self.target >= level
+        return replace(self, target=torch.where(self.target < 0, self.target, judged.to(self.target.dtype)))
 
     def hits(self, largest: int) -> Tensor:
         """int32 ``[Q, largest]``: relevant documents among the first k of each query, for every k from 1 on."""
@@ -88,10 +100,13 @@ class Ranking:
         """
         ranked = (self.order, self.offsets, self.preds, self.target)
         found = query_scores(measure, *ranked, top_k or 0, parameter, above=above, adaptive_k=adaptive_k)
-        if bool((found.status == BAD_GRADE).any()):
+        # Only measures that can have a status look at it: on CUDA the host would wait.
+        if MEASURES[measure] in EXPONENTIAL and bool((found.status == BAD_GRADE).any()):
             raise InputError("grades must be whole numbers from 0 to 1023 where a grade g gains 2^g - 1")
-        one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
-        scores: Tensor = torch.where(one_kind, 0.0, found.scores)
+        scores: Tensor = found.scores
+        if measure in _OF_TWO_KINDS:
+            one_kind = (found.status == ONE_CLASS) | (found.status == NO_IRRELEVANT)
+            scores = torch.where(one_kind, 0.0, scores)
         return scores
 
 
@@ -119,8 +134,7 @@ def _ranked(state: Documents, rule: DocumentRule) -> Ranking:
     if ignored:
         counted = ~target.isnan()
         indexes, preds, target = indexes[counted], preds[counted], target[counted]
-    narrow = preds.float()  # half of the work to sort, where no digit is lost
-    preds = narrow if torch.equal(narrow.double(), preds) else preds
+    preds, target = narrowed(preds, target)
     unjudged = 0 if rule.unjudged_index is None else int((target < 0).sum())
     order = query_order(indexes, preds)
     raise_error(order.error, describe_order)

@@ -15,6 +15,8 @@ from valor_gpu.ops.error_codes import NO_ERROR
 from valor_gpu.ops.queries.cpu import FLOAT_TARGET
 from valor_gpu.ops.queries.types import DISCOUNTED, MEASURES, SMALL_TABLE, Choices, rank_table
 
+# Floats that hold every number of a type: fewer bits are sorted in fewer passes.
+_KEYS = {dtype: torch.float16 for dtype in (torch.bool, torch.int8, torch.uint8)} | {torch.int16: torch.float32}
 _NORMALISED = frozenset(MEASURES[name] for name in ("ndcg", "ndcg_exp"))
 
 
@@ -41,8 +43,15 @@ def query_order(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tensor,
     return order, queries, torch.cat((starts, starts.new_full((1,), rows))), error
 
 
-def sort_documents(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def sort_documents(
+    indexes: Tensor, preds: Tensor, ends: tuple[int, int] | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
     """Sorts documents by index and descending score.
+
+    Args:
+        indexes: int32 or int64 ``[N]``.
+        preds: floating ``[N]``.
+        ends: numbers between which all indexes lie; None: the host waits for the least and the largest.
 
     Returns:
         Rows int64 ``[N]``, whether each is the first of its index, bool ``[N]``, and the error code.
@@ -52,7 +61,7 @@ def sort_documents(indexes: Tensor, preds: Tensor) -> tuple[Tensor, Tensor, Tens
     order, first = error.new_empty(rows), error.new_empty(rows, dtype=torch.bool)
     if rows == 0:
         return order, first, error
-    low, high = torch.stack(indexes.aminmax()).tolist()
+    low, high = torch.stack(indexes.aminmax()).tolist() if ends is None else ends
     with launching(preds.device) as stream:
         task = native.struct("valor_cuda", "QuerySortTask")(
             indexes=indexes.data_ptr(), index_type=INT_TYPES[indexes.dtype], preds=preds.data_ptr(),
@@ -72,8 +81,8 @@ def query_scores(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The op ``query_scores`` for CUDA tensors; see :func:`valor_gpu.ops.queries.op.query_scores`.
 
-    nDCG sorts the documents once more, by target; discounts of more ranks than ``SMALL_TABLE`` need the length of the
-    longest query. For both the host waits.
+    nDCG sorts the documents once more, by target. Discounts of more ranks than ``SMALL_TABLE`` need the length of the
+    longest query, for which the host waits.
 
     Raises:
         InputError: a CUDA graph is captured, and the host would have to wait.
@@ -126,10 +135,9 @@ def _weights(choices: Choices, offsets: Tensor, rows: int) -> Tensor:
 
 def _best(order: Tensor, offsets: Tensor, target: Tensor) -> Tensor:
     """Rows of each query by descending target: what is ranked is sorted anew within its query."""
-    check_not_capturing("query_scores sorts by values on the device for nDCG and must not run")
     places = torch.arange(order.shape[0], device=order.device)
     query = torch.searchsorted(offsets, places, right=True, out_int32=True)  # also of documents of no query
     grades = target[order]
-    narrow = grades.is_floating_point() or grades.dtype in (torch.bool, torch.int8, torch.uint8, torch.int16)
-    grades = grades if grades.is_floating_point() else grades.float() if narrow else grades.double()
-    return order[sort_documents(query, grades)[0]]
+    if not grades.is_floating_point():
+        grades = grades.to(_KEYS.get(grades.dtype, torch.float64))
+    return order[sort_documents(query, grades, (0, offsets.shape[0]))[0]]

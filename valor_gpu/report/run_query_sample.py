@@ -1,4 +1,4 @@
-"""Scores of queries that the bootstrap draws anew, paired by the ids of the queries. Imports no torch."""
+"""Scores of the queries of a run that the bootstrap draws anew, paired by the ids of the queries. Imports no torch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from valor_gpu.stats.units import Units
 Floats = NDArray[np.float64]
 
 
-class QuerySample(RowSample):
-    """Queries with scores: two runs are paired by the ids of their queries.
+class RunQuerySample(RowSample):
+    """Queries of a run with scores of measures: two runs are paired by the ids of their queries.
 
     Args:
         scores: name to float64 ``[Q]``, NaN where a query has no score: the mean is over the others.
