@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests, gpu_timing
+from benchmarks import gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests, gpu_timing, gpu_waiting
 from benchmarks.checks import Checks, Later, OutOfTime
 from benchmarks.gpu_budgets import time_budgets
 from benchmarks.gpu_classification import Load, time_classification
@@ -101,7 +101,7 @@ def _unseen(checks: Checks, setup: Setup) -> None:
 
 def _waiting(checks: Checks, setup: Setup) -> None:
     gpu_parity.check_waiting(checks, setup.device)
-    gpu_classification.check_waiting(checks, setup.device)
+    gpu_waiting.check_waiting(checks, setup.device)
 
 
 def _graphs(checks: Checks, setup: Setup) -> None:

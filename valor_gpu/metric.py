@@ -376,7 +376,7 @@ class Metric(
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
         parts = self._identity.accept(states, self.error.device, self._kind, self._state_rule)
-        self._combine(base, parts, updates)
+        self._combine(base, self._from_elsewhere(parts), updates)
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
         """Lets the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""

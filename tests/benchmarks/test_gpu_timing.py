@@ -690,11 +690,3 @@ def test_durations_have_three_figures() -> None:
     assert [gpu_targets.duration(value) for value in (2e-6, 123.4e-6, 1e-3, 0.0999, 12.0)] == [
         "2.00 us", "123 us", "1.00 ms", "99.9 ms", "12.0 s",
     ]  # fmt: skip
-
-
-def test_updates_of_classification_are_checked_for_waiting() -> None:
-    checks = Checks(show=lambda _: None)
-    gpu_classification.check_waiting(checks, CPU)
-    assert checks.failed == []
-    names = {record["name"] for record in checks.records}
-    assert names > {"update of ROCAUC, thresholds 200 does not wait", "update of ConfusionMatrix does not wait"}

@@ -272,15 +272,20 @@ class InferredOutputs(SumsMetric):
         super()._add(batch, error)
         self._fold()
 
+    def _from_elsewhere(self, parts: Mapping[str, list[Tensor]]) -> Mapping[str, list[Tensor]]:
+        """Its blocks as one, which waits for a device; those of this process are added up by their lengths alone."""
+        if all(len(block) == 1 for block in parts["outputs_seen"]):
+            return parts
+        none = self._kind.nothing(self.kind.sums)
+        # Several blocks may have come as one: their values tell.
+        whole = {name: torch.cat([getattr(none, name).to(self.error.device), *parts[name]]) for name in _BLOCKS}
+        folded = replace(none, **whole).folded()
+        return {**parts, **{name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}}
+
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
-        blocks = {name: [*base[name], *parts[name]] for name in _BLOCKS}
-        if any(len(block) != 1 for block in blocks["outputs_seen"]):  # several outputs, or blocks that came as one
-            whole = {name: torch.cat(each) for name, each in blocks.items()}
-            none = self._kind.nothing(self.kind.sums)
-            folded = replace(none, **whole).folded()
-            base = {**base, **{name: [] for name in _BLOCKS}}
-            made = {name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}
-            parts = {**parts, **made}
+        if len(sizes := {len(block) for block in (*base["sums"], *parts["sums"]) if len(block)}) > 1:
+            low, *_, high = sorted(sizes)
+            raise InputError(f"all batches must have the same number of outputs but one had {high} and another {low}")
         super()._combine(base, parts, updates)
         self._fold()
 

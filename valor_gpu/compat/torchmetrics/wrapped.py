@@ -161,7 +161,7 @@ class Wrappable:
         self._check_dtypes(Running.__name__, states)
         dtypes = {spec.name: spec.dtype for spec in self._schema}  # of a part without data, which may have another
         parts = {k: held if isinstance(held, list) else [held.to(dtypes[k])] for k, held in states.items()}
-        metric._combine(metric.metric_state, parts, metric._update_count + 1)
+        metric._combine(metric.metric_state, metric._from_elsewhere(parts), metric._update_count + 1)
 
 
 def _window(running: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
