@@ -85,7 +85,7 @@ def time_classification(checks: Checks, load: Load, device: torch.device, bandwi
     backends()  # registers all ops
     load = load.fitting(device)
     scores = Later(f"scores {load.name}", partial(make, load, device))
-    time_jobs(checks, [*op_jobs(load, scores), *pair_jobs(load, scores)], device, bandwidth)
+    time_jobs(checks, [*op_jobs(load, scores), *pair_jobs(load, scores), brier_job(load)], device, bandwidth)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ops
@@ -191,3 +191,15 @@ def _pair_job(name: str, pair: Pair, load: Load, scores: Later[tuple[Tensor, Ten
 
     named = f"{name}, {rows:,} x {load.classes:,} in batches of {load.batch:,}"
     return Job(named, data, ours, (pair.key,), max(load.repeats // 2, 1), theirs, tolerance=pair.tolerance, seconds=60)
+
+
+def brier_job(load: Load) -> Job:
+    """The Brier score of as many rows and a tenth of the classes, in one update; torchmetrics has none."""
+    part = replace(load, classes=max(load.classes // 10, 2))
+
+    def ours(device: torch.device) -> OfMetric:
+        kind = importlib.import_module("valor_gpu.classification").BrierScore
+        return OfMetric(kind(num_classes=part.classes).to(device))
+
+    name = f"Brier score, {part.rows:,} x {part.classes:,}"
+    return Job(name, lambda device: [make(part, device)], ours, ("Brier score",), load.repeats, seconds=60)
