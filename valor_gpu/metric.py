@@ -183,7 +183,7 @@ class Metric(
         With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
         if self._wrappers:
-            self._check_labels()
+            self._check_forward()
         if (alone := self._planned_forward(args, kwargs)) is not None:
             return alone[0]
         self._count_traced_updates()
