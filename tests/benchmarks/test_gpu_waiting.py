@@ -7,7 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from benchmarks import gpu_waiting
 from benchmarks.checks import Checks, Disagreement
 from benchmarks.gpu_waiting import Waiting, check_forward, metrics
+from tests.native.pretend import WAITS, DeviceTensor, here
 from valor_gpu.classification import Accuracy
 from valor_gpu.metric import Metric
 from valor_gpu.regression import MeanSquaredError
@@ -168,3 +169,43 @@ def test_a_value_that_is_needed_is_found(on_meta: Callable[..., list[str]]) -> N
         there(Waiting(Hasty, CASES["MeanSquaredError"].batch))
     metric, (batch, _) = there(Waiting(lambda: Copying(num_classes=gpu_waiting.CLASSES), CASES["Accuracy"].batch))
     assert [wait.partition(" in ")[0] for wait in on_meta(lambda: metric.update(*batch))] == ["torch.tensor"]
+
+
+# --------------------------------------------------------------------------------------------------- reads of compute
+
+
+class Read(DeviceTensor):
+    """A tensor of the device that notes where its values are read, and gives them."""
+
+    reads: ClassVar[list[str]] = []
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            found = func(*args, **(kwargs or {}))
+        if getattr(func, "__name__", "") in WAITS:
+            cls.reads.append(func.__name__)
+            return here(found)
+        return found if isinstance(found, torch.Size) else as_read(found)
+
+
+def as_read(value: Any) -> Any:
+    return pytree.tree_map_only(Tensor, lambda tensor: tensor.as_subclass(Read), value)
+
+
+OF_SUMS = [
+    name for name in CASES if not any(isinstance(held, list) for held in CASES[name].make().metric_state.values())
+]
+"""Metrics whose states are sums alone."""
+
+
+@pytest.mark.parametrize("name", OF_SUMS)
+def test_compute_reads_error_marks_and_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three times at most: no field of the state comes alone."""
+    metric = CASES[name].make()
+    metric.update(*CASES[name].batch(0))
+    for field, held in metric.metric_state.items():
+        metric.__dict__[field] = as_read(held)
+    monkeypatch.setattr(Read, "reads", [])
+    metric.compute()
+    assert 1 <= len(Read.reads) <= 3, Read.reads

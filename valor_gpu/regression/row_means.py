@@ -20,7 +20,7 @@ from valor_gpu.ops.moments.kinds import WIDE, Kind
 from valor_gpu.ops.moments.op import moments
 from valor_gpu.reduce.exact_sums import exact, quotient, unit
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, check_elements, check_rows, joined, least, summed
+from valor_gpu.state import State, check_elements, check_rows, joined, least, on_host, summed
 from valor_gpu.stats.row_samples import RowSample
 
 if TYPE_CHECKING:
@@ -173,14 +173,14 @@ class RowMeans(Metric[Any]):
 
         It is float64 where float64 came, else float32; NaN where a row has no score, and for the mean of no row.
         """
-        return self._shaped(self._computed_of(self.state()))
+        return self._shaped(self._computed_of(on_host(self.state())))
 
     def _computed_of(self, state: Any) -> Tensor:
         """``[K]``, or ``[N, K]`` without a reduction."""
         dtype = torch.float64 if int(state.wide) == 0 else torch.float32
         if isinstance(state, RowScores):
             return state.scores.to(dtype, copy=True)
-        return torch.tensor(self._numbers(state), dtype=torch.float64).to(state.sums.device, dtype)
+        return torch.tensor(self._numbers(state), dtype=torch.float64).to(self.error.device, dtype)
 
     def _shaped(self, numbers: Tensor) -> Any:
         """The value of ``compute`` from ``[K]`` or ``[N, K]``; by default the only one of K."""
@@ -214,6 +214,7 @@ class RowMeans(Metric[Any]):
         kept = state
         if isinstance(state, RowScores):
             kept = RowSums(*_sums_of(state.scores), state.wide)
+        kept = on_host(kept)
         total = self.reduction == "sum"
         counts = kept.counts.tolist()
         numbers = self._numbers(kept) if self.reduction in ("mean", "sum") else _means(kept)

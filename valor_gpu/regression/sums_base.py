@@ -36,6 +36,7 @@ from valor_gpu.regression.sums_state import (
     width_of,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.state import on_host
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -196,7 +197,7 @@ class SumsMetric(Metric[Any]):
     @gives_own_memory
     def compute(self) -> Tensor:
         """Returns the number ``[]``, or one for each output ``[D]``: float32, of float64 numbers float64."""
-        state = self.state()
+        state = on_host(self.state())
         values = [number.value for number in self._numbers(state)[0]]
         wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
         return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
@@ -218,7 +219,7 @@ class SumsMetric(Metric[Any]):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _result_of(self, state: Any) -> Result:
-        numbers, outputs = self._numbers(state)
+        numbers, outputs = self._numbers(on_host(state))
         name = type(self).__name__
         values: Any = numbers[0].shown if len(numbers) == 1 else np.array([number.shown for number in numbers])
         reason = first_reason(numbers)
